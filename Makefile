@@ -8,6 +8,8 @@ AWS := .venv-aws
 export PIP_CONSTRAINT := constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 MINUTES ?= 10
+# One more than two cores: tests of real processes wait for part of their time.
+WORKERS ?= 3
 # Imports every module, and uses server, client, store, controllers, scheduler and kubelet.
 SMOKE := tests/architecture/test_imports.py \
   $(addprefix tests/contract/test_,store.py transports.py etcd_over_tls.py informer_over_sockets.py) \
@@ -17,7 +19,7 @@ SMOKE := tests/architecture/test_imports.py \
   $(addprefix tests/e2e/test_,program.py python_client.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help install up test test-chaos test-aws explore smoke commits lint format type layers generate docs bench kubectl troublemakers clean
+.PHONY: help install up test test-chaos test-aws explore smoke commits lint format type layers generate docs bench kubectl fault-tools clean
 
 help: ## list what can be made
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,27 +38,27 @@ up: install ## run the control plane in the foreground (flags: make up ARGS="--e
 	@$(BIN)/python -m compileall -q kubeloop  # what the interpreter would do while starting
 	@exec $(BIN)/kubeloop up $(ARGS)
 
-test: install kubectl troublemakers ## run all tests (some of them: make test ARGS="-k store")
-	@echo "== pytest, two at a time"
-	@PYTHONHASHSEED=0 $(BIN)/pytest -q -n 2 --dist worksteal $(ARGS)
+test: install kubectl fault-tools ## run all tests (some of them: make test ARGS="-k store")
+	@echo "== pytest, $(WORKERS) workers"
+	@PYTHONHASHSEED=0 $(BIN)/pytest -q -n $(WORKERS) --dist worksteal $(ARGS)
 
-test-chaos: install troublemakers ## run the tests that kill, pause, cut off and mislead a plane of real processes
+test-chaos: install fault-tools ## run the tests that kill, pause, cut off and mislead a plane of real processes
 	@echo "== pytest, chaos"
 	@$(BIN)/pytest -q -m chaos tests/e2e $(ARGS)
 
 smoke: install ## run a quick selection of the tests (for further interpreters: make smoke PYTHON=python3.13)
-	@echo "== pytest, a selection, two at a time"
-	@PYTHONHASHSEED=0 $(BIN)/pytest -q -n 2 --dist worksteal $(SMOKE) $(ARGS)
+	@echo "== pytest, smoke tests, $(WORKERS) workers"
+	@PYTHONHASHSEED=0 $(BIN)/pytest -q -n $(WORKERS) --dist worksteal $(SMOKE) $(ARGS)
 
 explore: install ## search for violations of the property tests with new seeds (MINUTES=10 SEED=n)
 	@$(BIN)/python -m tools.explore --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 test-aws: $(AWS)/.installed ## run the tests of Amazon's cloud against moto, whose libraries need an environment of their own
-	@echo "== pytest, Amazon's cloud"
+	@echo "== pytest, AWS cloud provider"
 	@$(AWS)/bin/python -m pytest -q -p no:cacheprovider -m "not chaos" tests/cloud/test_aws.py tests/cloud/test_provider_contract.py $(ARGS)
 
 $(AWS)/.installed: pyproject.toml constraints-aws.txt
-	@echo "== setting up $(AWS): Amazon's libraries and a server that stands for its cloud, as in constraints-aws.txt"
+	@echo "== setting up $(AWS): boto3 and the moto server, in the versions of constraints-aws.txt"
 	@test -x $(AWS)/bin/pip || $(PYTHON) -m venv $(AWS)
 	@PIP_CONSTRAINT=constraints-aws.txt $(AWS)/bin/pip install -qq --editable '.[aws-test]'
 	@touch $@
@@ -64,25 +66,25 @@ $(AWS)/.installed: pyproject.toml constraints-aws.txt
 kubectl:
 	@command -v kubectl >/dev/null || { \
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-	    echo "== installing kubectl (Debian's kubernetes-client), which the end-to-end tests drive"; \
+	    echo "== installing kubectl (Debian's kubernetes-client) for the end-to-end tests"; \
 	    apt-get update -qq && apt-get install -qq -y --no-install-recommends kubernetes-client >/dev/null; \
 	  else \
 	    echo "== no kubectl on the PATH: the end-to-end tests that need it will fail; install one first"; \
 	  fi; }
 
-troublemakers:
+fault-tools:
 	@{ command -v ip && ls /usr/lib/*/faketime/libfaketimeMT.so.1; } >/dev/null 2>&1 || { \
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-	    echo "== installing iproute2 and libfaketime, by which tests cut processes off and set their clocks wrong"; \
+	    echo "== installing iproute2 and libfaketime for the network partition and clock skew tests"; \
 	    apt-get update -qq && apt-get install -qq -y --no-install-recommends iproute2 libfaketime >/dev/null; \
 	  else \
-	    echo "== no ip or no libfaketime: the tests that cut processes off or set their clocks wrong are left out"; \
+	    echo "== ip or libfaketime not found: the network partition or clock skew tests are skipped"; \
 	  fi; }
 
 lint: install ## style and formatting
 	@echo "== ruff"
 	@$(BIN)/ruff check .
-	@$(BIN)/ruff format --check --quiet . || { echo "some files are not formatted: make format"; exit 1; }
+	@$(BIN)/ruff format --check --quiet . || { echo "some files are not formatted: run make format"; exit 1; }
 
 commits: install ## messages of commits
 	@echo "== commit messages"
@@ -100,10 +102,11 @@ layers: install ## who may import whom
 	@echo "== import layers"
 	@$(BIN)/lint-imports
 
-generate: install ## write kubeloop/api/generated and docs/controllers.md anew
+generate: install ## write kubeloop/api/generated, kubeloop/types, docs/controllers.md and docs/flags.md anew
 	@echo "== generating"
 	@$(BIN)/python -m tools.generate
 	@$(BIN)/python -m tools.document_controllers
+	@$(BIN)/python -m tools.document_flags
 
 docs: install ## check that the documents name and link what exists
 	@$(BIN)/pytest -q tests/architecture

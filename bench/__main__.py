@@ -24,9 +24,11 @@ def main() -> None:
     parser.add_argument("--informer-pods", type=int, default=5000)
     parser.add_argument("--informer-changes", type=int, default=2000)
     parts = ("server", "custom", "stores", "informers", "nodes")
-    parser.add_argument("--only", choices=parts, help="one part of the measurements")
-    parser.add_argument("--store", default="sqlite", help="or an empty etcd: etcd://HOST:PORT (default: sqlite)")
-    parser.add_argument("--kopf-index", action="store_true", help="measure kopf's own index too, which takes minutes")
+    parser.add_argument("--only", choices=parts, help="run only one part of the measurements")
+    parser.add_argument(
+        "--store", default="sqlite", help="store: sqlite, or an empty etcd as etcd://HOST:PORT (default: sqlite)"
+    )
+    parser.add_argument("--kopf-index", action="store_true", help="also measure kopf's own index, which takes minutes")
     parser.add_argument("--many-pods", action="store_true", help="fill the nodes with 50,000 pods, which takes minutes")
     options = parser.parse_args()
     size = Size(options.objects, options.connections, options.watchers, options.events)

@@ -9,7 +9,7 @@ _READ_BYTES = 2**24
 
 
 class Connection:
-    """One request at a time."""
+    """Connection with one request at a time."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader

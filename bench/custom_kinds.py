@@ -1,4 +1,4 @@
-"""What custom resources cost: their definitions, their objects, and how fast both are there."""
+"""Measures custom resources: definitions, objects, and their latency."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def definition(plural: str, rules: bool = True) -> dict[str, Any]:
 
 
 def custom_object(name: str, plural: str) -> bytes:
-    """As large as the config maps that it is compared with."""
+    """Return an object as large as the config maps it is compared with."""
     ports = [{"name": f"p{number}", "port": 8000 + number} for number in range(3)]
     spec = {"text": "some text " * 90, "replicas": 2, "ports": ports}
     head = {"apiVersion": "bench.example.org/v1", "kind": plural.capitalize(), "metadata": {"name": name}}
@@ -117,7 +117,7 @@ async def _until_established(program: Program, plural: str) -> float:
 
 
 async def _created(program: Program, size: Size) -> AsyncIterator[tuple[str, float]]:
-    """The same number of each kind in turn, so that all have the machine as it is."""
+    """Measure all kinds alternately, under equal conditions."""
     connections = [await Connection.open(program.port, program.tls()) for _ in range(size.connections)]
     await connections[0].call("POST", DEFINITIONS, encode(definition("gadgets")))
     await _until_established(program, "gadgets")
@@ -141,7 +141,7 @@ async def _created(program: Program, size: Size) -> AsyncIterator[tuple[str, flo
 
 
 async def _served_ms(program: Program) -> float:
-    """From sending a definition until an object of it is created and seen by a watch."""
+    """Measure from sending a definition until an object of it is created and watched."""
     connection = await Connection.open(program.port, program.tls())
     took = []
     for turn in range(_ROUNDS):

@@ -1,4 +1,4 @@
-"""What is measured: writes, reads and watches of a running server."""
+"""Measures writes, reads and watches of a running server."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Call = tuple[str, str, bytes, str]
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How much of everything."""
+    """Sizes of the measurements."""
 
     objects: int
     connections: int
@@ -64,7 +64,7 @@ async def prepare(program: Program) -> None:
 
 
 async def request_rates(program: Program, size: Size) -> AsyncIterator[tuple[str, float]]:
-    """Requests a second of each kind, over some connections at once."""
+    """Measure requests per second of each kind over several connections."""
     touched = encode({"metadata": {"annotations": {"touched": "yes"}}})
     running = encode({"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}})
     kinds: dict[str, Callable[[int], Call]] = {
@@ -82,7 +82,7 @@ async def request_rates(program: Program, size: Size) -> AsyncIterator[tuple[str
 
 
 async def calls_on(connections: list[Connection], calls: list[Call]) -> float:
-    """How long the calls take, each on the next connection that is free."""
+    """Measure the duration of calls over a pool of connections."""
     waiting = iter(calls)
 
     async def work(connection: Connection) -> None:

@@ -1,4 +1,4 @@
-"""How long others wait while one client sends what is dear to look at."""
+"""Measures the latency of other clients while one sends expensive requests."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ _CASES: dict[str, tuple[dict[str, Any], bytes]] = {
 
 
 async def figures(program: Program) -> AsyncIterator[tuple[str, float]]:
-    """For each hostile object: how long its own request takes, and the longest that a small read beside it waits."""
+    """Measure each hostile object: the duration of its request, and the longest small read meanwhile."""
     for name, (spec, sent) in _CASES.items():
         plural = f"{name}s" if not name.endswith("s") else name
         connection = await Connection.open(program.port, program.tls())
@@ -79,7 +79,7 @@ async def figures(program: Program) -> AsyncIterator[tuple[str, float]]:
 
 
 async def _beside(program: Program, connection: Connection, path: str, body: bytes) -> tuple[float, float]:
-    """How long a request takes, and the longest of the small reads that are made meanwhile."""
+    """Measure a request, and the longest of the small reads made meanwhile."""
     other = await Connection.open(program.port, program.tls())
     ended = False
     longest = 0.0

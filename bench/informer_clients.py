@@ -1,4 +1,4 @@
-"""One client that keeps a copy of all pods: ours, the official one's or kopf's, each alone in a process.
+"""Client with a cache of all pods: ours, the official one, or kopf's, each in its own process.
 
 Prints a line of JSON when the copy is complete, and another when it has followed so many changes.
 """
@@ -42,7 +42,7 @@ class Meter:
         self._start()
 
     def changed(self) -> bool:
-        """One more change was handled; whether it was the last."""
+        """Count a handled change; returns True for the last one."""
         self._seen += 1
         if self._seen < self.changes:
             return False
@@ -59,7 +59,7 @@ def _resident_mib() -> float:
 
 
 def ours(pods: int, changes: int) -> None:
-    """An informer, and a controller that is told of every change."""
+    """Informer with a controller that handles every change."""
     import uvloop
 
     from kubeloop.api.generated.core_v1 import Pod
@@ -74,7 +74,7 @@ def ours(pods: int, changes: int) -> None:
         meter, clock, done = Meter(pods, changes), SystemClock(), asyncio.Event()
         client = connect()
         informers = SharedInformerFactory(client, clock)
-        informer = informers.of(resource_of_class(Pod), namespace=NAMESPACE)
+        informer = informers.for_resource(resource_of_class(Pod), namespace=NAMESPACE)
 
         async def reconcile(key: ObjectKey) -> None:
             if informer.get(*key) is not None and meter.changed():
@@ -122,7 +122,7 @@ def kopf(pods: int, changes: int) -> None:
 
 
 def kopf_index(pods: int, changes: int) -> None:
-    """Its own index, whose cost grows with the square of the number of objects."""
+    """kopf's own index, whose cost grows with the square of the number of objects."""
     _kopf(pods, changes, indexing=True)
 
 

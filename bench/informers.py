@@ -32,7 +32,7 @@ Figures = dict[str, float]
 
 
 async def fill(program: Program, count: int) -> None:
-    """As many pods as that, of several templates."""
+    """Create pods of several templates."""
     templates = max(1, count // REPLICAS)
     calls: list[Call] = [
         ("POST", f"{ROOT}/pods", pod(f"i{number}", number % templates), "application/json") for number in range(count)
@@ -41,7 +41,10 @@ async def fill(program: Program, count: int) -> None:
 
 
 async def compare(program: Program, count: int, changes: int, index: bool) -> AsyncIterator[tuple[str, float]]:
-    """Every client in turn, several times; medians, and how many times ours the others' are. kopf's index once."""
+    """Measure every client alternately, several times; returns medians and their ratios to ours.
+
+    kopf's index runs once.
+    """
     found: dict[str, list[Figures]] = {name: [] for name in COMPARED}
     for number in range(ROUNDS):
         for name in COMPARED:

@@ -1,4 +1,4 @@
-"""How cost grows with size: ten times as much of something should take at most eleven times the processor's time.
+"""Measures how cost grows with size: ten times the size should take at most eleven times the CPU time.
 
 `python -m bench.linearity` prints one line of JSON a figure: for each phase of each case the processor's seconds at a
 tenth of the size and at the whole size, server included, and their ratio. Everything runs in one process, on a store
@@ -53,14 +53,14 @@ _LONGEST = 900.0
 
 
 class ProcessorLoop(VirtualLoop):
-    """Time passes while this process works, as on a machine of its own, and jumps when there is nothing to do."""
+    """Event loop whose time advances while this process works, and jumps when it is idle."""
 
     def time(self) -> float:
         return self._now + time.process_time()
 
-    def nothing_to_do(self, timeout: float | None) -> None:
+    def on_idle(self, timeout: float | None) -> None:
         if timeout is None:
-            raise VirtualDeadlock("nothing is left to run, and the program has not ended")
+            raise VirtualDeadlock("deadlock: no task is runnable, and the program has not finished")
         self._now += timeout
 
 
@@ -80,8 +80,8 @@ class World:
         self.spent[name] = time.process_time() - began
 
     def count(self, what: type[Any], namespace: str = NAMESPACE) -> int:
-        """How many objects there are, without reading them."""
-        storage = self.server.registry.of(_resource(what))
+        """Return the number of objects without reading them."""
+        storage = self.server.registry.storage_of(_resource(what))
         found = storage.store.range(storage.prefix(namespace), limit=1)
         return len(found.records) + found.remaining
 
@@ -97,7 +97,7 @@ class World:
         await self.until(holds)
 
     async def until_status(self, what: type[Any], name: str, **wanted: int) -> None:
-        """Until the status says so; nothing said means none."""
+        """Wait for the status; a missing count means zero."""
 
         async def holds() -> bool:
             status = (await self.client.get(what, name, NAMESPACE)).status
@@ -112,7 +112,7 @@ class World:
         await in_batches(self.client.create(one) for one in objects)
 
     async def say_of_pods(self, status: dict[str, Any]) -> None:
-        """Every pod's status, as a node would tell it."""
+        """Write every pod's status like a node."""
         pods = (await self.client.list(Pod, NAMESPACE)).items
         await in_batches(
             self.client.patch(Pod, one.metadata.name, {"status": status}, NAMESPACE, subresource="status")
@@ -248,7 +248,7 @@ async def namespaces(world: World, size: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What is done, at which size, and by which loops."""
+    """Case: the work, its sizes, and its controllers."""
 
     phases: Callable[[World, int], Awaitable[None]]
     size: int
@@ -283,7 +283,7 @@ async def measure(case: Case, size: int) -> dict[str, float]:
         )
         running = asyncio.create_task(hosted.run(lambda: 1.0))
         parts.push_async_callback(_ended, running)
-        await hosted.first_work_done(30.0)
+        await hosted.wait_initial_sync(30.0)
         gc.collect()
         gc.freeze()  # as the program does after its start
         await case.phases(world, size)
@@ -306,7 +306,7 @@ def _resource(what: type[Any]) -> Resource:
 
 
 def measured_alone(case: str, size: int) -> dict[str, float]:
-    """The same in a process of its own, so that nothing is left of what was measured before."""
+    """Run a case in a separate process, without the state of earlier ones."""
     command = [sys.executable, "-m", "bench.linearity", "--only", case, "--one-size", str(size)]
     answer = subprocess.run(command, check=True, capture_output=True, text=True)
     spent: dict[str, float] = json.loads(answer.stdout)
@@ -316,10 +316,10 @@ def measured_alone(case: str, size: int) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser("bench.linearity", description="Measure how cost grows with size.")
     parser.add_argument("--only", choices=tuple(CASES), action="append")
-    parser.add_argument("--size", type=int, help="the larger of the two sizes; each case has its own by default")
-    parser.add_argument("--one-size", type=int, help="measure one size alone, and print its phases")
+    parser.add_argument("--size", type=int, help="larger of the two sizes (default: specific to each case)")
+    parser.add_argument("--one-size", type=int, help="measure one size only, and print its phases")
     options = parser.parse_args()
-    logging.disable(logging.ERROR)  # thousands of events that are dropped, and told one by one
+    logging.disable(logging.ERROR)  # thousands of events that are dropped, and logged individually
     for name in options.only or CASES:
         if options.one_size:
             with asyncio.Runner(loop_factory=ProcessorLoop) as runner:

@@ -39,7 +39,7 @@ async def figures(folder: Path, full: bool) -> AsyncIterator[tuple[str, float]]:
 
 
 async def _first_pod(folder: Path) -> AsyncIterator[tuple[str, float]]:
-    """From the process' start until a pod is ready: in a new folder, and in one with keys and store."""
+    """Measure from the start of the process until a pod is ready: in a new folder, and in an existing one."""
     for start, name in (("first_start", "one"), ("start", "another")):
         began = time.perf_counter()
         async with running(folder, nodes=_SMALL) as program:
@@ -69,7 +69,7 @@ async def _large(program: Program, full: bool) -> AsyncIterator[tuple[str, float
 
 
 async def _rollout(program: Program, name: str, pods: int) -> AsyncIterator[tuple[str, float]]:
-    """From a Deployment's creation until all its pods are ready."""
+    """Measure from the creation of a Deployment until all its pods are ready."""
     connection = await Connection.open(program.port, program.tls())
     began, used = time.perf_counter(), cpu_seconds([program])
     await connection.call("POST", _DEPLOYMENTS, _deployment(name, pods))
@@ -95,7 +95,7 @@ def _deployment(name: str, pods: int) -> bytes:
 
 
 async def _event(stream: asyncio.StreamReader) -> bytes:
-    """The next event of a watch, whose events come a chunk each."""
+    """Return the next event of a watch; each event is one chunk."""
     size = int(await stream.readuntil(b"\r\n"), 16)
     return (await stream.readexactly(size + 2))[:-2]
 

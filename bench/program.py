@@ -1,4 +1,4 @@
-"""The program under measurement: started as a child process, with durable writes, in a folder of its own."""
+"""The measured program: a child process with durable writes in its own folder."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Program:
     start_seconds: float
 
     def tls(self) -> ssl.SSLContext:
-        """As the administrator."""
+        """Return a connection with the administrator's certificate."""
         pki = self.folder / "pki"
         context = ssl.create_default_context(cafile=str(pki / "ca.crt"))
         context.load_cert_chain(pki / "admin.crt", pki / "admin.key")
@@ -39,7 +39,7 @@ class Program:
 
 
 def running(folder: Path, store: str = "sqlite", nodes: int = 0) -> AbstractAsyncContextManager[Program]:
-    """Start in a folder, with a store and nodes, wait until `/readyz` says ok, stop at the end."""
+    """Start in a folder with a store and nodes, wait for `/readyz`, and stop at the end."""
     where = ["--data-dir", str(folder), "--port", "0", "--store", store]
     return _started(folder, ["up", *where, "--nodes", str(nodes)])
 

@@ -1,4 +1,4 @@
-"""How many pods a second get a node: the scheduler in the server's own process, binding through the API.
+"""Measures scheduled pods per second: the scheduler runs in the server's process and binds through the API.
 
 `python -m bench.scheduler --nodes 5000 --pods 10000` prints one line of JSON a figure. Pods are there before the
 scheduler starts; the clock runs from its start until the last pod is bound.
@@ -136,7 +136,7 @@ def main() -> None:
     parser.add_argument("--pods", type=int, default=10_000)
     parser.add_argument("--only", choices=tuple(CASES), action="append")
     options = parser.parse_args()
-    logging.disable(logging.ERROR)  # thousands of events that are dropped, and told one by one
+    logging.disable(logging.ERROR)  # thousands of events that are dropped, and logged individually
     for case in options.only or CASES:
         # No two of them fit on a node.
         pods = min(options.pods, options.nodes) if case == "anti_affinity" else options.pods

@@ -2,5 +2,5 @@
 
 __version__ = "0.1.0"
 
-# The release whose API, names and behaviour we keep to.
+# Kubernetes release that defines our API, names and behavior.
 KUBERNETES_VERSION = "1.37.0"

@@ -14,7 +14,7 @@ _FAST = ("--heartbeat-interval", "50", "--election-timeout", "500")
 
 
 class EtcdTls(NamedTuple):
-    """What a member shows its clients, and who must have signed what they show."""
+    """TLS files of a member, and the CA of its clients."""
 
     authority: Path
     certificate: Path
@@ -22,7 +22,7 @@ class EtcdTls(NamedTuple):
 
 
 class EtcdMember:
-    """One server process and its data."""
+    """Server process with its data."""
 
     def __init__(self, name: str, folder: Path, tls: EtcdTls | None = None) -> None:
         self.name = name
@@ -69,7 +69,7 @@ class EtcdMember:
 
 
 class EtcdCluster:
-    """Members that know each other; a store waits by itself until they answer."""
+    """Cluster of members; a store waits until they respond."""
 
     def __init__(self, folder: Path, size: int = 1, tls: EtcdTls | None = None) -> None:
         self.members = [EtcdMember(f"m{number}", folder, tls) for number in range(size)]

@@ -1,4 +1,4 @@
-"""One object of every kind: in a namespace, and what is needed around it."""
+"""Object of every kind: in a namespace, with its dependencies."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def objects_in(namespace: str) -> list[dict[str, Any]]:
 
 
 def objects_around() -> list[dict[str, Any]]:
-    """What those refer to, and what else loops look at."""
+    """Return the objects that those refer to, and others that controllers need."""
     return _documents(AROUND)
 
 

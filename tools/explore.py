@@ -48,7 +48,7 @@ def _hash_seed(seed: int) -> str:
 
 
 class Exploration:
-    """Runs rounds of the property tests in parallel, each with a seed of its own."""
+    """Runs rounds of the property tests in parallel, each with its own seed."""
 
     def __init__(self, seeds: Iterator[int], until: float, selection: list[str]) -> None:
         self._seeds = seeds
@@ -107,10 +107,10 @@ def _files_with_properties() -> list[str]:
 
 
 def main() -> int:
-    """Explore as the command line asks; print a summary."""
+    """Explore with the options of the command line; prints a summary."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--minutes", type=float, default=10, help="how long to search (default: 10)")
-    parser.add_argument("--rounds", type=int, help="how many rounds to run, however long they take")
+    parser.add_argument("--minutes", type=float, default=10, help="minutes to run (default: 10)")
+    parser.add_argument("--rounds", type=int, help="number of rounds to run, regardless of their duration")
     parser.add_argument("--seed", type=int, help="seed of the first round; the next rounds count up from it")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="parallel rounds (default: one per core)")
     arguments, selection = parser.parse_known_args()

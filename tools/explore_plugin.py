@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 _CASE = re.compile(r"(Failing test case|Failing explicit example|Falsifying example): (?P<call>.*)", re.DOTALL)
-_TIME_IS_UP = "the time is up"
+_TIME_IS_UP = "time limit reached"
 _BLOB = "@reproduce_failure"
 
 

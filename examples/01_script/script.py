@@ -3,10 +3,9 @@
 Run it: python script.py
 """
 
-from kubeloop.api.errors import NotFound
-from kubeloop.api.generated.core_v1 import ConfigMap
-from kubeloop.api.generated.meta_v1 import ObjectMeta
-from kubeloop.client import SyncClient
+from kubeloop.client import NotFound, SyncClient
+from kubeloop.types.core_v1 import ConfigMap
+from kubeloop.types.meta_v1 import ObjectMeta
 
 NAMESPACE, NAME = "default", "greeting"
 
@@ -14,14 +13,14 @@ NAMESPACE, NAME = "default", "greeting"
 def main() -> None:
     with SyncClient() as client:
         made = client.create(ConfigMap(metadata=ObjectMeta(name=NAME, namespace=NAMESPACE), data={"hello": "world"}))
-        print(f"made {made.metadata.name}, version {made.metadata.resource_version}")
+        print(f"created {made.metadata.name}, resourceVersion {made.metadata.resource_version}")
 
         client.patch(ConfigMap, NAME, {"data": {"goodbye": "world"}}, NAMESPACE)
         found = client.get(ConfigMap, NAME, NAMESPACE)
-        print("it says " + ", ".join(f"{key} {value}" for key, value in sorted(found.data.items())))
+        print("data: " + ", ".join(f"{key} {value}" for key, value in sorted(found.data.items())))
 
         # Kinds can be named as for kubectl, too; objects come in pages, and changes as they happen.
-        for page in client.pages("cm", NAMESPACE, limit=50):
+        for page in client.list_pages("cm", NAMESPACE, limit=50):
             print("all: " + ", ".join(one.metadata.name for one in page.items))
         changes = client.watch(ConfigMap, NAMESPACE, resource_version=found.metadata.resource_version)
         client.delete(ConfigMap, NAME, NAMESPACE)

@@ -4,20 +4,18 @@ Run it alone: python mirror.py
 Beside the built-in loops: kubeloop controller-manager --load mirror:wire
 """
 
-from kubeloop.api.generated.core_v1 import ConfigMap, Namespace
-from kubeloop.api.generated.meta_v1 import ObjectMeta
-from kubeloop.client.discovery.rest_mapper import resource_of_class
-from kubeloop.controllers.app.context import ControllerContext
-from kubeloop.controllers.app.standalone import run
-from kubeloop.runtime.controller import Controller
+from kubeloop.client import resource_of_class
+from kubeloop.operator import Controller, ControllerContext, run
+from kubeloop.types.core_v1 import ConfigMap, Namespace
+from kubeloop.types.meta_v1 import ObjectMeta
 
 SOURCE, NAME, MANAGER = "default", "shared-settings", "mirror"
 
 
 def wire(context: ControllerContext) -> Controller[str]:
-    """Its keys are the names of namespaces."""
-    namespaces = context.informers.of(resource_of_class(Namespace), labels="mirror")
-    config_maps = context.informers.of(resource_of_class(ConfigMap), fields=f"metadata.name={NAME}")
+    """Reconciles namespaces by name."""
+    namespaces = context.informers.for_resource(resource_of_class(Namespace), labels="mirror")
+    config_maps = context.informers.for_resource(resource_of_class(ConfigMap), fields=f"metadata.name={NAME}")
 
     async def reconcile(namespace: str) -> None:
         source, wanted_here = config_maps.get(SOURCE, NAME), namespaces.get("", namespace)
@@ -27,11 +25,11 @@ def wire(context: ControllerContext) -> Controller[str]:
         if copy is None or copy.data != source.data:
             wanted = ConfigMap(metadata=ObjectMeta(name=NAME, namespace=namespace), data=source.data)
             made = await context.client.apply(wanted, manager=MANAGER, force=True)
-            await config_maps.seen(made.metadata.resource_version)  # read your own write the next time
+            await config_maps.wait_for_version(made.metadata.resource_version)  # read your own write the next time
             context.recorder.event(wanted_here, "Normal", "Mirrored", f"{NAME} is as in {SOURCE}")
 
     def concerned(config_map: ConfigMap) -> list[str]:
-        """Who has to look again: a copy's own namespace; for the source, all of them."""
+        """Return the keys to reconcile: a copy's namespace; for the source, all namespaces."""
         if config_map.metadata.namespace == SOURCE:
             return [one.metadata.name for one in namespaces.list()]
         return [config_map.metadata.namespace]

@@ -1,11 +1,11 @@
-"""The mirror, tested: a cluster of its own for each test, in milliseconds."""
+"""Tests of the mirror controller, with a separate in-memory cluster for each test."""
 
 import pytest
 from mirror import NAME, SOURCE, wire
 
-from kubeloop.api.errors import NotFound
-from kubeloop.api.generated.core_v1 import ConfigMap
+from kubeloop.client import NotFound
 from kubeloop.testing import Cluster, config_map, namespace
+from kubeloop.types.core_v1 import ConfigMap
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def test_labelled_namespaces_get_a_copy(mirrored: Cluster) -> None:
     assert [event.reason for event in mirrored.events()] == ["Mirrored"]
 
 
-def test_copies_follow_the_source_and_are_made_again(mirrored: Cluster) -> None:
+def test_copies_follow_the_source_and_are_recreated(mirrored: Cluster) -> None:
     mirrored.client.patch(ConfigMap, NAME, {"data": {"colour": "green"}}, SOURCE)
     mirrored.settle()
     assert colour(mirrored, "shop") == "green"
@@ -36,7 +36,7 @@ def test_copies_follow_the_source_and_are_made_again(mirrored: Cluster) -> None:
     assert colour(mirrored, "shop") == "green"
 
 
-def test_trouble_on_the_way_delays_copies_but_loses_none(mirrored: Cluster) -> None:
+def test_injected_faults_delay_copies_but_lose_none(mirrored: Cluster) -> None:
     mirrored.faults.conflict("patch", "configmaps", times=3)
     mirrored.faults.drop_watches()
     mirrored.add(namespace("late", labels={"mirror": "yes"}))

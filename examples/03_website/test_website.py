@@ -3,9 +3,9 @@
 import pytest
 from website import WEBSITES, Spec, Website, wire
 
-from kubeloop.api.errors import Invalid
-from kubeloop.api.generated.apps_v1 import Deployment
+from kubeloop.client import Invalid
 from kubeloop.testing import Cluster, metadata
+from kubeloop.types.apps_v1 import Deployment
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def site(name: str, **spec: object) -> object:
     return WEBSITES.write(Website(metadata=metadata(name, "default"), spec=Spec(**spec)))
 
 
-def test_a_website_becomes_a_deployment_that_it_owns(sites: Cluster) -> None:
+def test_website_creates_an_owned_deployment(sites: Cluster) -> None:
     made = sites.add(site("shop", image="shop:1", replicas=3))
     sites.settle()
     deployment = sites.client.get(Deployment, "shop", "default")
@@ -26,7 +26,7 @@ def test_a_website_becomes_a_deployment_that_it_owns(sites: Cluster) -> None:
     assert deployment.metadata.owner_references[0].uid == made.metadata.uid
 
 
-def test_a_website_says_how_many_replicas_are_ready(sites: Cluster) -> None:
+def test_website_status_shows_ready_replicas(sites: Cluster) -> None:
     sites.add(site("shop", image="shop:1"))
     sites.settle()
     status = {"status": {"replicas": 1, "readyReplicas": 1}}
@@ -35,7 +35,7 @@ def test_a_website_says_how_many_replicas_are_ready(sites: Cluster) -> None:
     assert WEBSITES.read(sites.client.get(WEBSITES.resource, "shop", "default")).status.ready == 1
 
 
-def test_a_changed_deployment_is_put_right(sites: Cluster) -> None:
+def test_modified_deployment_is_restored(sites: Cluster) -> None:
     sites.add(site("shop", image="shop:1", replicas=3))
     sites.settle()
     sites.client.patch(Deployment, "shop", {"spec": {"replicas": 9}}, "default")
@@ -43,6 +43,6 @@ def test_a_changed_deployment_is_put_right(sites: Cluster) -> None:
     assert sites.client.get(Deployment, "shop", "default").spec.replicas == 3
 
 
-def test_the_server_refuses_what_the_types_do(sites: Cluster) -> None:
+def test_server_enforces_the_schema_of_the_types(sites: Cluster) -> None:
     with pytest.raises(Invalid, match=r"spec.replicas"):
         sites.add(site("shop", image="shop:1", replicas=11))

@@ -1,17 +1,12 @@
-"""A complete controller with a kind of its own: each Website becomes a Deployment that it owns, and reports back."""
+"""Complete controller with a custom resource: each Website becomes an owned Deployment, and has a status."""
 
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from kubeloop.api.generated.apps_v1 import Deployment
-from kubeloop.client.discovery.rest_mapper import resource_of_class
-from kubeloop.controllers.app.context import ControllerContext
-from kubeloop.controllers.app.standalone import run
-from kubeloop.runtime.controller import Controller
-from kubeloop.runtime.crd.definition import CustomKind, CustomObject
-from kubeloop.runtime.objects.keys import ObjectKey
-from kubeloop.runtime.queue.enqueue import own_key
+from kubeloop.client import resource_of_class
+from kubeloop.operator import Controller, ControllerContext, CustomKind, CustomObject, ObjectKey, own_key, run
+from kubeloop.types.apps_v1 import Deployment
 
 
 class Spec(Struct, frozen=True, kw_only=True):
@@ -40,7 +35,8 @@ def deployment_of(site: Website) -> dict[str, Any]:
 
 
 def wire(context: ControllerContext) -> Controller[ObjectKey]:
-    websites, deployments = map(context.informers.of, (context.defines(WEBSITES), resource_of_class(Deployment)))
+    websites = context.informers.for_resource(context.declare_kind(WEBSITES))
+    deployments = context.informers.for_resource(resource_of_class(Deployment))
 
     async def reconcile(key: ObjectKey) -> None:
         if (found := websites.get(*key)) is not None:  # what a deleted one owned is the garbage collector's

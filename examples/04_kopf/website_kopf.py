@@ -1,4 +1,4 @@
-"""The same idea under kopf, against any API server: each Website becomes a Deployment that it owns.
+"""The same controller under kopf, against any API server: each Website becomes an owned Deployment.
 
 Run it: kopf run --standalone --namespace default website_kopf.py
 The definition of websites has to be there: `kubectl apply -f website_crd.yaml`.

@@ -24,7 +24,7 @@ def main() -> None:
     config.load_config()
     apps = client.AppsV1Api()
     made = apps.create_namespaced_deployment(NAMESPACE, deployment(1))
-    print(f"made {made.metadata.name} with {made.spec.replicas} replica, strategy {made.spec.strategy.type}")
+    print(f"created {made.metadata.name} with {made.spec.replicas} replica, strategy {made.spec.strategy.type}")
 
     apps.patch_namespaced_deployment_scale(NAME, NAMESPACE, {"spec": {"replicas": 3}})
     print(f"scaled to {apps.read_namespaced_deployment(NAME, NAMESPACE).spec.replicas}")
@@ -39,7 +39,7 @@ def main() -> None:
     try:
         apps.read_namespaced_deployment(NAME, NAMESPACE)
     except client.ApiException as error:
-        print(f"gone: {error.status} {error.reason}")
+        print(f"deleted: {error.status} {error.reason}")
 
 
 if __name__ == "__main__":

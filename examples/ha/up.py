@@ -12,16 +12,15 @@ import signal
 from contextlib import suppress
 from pathlib import Path
 
-from kubeloop.chaos.plan import PlaneConfig
-from kubeloop.chaos.plane import ChaosPlane
+from kubeloop.testing import ChaosPlane, PlaneConfig
 
 
 async def look_after(plane: ChaosPlane) -> None:
-    """Start again what has ended by itself, as a leader does that loses its lease; what you killed stays so."""
+    """Restart exited processes, such as a leader that lost its lease; killed processes stay down."""
     for process in plane.processes.values():
         if process.exit_code is not None and process.exit_code >= 0:
             await process.start()
-            print(f"{process.name} had ended, and is started again: process {process.pid}", flush=True)
+            print(f"{process.name} had exited and was restarted: process {process.pid}", flush=True)
 
 
 async def main(folder: Path, port: int) -> None:
@@ -44,7 +43,11 @@ async def main(folder: Path, port: int) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.partition(":")[0])
-    parser.add_argument("--folder", type=Path, default=Path("ha-plane"), help="data, keys and logs (default: ha-plane)")
-    parser.add_argument("--port", type=int, default=0, help="of the one address (default: a free one)")
+    parser.add_argument(
+        "--folder", type=Path, default=Path("ha-plane"), help="folder for data, keys and logs (default: ha-plane)"
+    )
+    parser.add_argument(
+        "--port", type=int, default=0, help="port of the load-balanced address (default: any free port)"
+    )
     options = parser.parse_args()
     asyncio.run(main(options.folder.absolute(), options.port))

@@ -39,7 +39,7 @@ def converter(source: Version, target: Version, kind: str) -> Callable[[Any], An
     Versions that are not in the table differ in name only.
     """
     if (source, target, kind) not in _CONVERTERS:
-        from kubeloop.api.conversions.alike import to_version
+        from kubeloop.api.conversions.same_fields import to_version
 
         return to_version(definition_of("/".join(target), kind))
     module, _, name = _CONVERTERS[source, target, kind].partition(":")
@@ -52,13 +52,13 @@ def converter(source: Version, target: Version, kind: str) -> Callable[[Any], An
 
 def to_storage_version(obj: Any, resource: Resource) -> Any:
     """Convert an object from the served version to the storage version."""
-    if resource.stored_as is None:
+    if resource.storage_override is None:
         return obj
-    return converter((resource.group, resource.version), resource.stored_as, resource.kind)(obj)
+    return converter((resource.group, resource.version), resource.storage_override, resource.kind)(obj)
 
 
 def to_served_version(obj: Any, resource: Resource) -> Any:
     """Convert a stored object to the version of a resource."""
-    if resource.stored_as is None:
+    if resource.storage_override is None:
         return obj
-    return converter(resource.stored_as, (resource.group, resource.version), resource.kind)(obj)
+    return converter(resource.storage_override, (resource.group, resource.version), resource.kind)(obj)

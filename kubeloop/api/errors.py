@@ -46,7 +46,7 @@ class StatusDetails(msgspec.Struct, frozen=True, omit_defaults=True, rename="cam
     causes: tuple[StatusCause, ...] = ()
     retry_after_seconds: int = 0
 
-    def plain(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return the details as JSON values: only fields that are set, with lists for tuples."""
         details: dict[str, Any] = msgspec.to_builtins(self)
         if self.causes:
@@ -72,7 +72,8 @@ class ApiError(Exception):
             self.code = code
 
     def __init_subclass__(cls) -> None:
-        ApiError.by_reason[cls.reason] = cls
+        if "reason" in cls.__dict__:
+            ApiError.by_reason[cls.reason] = cls
 
     @property
     def causes(self) -> tuple[StatusCause, ...]:
@@ -80,7 +81,7 @@ class ApiError(Exception):
         return self.details.causes if self.details is not None else ()
 
     @property
-    def is_for_namespace_that_goes(self) -> bool:
+    def is_namespace_terminating(self) -> bool:
         """True if the server rejected the request because the namespace is terminating; a retry is useless."""
         return any(cause.reason == "NamespaceTerminating" for cause in self.causes)
 
@@ -107,7 +108,7 @@ class ApiError(Exception):
         if self.reason:
             status["reason"] = self.reason
         if self.details is not None:
-            status["details"] = self.details.plain()
+            status["details"] = self.details.to_dict()
         status["code"] = self.code
         return status
 
@@ -424,6 +425,8 @@ def generic_server_response(code: int, server_message: str = "", retry_after_sec
         return Forbidden(server_message, details)
     if code == 415:
         return UnsupportedMediaType(server_message, details)
+    if code == 406 and server_message:
+        return NotAcceptable(server_message, details)
     if code in _GENERIC:
         cls, message = _GENERIC[code]
         return cls(message, details)

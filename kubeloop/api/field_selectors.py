@@ -29,7 +29,7 @@ class FieldSelector(msgspec.Struct, frozen=True):
     requirements: tuple[FieldRequirement, ...] = ()
 
     @property
-    def empty(self) -> bool:
+    def is_empty(self) -> bool:
         """True if the selector has no requirements and matches everything."""
         return not self.requirements
 
@@ -44,7 +44,7 @@ class FieldSelector(msgspec.Struct, frozen=True):
                 return one.value
         return None
 
-    def transformed(self, transform: Callable[[str, str], tuple[str, str]]) -> FieldSelector:
+    def transform(self, transform: Callable[[str, str], tuple[str, str]]) -> FieldSelector:
         """Return the selector with each field and value rewritten by `transform`, which may raise to reject.
 
         A requirement whose field and value become empty is dropped.
@@ -83,13 +83,26 @@ def unescape_value(text: str) -> str:
     return "".join(parts)
 
 
+# Longest text, in characters, whose parsed form is cached: clients choose the texts.
+_MAX_CACHED: Final = 1024
 _TERM: Final = re.compile(r"(?:[^\\,]|\\.?)*", re.DOTALL)
 _TERM_OPERATOR: Final = re.compile("!=|==|=")
 
 
-@lru_cache(maxsize=1024)
 def parse_field_selector(text: str) -> FieldSelector:
-    """Parse a field selector from its text form, such as `metadata.name=a,status.phase!=Running`."""
+    """Parse a field selector from its text form, such as `metadata.name=a,status.phase!=Running`.
+
+    Short ones are cached.
+    """
+    return _parse_cached(text) if len(text) <= _MAX_CACHED else _parse(text)
+
+
+@lru_cache(maxsize=1024)
+def _parse_cached(text: str) -> FieldSelector:
+    return _parse(text)
+
+
+def _parse(text: str) -> FieldSelector:
     requirements: list[FieldRequirement] = []
     for term in sorted(_terms(text)):
         split = _TERM_OPERATOR.search(term)
@@ -97,7 +110,7 @@ def parse_field_selector(text: str) -> FieldSelector:
             raise SelectorError(f"invalid selector: '{text}'; can't understand '{term}'")
         operator = Operator.NOT_EQUALS if split[0] == "!=" else Operator.EQUALS
         requirements.append(FieldRequirement(term[: split.start()], operator, unescape_value(term[split.end() :])))
-    return FieldSelector(tuple(requirements)).transformed(lambda field, value: (field, value))
+    return FieldSelector(tuple(requirements)).transform(lambda field, value: (field, value))
 
 
 def _terms(text: str) -> list[str]:

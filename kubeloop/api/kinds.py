@@ -26,6 +26,14 @@ _UNUSUAL_PACKAGES = {
     "apiregistration.k8s.io": "io.k8s.kube-aggregator.pkg.apis.apiregistration",
     "internal.apiserver.k8s.io": "io.k8s.api.apiserverinternal",
 }
+# Versions that upstream still stores, so that the release before can read them. The hash is opaque: clients compare it.
+_HASHED_VERSIONS = {
+    "clustertrustbundles": "v1beta1",
+    "customresourcedefinitions": "v1beta1",
+    "devicetaintrules": "v1beta2",
+    "podcertificaterequests": "v1beta1",
+    "storageversionmigrations": "v1beta1",
+}
 # Resources whose storage key isn't the plural name.
 _UNUSUAL_KEYS = {
     "nodes": "minions",
@@ -62,11 +70,13 @@ class Resource:
     verbs: tuple[str, ...] = ALL_VERBS
     subresources: tuple[Subresource, ...] = ()
     # Storage version as (group, version), if it isn't this one.
-    stored_as: tuple[str, str] | None = None
+    storage_override: tuple[str, str] | None = None
     # Deprecation warning for clients.
     deprecation: str = ""
+    # Release that no longer serves the resource, such as "1.40"; empty if none is planned.
+    removed_release: str = ""
     # Feature gate that must be enabled to serve the resource.
-    gate: str = ""
+    feature_gate: str = ""
     by_name: dict[str, Subresource] = field(init=False, compare=False, repr=False)
     _hash: int = field(init=False, compare=False, repr=False)
 
@@ -94,7 +104,7 @@ class Resource:
         return self.kind + "List"
 
     @cached_property
-    def qualified(self) -> str:
+    def group_resource(self) -> str:
         """Plural with its group, such as `deployments.apps`, as errors name the resource."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
@@ -109,7 +119,7 @@ class Resource:
         return type_of(self.definition)
 
     @cached_property
-    def node(self) -> SchemaNode:
+    def schema_node(self) -> SchemaNode:
         """Schema node, for patches and server-side apply."""
         return node_of(self.definition)
 
@@ -129,14 +139,15 @@ class Resource:
         return f"/registry/{_UNUSUAL_KEYS.get(self.plural, self.plural)}/"
 
     @cached_property
-    def stored_version(self) -> tuple[str, str]:
+    def storage_version(self) -> tuple[str, str]:
         """Group and version in which the objects are stored."""
-        return self.stored_as or (self.group, self.version)
+        return self.storage_override or (self.group, self.version)
 
     @cached_property
     def storage_version_hash(self) -> str:
-        """Discovery's hash of the storage version."""
-        group, version = self.stored_version
+        """Discovery's hash of the storage version, as upstream has it."""
+        group, version = self.storage_version
+        version = _HASHED_VERSIONS.get(self.plural, version)
         digest = hashlib.sha256(f"{group}/{version}/{self.kind}".encode()).digest()
         return base64.b64encode(digest[:8]).decode()
 
@@ -288,7 +299,7 @@ RESOURCES: tuple[Resource, ...] = (
         categories=("all",),
         subresources=(SCALE, STATUS),
     ),
-    _resource("events.k8s.io/v1", "events", "Event", stored_as=("", "v1"), short_names=("ev",)),
+    _resource("events.k8s.io/v1", "events", "Event", storage_override=("", "v1"), short_names=("ev",)),
     _resource(
         "authentication.k8s.io/v1", "selfsubjectreviews", "SelfSubjectReview", namespaced=False, verbs=("create",)
     ),
@@ -323,7 +334,7 @@ RESOURCES: tuple[Resource, ...] = (
         "autoscaling/v1",
         "horizontalpodautoscalers",
         "HorizontalPodAutoscaler",
-        stored_as=("autoscaling", "v2"),
+        storage_override=("autoscaling", "v2"),
         short_names=("hpa",),
         categories=("all",),
         subresources=(STATUS,),
@@ -343,14 +354,14 @@ RESOURCES: tuple[Resource, ...] = (
         "clustertrustbundles",
         "ClusterTrustBundle",
         namespaced=False,
-        gate="ClusterTrustBundle",
+        feature_gate="ClusterTrustBundle",
     ),
     _resource(
         "certificates.k8s.io/v1",
         "podcertificaterequests",
         "PodCertificateRequest",
         subresources=(STATUS,),
-        gate="PodCertificateRequest",
+        feature_gate="PodCertificateRequest",
     ),
     _resource("networking.k8s.io/v1", "ingressclasses", "IngressClass", namespaced=False),
     _resource("networking.k8s.io/v1", "ingresses", "Ingress", short_names=("ing",), subresources=(STATUS,)),
@@ -445,7 +456,7 @@ RESOURCES: tuple[Resource, ...] = (
         "StorageVersionMigration",
         namespaced=False,
         subresources=(STATUS,),
-        gate="StorageVersionMigrator",
+        feature_gate="StorageVersionMigrator",
     ),
 )
 

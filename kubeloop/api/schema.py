@@ -86,6 +86,12 @@ class SchemaNode:
         """True if the node has known fields."""
         return bool(self._target.get("properties"))
 
+    @cached_property
+    def opaque_struct(self) -> str | None:
+        """Name of the Go struct that holds free-form JSON without having its fields; None for other types."""
+        name = str(self._own.get("$ref", "")).rpartition(".")[2]
+        return name if name in ("JSON", "RawExtension") else None
+
     @property
     def is_map(self) -> bool:
         """True if the node is an object without known fields."""
@@ -108,7 +114,7 @@ class SchemaNode:
         return tuple(self._fact("x-kubernetes-list-map-keys", ()))
 
     @cached_property
-    def atomic(self) -> bool:
+    def is_atomic(self) -> bool:
         """True if a map or struct is owned and replaced as a whole."""
         return self.type == "any" or self._fact("x-kubernetes-map-type") == "atomic"
 

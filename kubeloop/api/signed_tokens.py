@@ -43,7 +43,7 @@ class SignatureScheme(Protocol):
     def verify(self, key: Any, message: bytes, signature: bytes) -> None:
         """Verify the signature of a message; raises if it is invalid."""
 
-    def described(self, key: Any) -> dict[str, str]:
+    def jwk_members(self, key: Any) -> dict[str, str]:
         """Return the members of the JWK that describe the public key."""
 
 
@@ -56,7 +56,7 @@ class _Rsa:
     def verify(self, key: rsa.RSAPublicKey, message: bytes, signature: bytes) -> None:
         key.verify(signature, message, padding.PKCS1v15(), hashes.SHA256())
 
-    def described(self, key: rsa.RSAPublicKey) -> dict[str, str]:
+    def jwk_members(self, key: rsa.RSAPublicKey) -> dict[str, str]:
         numbers = key.public_numbers()
         return {"kty": "RSA", "n": _number(numbers.n), "e": _number(numbers.e)}
 
@@ -78,7 +78,7 @@ class _Curve:
         r, s = int.from_bytes(signature[: self._size]), int.from_bytes(signature[self._size :])
         key.verify(encode_dss_signature(r, s), message, self._ecdsa)
 
-    def described(self, key: ec.EllipticCurvePublicKey) -> dict[str, str]:
+    def jwk_members(self, key: ec.EllipticCurvePublicKey) -> dict[str, str]:
         point = key.public_numbers()
         x, y = point.x.to_bytes(self._size), point.y.to_bytes(self._size)
         return {"kty": "EC", "crv": self._curve, "x": _encoded(x).decode(), "y": _encoded(y).decode()}
@@ -99,10 +99,10 @@ class PublicKey:
         self.scheme = _scheme_of(key)
         self.key_id = _key_id(key)
 
-    def described(self) -> dict[str, str]:
+    def to_jwk(self) -> dict[str, str]:
         """Return the key as a JWK, for other verifiers."""
         told = {"use": "sig", "kid": self.key_id, "alg": self.scheme.algorithm}
-        return told | self.scheme.described(self.key)
+        return told | self.scheme.jwk_members(self.key)
 
 
 class SigningKey:
@@ -183,5 +183,8 @@ def _encoded(data: bytes) -> bytes:
 
 
 def _decoded(text: str) -> bytes:
+    """Decode unpadded base64url; Python alone would accept padding and the standard alphabet, too."""
     raw = text.encode("ascii")
+    if not raw.isascii() or any(mark in raw for mark in (b"=", b"+", b"/")):
+        raise binascii.Error("not base64url")
     return base64.b64decode(raw + b"=" * (-len(raw) % 4), altchars=b"-_", validate=True)

@@ -18,5 +18,5 @@ class StructPatch(ABC):
         """Patch as it appears on the wire."""
 
     @abstractmethod
-    def laid_over(self, present: Any) -> Any | None:
+    def apply_to(self, present: Any) -> Any | None:
         """Return the patched part as a struct; None if the patch requires a generic merge."""

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import count
 from typing import TYPE_CHECKING
@@ -18,44 +20,54 @@ import msgspec
 from kubeloop.api import errors
 from kubeloop.api.features.resource_config import APIResourceConfig
 from kubeloop.api.kinds import Resource
-from kubeloop.api.node_calls import NodeDialer, VirtualGroup
-from kubeloop.api.schema import definitions
+from kubeloop.api.kubelet_requests import NodeDialer, VirtualGroup
 from kubeloop.apiserver.admission import AdmissionChain
 from kubeloop.apiserver.admission.dynamic.lazy import LazyDynamicAdmission
 from kubeloop.apiserver.admission.lookup import RegistryLookup
 from kubeloop.apiserver.aggregator.autoregister import AutoRegistration
-from kubeloop.apiserver.aggregator.lazy import AggregatorConfig
-from kubeloop.apiserver.aggregator.lazy import LazyAggregator as Aggregation
-from kubeloop.apiserver.apiextensions.lazy import DefinitionsSource, LazyCRDs
+from kubeloop.apiserver.aggregator.lazy import AggregatorConfig, LazyAggregator
+from kubeloop.apiserver.apiextensions.lazy import LazyCRDs
 from kubeloop.apiserver.authentication import Authenticator
+from kubeloop.apiserver.authentication.bearer_token import EXTRA_SPACE_WARNING, has_extra_space
 from kubeloop.apiserver.authorization import ADMINISTRATORS, DEFAULT_MODES, UnionAuthorizer, authorizer_of
 from kubeloop.apiserver.authorization.attributes import (
     AuthorizationAttributes,
+    AuthorizationDecision,
+    AuthorizationFailed,
     attributes_of_path,
     attributes_of_target,
     attributes_of_unserved,
+    authorization_failure_text,
+    enforce,
 )
 from kubeloop.apiserver.background.offload import WorkerThread
 from kubeloop.apiserver.flowcontrol.inflight import InFlightLimiter
 from kubeloop.apiserver.handlers.delete import delete_collection, delete_object
-from kubeloop.apiserver.handlers.read import get_object, list_objects, watch_objects
+from kubeloop.apiserver.handlers.read import get_object, list_objects
 from kubeloop.apiserver.handlers.subresources import SUBRESOURCES, VIRTUAL_RESOURCES
+from kubeloop.apiserver.handlers.subresources.componentstatuses import DEFAULT_COMPONENT_PORTS
 from kubeloop.apiserver.handlers.virtual_group import virtual_group_response
+from kubeloop.apiserver.handlers.watch import watch_objects
 from kubeloop.apiserver.handlers.write import create_object, patch_object, replace_object
 from kubeloop.apiserver.metrics import ApiServerMetrics
 from kubeloop.apiserver.nonresource.handler import NonResourceHandler
 from kubeloop.apiserver.nonresource.health import HealthChecks
+from kubeloop.apiserver.nonresource.openapi.schemas import DefinitionsSource, built_in_definitions
 from kubeloop.apiserver.registry.consistency import with_consistency
-from kubeloop.apiserver.registry.storage import StorageRegistry
+from kubeloop.apiserver.registry.storage import Conversion, ResourceStorage, StorageRegistry
 from kubeloop.apiserver.registry.store import ObjectStore
 from kubeloop.apiserver.request.context import ANONYMOUS, RequestContext, User
 from kubeloop.apiserver.request.fault_injection import FaultInjector, serve_with_faults
-from kubeloop.apiserver.request.negotiation import PLAIN, negotiate
+from kubeloop.apiserver.request.list_options import ListOptions, has_long_selector, parse_list_options
+from kubeloop.apiserver.request.negotiation import requested_object_format
 from kubeloop.apiserver.request.query import Query
 from kubeloop.apiserver.request.routing import PageNotFound, Router, Target
-from kubeloop.apiserver.response.writers import warning_headers
+from kubeloop.apiserver.request.run_options import DEFAULT_RUN_OPTIONS, ServerRunOptions
+from kubeloop.apiserver.response.documents import NO_SNIFF, TEXT, not_found_response, status_response
+from kubeloop.apiserver.response.writers import DeferredResponse
 from kubeloop.clock import Clock, new_uid
-from kubeloop.http import Request, Response
+from kubeloop.http import Request, Response, StreamResponse, UpgradeResponse
+from kubeloop.metrics import MetricRegistry
 from kubeloop.store import DependentConflict, StoreError, StoreFull
 
 if TYPE_CHECKING:
@@ -75,9 +87,12 @@ _WRITES = {
     "deletecollection": delete_collection,
 }
 _READS = ("get", "list", "watch")
-_TEXT = "text/plain; charset=utf-8"
+_NOT_CACHED = (("Cache-Control", "no-cache, private"),)
 _IMPERSONATE = "impersonate-"
 _LONGEST_AUDIT_ID = 64
+# Percent-decoding takes about 0.4 microseconds per escaped character.
+_LONGEST_PATH = 64 << 10
+_LONG_QUERY = 16 << 10
 # Debug endpoint that lists the causes of an object's writes; not part of Kubernetes.
 _CAUSES_PATH = "/kubeloop/why/"
 _SNAPSHOT = "/kubeloop/snapshot"
@@ -86,93 +101,136 @@ _SNAPSHOT = "/kubeloop/snapshot"
 class _RequestTrace:
     """State of one request that metrics and audit need, at whatever step the request ends."""
 
-    __slots__ = ("flow", "target", "verb", "warnings")
+    __slots__ = ("audit", "ctx", "flow", "query", "target", "verb", "warnings", "width")
 
-    def __init__(self, method: str) -> None:
+    def __init__(self, method: str, query: Query, audit: AuditContext | None) -> None:
         self.verb = method
+        self.query = query
+        self.audit = audit
         self.target: Target | None = None
+        self.ctx: RequestContext | None = None  # set once the request is authorized
+        self.width = 1  # seats of flow control
         self.flow: RequestFlow | None = None
-        self.warnings: Sequence[str] = ()
+        self.warnings: Iterable[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ApiServerDependencies:
+    """Collaborators and settings of an API server; the optional ones are features that a server may lack."""
+
+    registry: StorageRegistry
+    clock: Clock
+    authenticator: Authenticator
+    admission: AdmissionChain
+    writes: InFlightLimiter
+    health: HealthChecks
+    server_address: Callable[[], str]
+    tokens: ServiceAccountTokens | Callable[[], ServiceAccountTokens] | None = None
+    authorizer: UnionAuthorizer | None = None
+    keys_uri: str = ""
+    auditor: Auditor | None = None
+    aggregator: AggregatorConfig | None = None
+    serving: APIResourceConfig | None = None
+    run_options: ServerRunOptions = DEFAULT_RUN_OPTIONS
+    flags: Mapping[str, str] | None = None  # of the program, for /flagz
+    metrics: MetricRegistry | None = None
 
 
 class ApiServer:
     """Handles requests between the HTTP layer and the store."""
 
-    def __init__(
-        self,
-        registry: StorageRegistry,
-        clock: Clock,
-        authenticator: Authenticator,
-        admission: AdmissionChain,
-        writes: InFlightLimiter,
-        health: HealthChecks,
-        server_address: Callable[[], str],
-        tokens: ServiceAccountTokens | Callable[[], ServiceAccountTokens] | None = None,
-        authorizer: UnionAuthorizer | None = None,
-        keys_uri: str = "",
-        auditor: Auditor | None = None,
-        aggregator: AggregatorConfig | None = None,
-        serving: APIResourceConfig | None = None,
-    ) -> None:
-        serving = serving or APIResourceConfig()
+    def __init__(self, dependencies: ApiServerDependencies) -> None:
+        registry, clock = dependencies.registry, dependencies.clock
+        admission, writes = dependencies.admission, dependencies.writes
+        serving = dependencies.serving or APIResourceConfig()
         self.clock = clock
         self.registry = registry
-        self.metrics = ApiServerMetrics(registry, writes)
-        self.aside = WorkerThread()
-        self.mutations = ObjectStore(registry, admission, clock, self.aside)
-        self.mutations.features = serving.features
-        self.authenticator = authenticator
-        self.authorizer = authorizer or authorizer_of(DEFAULT_MODES, registry, RegistryLookup(registry))
-        self._tokens = tokens
-        self._auditor = auditor
+        families = dependencies.metrics or MetricRegistry()
+        self.metrics = ApiServerMetrics(registry, writes, serving.features, families)
+        self.worker_thread = WorkerThread()
+        self.run_options = dependencies.run_options
+        self.object_store = ObjectStore(
+            registry,
+            admission,
+            clock,
+            serving.features,
+            self.worker_thread,
+            self.metrics.storage,
+            allow_privileged=self.run_options.allow_privileged,
+        )
+        self.authenticator = dependencies.authenticator
+        self.authorizer = dependencies.authorizer or authorizer_of(DEFAULT_MODES, registry, RegistryLookup(registry))
+        self._tokens = dependencies.tokens
+        self._auditor = dependencies.auditor
         self._audit_prefix = new_uid(clock)[:24]
         self._audit_numbers = count()
         self._built_in = serving.resources
-        self._unserved = frozenset(serving.kept()) - frozenset(serving.resources)
+        self._disabled_resources = frozenset(serving.stored_resources()) - frozenset(serving.resources)
         self._router = Router(self._built_in)
-        issuer = self._issuer if tokens is not None else None
-        self.paths = NonResourceHandler(self._built_in, health, self.metrics, server_address, clock, issuer, keys_uri)
-        self._provided: dict[str, VirtualGroup] = {}
-        self._custom_served: tuple[Sequence[Resource], DefinitionsSource] = ((), definitions)
-        self._custom = LazyCRDs(registry, clock, self._serve_custom)
-        self._custom.start()
-        self.metrics.also(self._custom.metric_lines)
-        self.aggregation = Aggregation(registry, clock, aggregator or AggregatorConfig(), self.paths.serve_remote)
-        self.aggregation.start()
-        self.metrics.also(self.aggregation.metric_lines)
-        self.registration = AutoRegistration(registry, clock)
+        issuer = self._issuer if dependencies.tokens is not None else None
+        health, address = dependencies.health, dependencies.server_address
+        self.nonresource = NonResourceHandler(
+            self._built_in, health, self.metrics, address, clock, issuer, dependencies.keys_uri, dependencies.flags
+        )
+        self._virtual_groups: dict[str, VirtualGroup] = {}
+        self._served_crds: tuple[Sequence[Resource], DefinitionsSource] = ((), built_in_definitions)
+        self._crds = LazyCRDs(registry, clock, self._serve_custom, families)
+        self._crds.start()
+        aggregator = dependencies.aggregator or AggregatorConfig()
+        self.aggregator = LazyAggregator(registry, clock, aggregator, self.nonresource.set_remote_versions, families)
+        self.aggregator.start()
+        self._constrained_impersonation = serving.features.is_enabled("ConstrainedImpersonation")
+        self.registration = AutoRegistration(registry, clock, serving.features)
         self.registration.start()
-        self._configured = LazyDynamicAdmission(registry, admission, self.authorizer, self.metrics, clock, self.aside)
-        self._configured.start()
-        self._writes = writes
-        self.fairness: FlowController | None = None
-        self.faults: FaultInjector | None = None  # fault injection for calls from outside of the process
-        self.nodes: NodeDialer | None = None  # in-process kubelets, set by the program that runs them
-        self.kubelets: KubeletClient | None = None  # dialer for remote kubelets, set likewise
+        self._dynamic_admission = LazyDynamicAdmission(
+            registry, admission, self.authorizer, families, clock, self.worker_thread
+        )
+        self._dynamic_admission.start()
+        self._mutating_in_flight = writes
+        self.flowcontrol: FlowController | None = None
+        self.fault_injector: FaultInjector | None = None  # fault injection for calls from outside of the process
+        self.component_ports: Mapping[str, int] = DEFAULT_COMPONENT_PORTS
+        self.local_nodes: NodeDialer | None = None  # in-process kubelets, added by the program that runs them
+        self.kubelet_client: KubeletClient | None = None  # dialer for remote kubelets, set likewise
 
-    def share_fairly(self, seats: int) -> FlowController:
+    def enable_flowcontrol(self, seats: int) -> FlowController:
         """Enable API priority and fairness with this many seats for clients outside of the process."""
         from kubeloop.apiserver.flowcontrol.controller import FlowController
         from kubeloop.apiserver.flowcontrol.flow_schema_status import DanglingConditions
-        from kubeloop.apiserver.flowcontrol.metrics import lines_of
+        from kubeloop.apiserver.flowcontrol.metrics import register_flowcontrol_metrics
 
-        keep = DanglingConditions(self.registry, self.clock).keep
-        control = self.fairness = FlowController(self.registry.store, self.clock, seats, keep)
-        self.metrics.also(lambda: lines_of(control))
+        keep = DanglingConditions(self.registry, self.clock).reconcile
+        metrics = self.metrics.registry
+        control = self.flowcontrol = FlowController(self.registry.store, self.clock, seats, keep, metrics)
+        register_flowcontrol_metrics(metrics, control)
         return control
 
-    def provide(self, group: VirtualGroup) -> None:
+    def add_local_nodes(self, nodes: NodeDialer) -> None:
+        """Reach the nodes of kubelets in this process by their dialer."""
+        self.local_nodes = nodes
+
+    def set_component_port(self, component: str, port: int) -> None:
+        """Set the port where componentstatuses finds a component of this machine."""
+        self.component_ports = {**self.component_ports, component: port}
+
+    def inject_faults(self, injector: FaultInjector | None) -> None:
+        """Inject faults into calls from outside of the process; None ends that."""
+        self.fault_injector = injector
+
+    def serve_virtual_group(self, group: VirtualGroup) -> None:
         """Serve a read-only API group that is computed on request instead of stored."""
-        self._provided[group.resources[0].group] = group
-        self._serve_custom(*self._custom_served)
+        first = group.resources[0]
+        self._virtual_groups[first.group] = group
+        self.registration.register_virtual(first.group, first.version)
+        self._serve_custom(*self._served_crds)
 
-    def is_provided(self, resource: Resource) -> bool:
+    def is_virtual(self, resource: Resource) -> bool:
         """Return True if the resource belongs to a virtual (computed) API group."""
-        return resource.group in self._provided
+        return resource.group in self._virtual_groups
 
-    def is_kept(self, resource: Resource) -> bool:
+    def is_stored(self, resource: Resource) -> bool:
         """Return True if objects of the resource are read from the store."""
-        return resource.is_stored and not self.is_provided(resource)
+        return resource.is_stored and not self.is_virtual(resource)
 
     @cached_property
     def tokens(self) -> ServiceAccountTokens | None:
@@ -185,187 +243,261 @@ class ApiServer:
 
     def _serve_custom(self, custom: Sequence[Resource], definitions: DefinitionsSource) -> None:
         """Serve exactly these custom resources beside the built-in ones."""
-        self._custom_served = custom, definitions
-        provided = [resource for group in self._provided.values() for resource in group.resources]
+        self._served_crds = custom, definitions
+        provided = [resource for group in self._virtual_groups.values() for resource in group.resources]
         resources = (*self._built_in, *custom)
         self._router = Router((*resources, *provided))
-        self.paths.serve(resources, definitions, undescribed=provided)
+        self.nonresource.set_resources(resources, definitions, undescribed=provided)
 
-    def served(self, resource: Resource) -> Resource:
+    def resolve_resource(self, resource: Resource) -> Resource:
         """Return the server's own Resource for a resource named by an in-process caller; raises NotFound."""
-        if not self.is_kept(resource):
+        if not self.is_stored(resource):
             return resource
         try:
-            found = self.registry.of(resource).resource
+            found = self.registry.storage_of(resource).resource
         except KeyError:
             raise errors.generic_server_response(404) from None
-        if found in self._unserved:
+        if found in self._disabled_resources:
             raise errors.generic_server_response(404)
         return found
 
     async def handle(self, request: Request) -> Response:
         """Handle one request; every failure becomes a Status response."""
         audit_id = request.headers.get("audit-id", "")[:_LONGEST_AUDIT_ID] or self._new_audit_id()
+        if len(request.path) > _LONGEST_PATH:
+            return rejection_response(414, "Request-URI Too Long")
+        query = await self.worker_thread.run_if(len(request.query) > _LONG_QUERY, Query, request.query)
         if self._auditor is None:
-            response = await self._answer(request, audit_id, None)
+            response = await self._handle(request, query, audit_id, None)
         else:
-            response = await self._audited(request, audit_id, self._auditor.trail(request, audit_id))
-        response.headers = (*response.headers, ("Audit-Id", audit_id))
+            response = await self._handle_audited(request, query, self._auditor.trail(request, audit_id))
+        response.headers = (*response.headers, ("Audit-Id", audit_id), *_cache_control(response))
         return response
 
-    async def _audited(self, request: Request, audit_id: str, trail: AuditContext) -> Response:
+    async def _handle_audited(self, request: Request, query: Query, trail: AuditContext) -> Response:
         try:
-            response = await self._answer(request, audit_id, trail)
+            response = await self._handle(request, query, trail.audit_id, trail)
         except BaseException as error:
-            trail.failed(error)
+            trail.emit_panic(error)
             raise
-        return trail.finish(response, lambda: self._asked(ANONYMOUS, request))
+        await trail.add_bodies(response, self.worker_thread)
+        audited = trail.finish(response, lambda: self._attributes_of(ANONYMOUS, request, query))
+        if trail.is_blocked:
+            await trail.wait_stored()
+        return audited
 
     def _new_audit_id(self) -> str:
         """Return an audit ID as long and unique as a UUID, but cheaper to make: every response carries one."""
         return f"{self._audit_prefix}{next(self._audit_numbers):012x}"
 
-    async def _answer(self, request: Request, audit_id: str, trail: AuditContext | None) -> Response:
+    async def _handle(self, request: Request, query: Query, audit_id: str, trail: AuditContext | None) -> Response:
         started = self.clock.monotonic()
-        course = _RequestTrace(request.method)
+        course = _RequestTrace(request.method, query, trail)
+        if (header := request.headers.get("authorization")) is not None and has_extra_space(header):
+            course.warnings = (EXTRA_SPACE_WARNING,)
         try:
-            user = self._who_asks(request, trail)
-            remote = self.aggregation.remote_for(request.path)
-            if remote is not None:
-                if ADMINISTRATORS not in user.groups:
-                    self.authorizer.demand(self._asked(user, request))
-                return await remote.forward(request, user, audit_id)
-            if not _is_resource_path(request.path):
-                return await self._answer_path(user, request)
-            ctx = self._understood(user, request, course)
+            try:
+                user = self.authenticator.authenticate(request)
+                if user is None:
+                    user = await self.authenticator.wait_user(request)
+            except errors.ApiError:
+                self.metrics.authentication.failure.observe(self.clock.monotonic() - started)
+                raise
+            self.metrics.authentication.count(user.name, self.clock.monotonic() - started)
+            if trail is not None:
+                await trail.begin(user, self._attributes_of(user, request, query), self.worker_thread)
+                if trail.is_blocked and not await trail.wait_stored():
+                    raise AuthorizationFailed("failed to store audit event")
+            if _IMPERSONATE in "".join(request.headers):
+                user = await self._impersonate(user, request, course)
+            if not _is_resource_path(request.path) or self.aggregator.remote_for(request.path) is not None:
+                return await self._handle_unrouted(user, request, audit_id, course, started)
+            try:
+                course.target = target = self._router.find(request.method, request.path)
+            except (PageNotFound, errors.ApiError):
+                # Reveals a missing resource only to users who are authorized for the path.
+                await self._wait_authorized(attributes_of_unserved(user, request.method, request.path, query), trail)
+                raise
+            course.verb = verb = _verb_of(target, query)
+            if trail is not None or ADMINISTRATORS not in user.groups:
+                waiting = self._authorize(attributes_of_target(user, request.method, target, verb, query), trail)
+                if waiting is not None:
+                    await waiting
+            else:
+                self.metrics.authorization.count_administrator()
+            ctx = self._context_of(user, request, query, course)
             if trail is not None:
                 ctx.annotations = trail.annotations
-            if self.fairness is not None:
-                await self._take_turn(self.fairness, ctx, course)
-            if self.faults is None:
+                trail.annotate_deprecation(ctx.resource)
+            if self.flowcontrol is not None:
+                await self._acquire_seat(self.flowcontrol, ctx, course)
+            if self.fault_injector is None:
                 response = await self.serve(ctx, course.verb)
             else:
-                response = await serve_with_faults(self.faults, ctx, course.verb, partial(self.serve, ctx, course.verb))
+                response = await serve_with_faults(
+                    self.fault_injector, ctx, course.verb, partial(self.serve, ctx, course.verb)
+                )
+        except AuthorizationFailed as error:
+            response = Response(500, authorization_failure_text(request, error), TEXT, NO_SNIFF)
         except errors.ApiError as error:
-            response = status_response(error, course.warnings)
+            response = status_response(error, course.warnings, request)
         except PageNotFound:
             response = not_found_response()
         except StoreError as error:
-            response = status_response(store_error_to_api_error(error))
-        self.metrics.observe(course.verb, course.target, response.status, self.clock.monotonic() - started)
+            response = status_response(store_error_to_api_error(error), request=request)
+        if course.ctx is not None:
+            response = self._observe(course, course.ctx, response, started)
         if course.flow is not None:
             response.headers = (*response.headers, *course.flow.headers)
         return response
 
-    def _who_asks(self, request: Request, trail: AuditContext | None) -> User:
-        """Authenticate the request; raises Unauthorized, or Forbidden if impersonation is not allowed."""
-        user = self.authenticator.authenticate(request)
-        if trail is not None:
-            trail.known(user, self._asked(user, request))
-        if _IMPERSONATE in "".join(request.headers):
-            user = self._impersonated(user, request, trail)
-        if trail is not None:
-            trail.decided(self.authorizer.decide(self._asked(user, request)))
-        return user
+    def _observe(self, course: _RequestTrace, ctx: RequestContext, response: Response, started: float) -> Response:
+        """Count a finished request, or return a response that is counted at its end."""
+        seconds = self.clock.monotonic() - started
+        verb, requests, flow = course.verb, self.metrics.requests, course.flow
+        if flow is not None:
+            if response.status == 429 and not ctx.has_seat:
+                requests.count_dropped(ctx, verb)
+                return response
+            flow.counts.observe(seconds, course.width)
+        if isinstance(response, StreamResponse):
+            return requests.observe_stream(ctx, verb, response, lambda: self.clock.monotonic() - started)
+        if isinstance(response, UpgradeResponse):
+            requests.observe_upgrade(ctx, verb, response, lambda: self.clock.monotonic() - started)
+        else:
+            requests.observe(ctx, verb, response, seconds)
+        return response
 
-    def _understood(self, user: User, request: Request, course: _RequestTrace) -> RequestContext:
-        """Resolve target, verb and response format of an authorized request into its Context."""
-        query = Query(request.query)
-        course.target = target = self._find(user, request, query)
-        course.verb = verb = _verb_of(target, query)
-        self.authorize(user, request.method, target, verb, query)
-        if not verb:
+    def _authorize(self, asked: AuthorizationAttributes, audit: AuditContext | None) -> Awaitable[None] | None:
+        """Authorize a request; raises Forbidden. What is returned must be awaited, if anything."""
+        started = self.clock.monotonic()
+        decision = self.authorizer.decide(asked)
+        if not isinstance(decision, AuthorizationDecision):
+            return self._wait_authorized(asked, audit, decision)
+        self.metrics.authorization.observe(decision, self.clock.monotonic() - started)
+        if audit is not None:
+            audit.set_decision(decision)
+        enforce(asked, decision)
+        return None
+
+    async def _wait_authorized(
+        self,
+        asked: AuthorizationAttributes,
+        audit: AuditContext | None,
+        pending: Awaitable[AuthorizationDecision] | None = None,
+    ) -> None:
+        """Authorize a request, after waiting for other servers if necessary; raises Forbidden."""
+        started = self.clock.monotonic()
+        decision = await (pending or self.authorizer.wait_decision(asked))
+        self.metrics.authorization.observe(decision, self.clock.monotonic() - started)
+        if audit is not None:
+            audit.set_decision(decision)
+        enforce(asked, decision)
+
+    def _context_of(self, user: User, request: Request, query: Query, course: _RequestTrace) -> RequestContext:
+        """Return the context of an authorized request, with its response format; raises Method Not Allowed."""
+        target = course.target
+        assert target is not None
+        if not course.verb:
             raise _not_allowed(request.method, target)
-        accept = request.headers.get("accept", "")
-        plain = accept in ("", "*/*", "application/json")
-        form = PLAIN if plain else negotiate(accept, "get" in target.resource.verbs)
-        ctx = RequestContext(request, target, query, user, form, self.clock.now().replace(microsecond=0))
+        form = requested_object_format(request, target, course.verb)
+        ctx = course.ctx = RequestContext(request, target, query, user, form, self.clock.now)
         ctx.dry_run = bool(query) and bool(query.text("dryRun"))
+        for text in course.warnings:
+            ctx.warn(text)
         course.warnings = ctx.warnings
         if target.resource.deprecation:
             ctx.warn(target.resource.deprecation)
         return ctx
 
-    async def _take_turn(self, fairness: FlowController, ctx: RequestContext, course: _RequestTrace) -> None:
+    async def _acquire_seat(self, fairness: FlowController, ctx: RequestContext, course: _RequestTrace) -> None:
         """Acquire seats for a read; a write acquires its seat just before it begins."""
         ctx.flow = course.flow = flow = fairness.flow_of(ctx.user, course.verb, ctx.target)
         if course.verb in _READS and not ctx.target.subresource:
-            width = self._width(ctx.target, flow) if course.verb == "list" else 1
-            if not fairness.take_turn(flow, width):
-                await fairness.await_turn(flow, width)
+            width = course.width = self._seats_of_list(ctx.target, flow) if course.verb == "list" else 1
+            if not fairness.try_acquire(flow, width):
+                ctx.exclude_latency(await fairness.acquire(flow, width))
 
-    async def _answer_path(self, user: User, request: Request) -> Response:
-        """Authorize and answer a request for a non-resource path."""
-        self.authorize_path(user, request.method, request.path)
+    async def _handle_unrouted(
+        self, user: User, request: Request, audit_id: str, course: _RequestTrace, started: float
+    ) -> Response:
+        """Authorize and answer a request for a non-resource path or for an aggregated server."""
+        if course.audit is not None or ADMINISTRATORS not in user.groups:
+            waiting = self._authorize(self._attributes_of(user, request, course.query), course.audit)
+            if waiting is not None:
+                await waiting
+        else:
+            self.metrics.authorization.count_administrator()
+        remote = self.aggregator.remote_for(request.path)
+        if remote is not None:
+            return await remote.forward(request, user, audit_id)
         flow: RequestFlow | None = None
-        if self.fairness is not None:
-            flow = self.fairness.flow_of_path(user, request.method, request.path)
-            if not self.fairness.take_turn(flow, 1):
-                await self.fairness.await_turn(flow, 1)
-        response = await self._page(request)
+        if self.flowcontrol is not None:
+            flow = self.flowcontrol.flow_of_path(user, request.method, request.path)
+            if not self.flowcontrol.try_acquire(flow, 1):
+                await self.flowcontrol.acquire(flow, 1)
+        response = await self._serve_nonresource(request)
+        seconds = self.clock.monotonic() - started
+        self.metrics.requests.observe_nonresource(request, response, seconds)
         if flow is not None:
+            flow.counts.observe(seconds, 1)
             response.headers = (*response.headers, *flow.headers)
         return response
 
-    async def _page(self, request: Request) -> Response:
+    async def _serve_nonresource(self, request: Request) -> Response:
         if request.path.startswith(_CAUSES_PATH):
-            return self._why(request)
+            return self._list_causes(request)
         if request.path == _SNAPSHOT:
             from kubeloop.apiserver.nonresource.snapshot import snapshot_response
 
             return await snapshot_response(self.registry.store, request)
-        return self.paths.answer(request)
+        return self.nonresource.handle(request)
 
-    def _width(self, target: Target, flow: RequestFlow) -> int:
+    def _seats_of_list(self, target: Target, flow: RequestFlow) -> int:
         """Return the number of seats that a list request occupies."""
-        if self.fairness is None or not self.is_kept(target.resource):
+        if self.flowcontrol is None or not self.is_stored(target.resource):
             return 1
-        return self.fairness.width_of(flow, self.registry.of(target.resource).prefix(target.namespace))
+        return self.flowcontrol.seats_of_list(flow, self.registry.storage_of(target.resource).prefix(target.namespace))
 
-    def _why(self, request: Request) -> Response:
+    def _list_causes(self, request: Request) -> Response:
         """Return the recorded causes of writes to one object: `/kubeloop/why/api/v1/namespaces/…/pods/…`."""
         target = self._router.find("GET", "/" + request.path.removeprefix(_CAUSES_PATH))
         if not target.name or not target.resource.is_stored:
             raise errors.generic_server_response(404)
-        key = self.registry.of(target.resource).key(target.namespace, target.name)
-        reasons = [reason.shown() for reason in self.mutations.causes.of(key)]
+        key = self.registry.storage_of(target.resource).key(target.namespace, target.name)
+        reasons = [reason.to_document() for reason in self.object_store.causes.entries_of(key)]
         return Response(200, msgspec.json.encode({"items": reasons}))
 
-    def _find(self, user: User, request: Request, query: Query) -> Target:
-        """Return the target; reveals a missing resource only to users who are authorized for the path."""
-        try:
-            return self._router.find(request.method, request.path)
-        except (PageNotFound, errors.ApiError):
-            if ADMINISTRATORS not in user.groups:
-                self.authorizer.demand(attributes_of_unserved(user, request.method, request.path, query))
-            raise
+    def authorize_path(self, user: User, method: str, path: str) -> Awaitable[None] | None:
+        """Authorize a call for a non-resource path; raises Forbidden. What is returned must be awaited, if anything."""
+        if ADMINISTRATORS in user.groups:
+            self.metrics.authorization.count_administrator()
+            return None
+        return self._authorize(attributes_of_path(user, method, path), None)
 
-    def authorize_path(self, user: User, method: str, path: str) -> None:
-        """Authorize a request for a non-resource path; raises Forbidden."""
-        if ADMINISTRATORS not in user.groups:
-            self.authorizer.demand(attributes_of_path(user, method, path))
+    def authorize(self, user: User, method: str, target: Target, verb: str, query: Query) -> Awaitable[None] | None:
+        """Authorize a call for a resource, likewise. The verb is empty if the method is not supported."""
+        if ADMINISTRATORS in user.groups:
+            self.metrics.authorization.count_administrator()
+            return None
+        return self._authorize(attributes_of_target(user, method, target, verb, query), None)
 
-    def authorize(self, user: User, method: str, target: Target, verb: str, query: Query) -> None:
-        """Authorize a request for a resource; raises Forbidden. The verb is empty if the method is not supported."""
-        if ADMINISTRATORS not in user.groups:
-            self.authorizer.demand(attributes_of_target(user, method, target, verb, query))
-
-    def _impersonated(self, user: User, request: Request, trail: AuditContext | None) -> User:
+    async def _impersonate(self, user: User, request: Request, course: _RequestTrace) -> User:
         from kubeloop.apiserver.authorization.impersonation import impersonate, requested_user
 
         wanted = requested_user(request.headers)
         if wanted is None:
             return user
-        found = impersonate(user, wanted, self._asked(user, request), self.authorizer)
-        if trail is not None:
-            trail.impersonates(found)
+        asked, constrained = self._attributes_of(user, request, course.query), self._constrained_impersonation
+        found = await impersonate(user, wanted, asked, self.authorizer, constrained=constrained)
+        if course.audit is not None:
+            course.audit.set_impersonation(found)
         return found.user
 
-    def _asked(self, user: User, request: Request) -> AuthorizationAttributes:
+    def _attributes_of(self, user: User, request: Request, query: Query) -> AuthorizationAttributes:
         """Return the authorization attributes of a request, even if its resource is not served."""
         if not _is_resource_path(request.path):
             return attributes_of_path(user, request.method, request.path)
-        query = Query(request.query)
         try:
             target = self._router.find(request.method, request.path)
         except (PageNotFound, errors.ApiError):
@@ -375,14 +507,19 @@ class ApiServer:
     async def serve(self, ctx: RequestContext, verb: str) -> Response:
         """Serve a request that has been authorized."""
         store = self.registry.store
-        if verb in _READS and not store.shared:
-            return await self._serve(ctx, verb)
+        if verb in _READS and not store.is_shared:
+            return await self._complete(await self._serve(ctx, verb))
         try:
-            return await with_consistency(store, verb, ctx.query, partial(self._serve, ctx, verb))
+            return await self._complete(await with_consistency(store, verb, ctx.query, partial(self._serve, ctx, verb)))
         except DependentConflict:
             raise errors.conflict(ctx.resource.group, ctx.resource.plural, ctx.target.name) from None
         except StoreError as error:
+            self.metrics.storage.count_error(verb, ctx.resource)
             raise store_error_to_api_error(error) from None
+
+    async def _complete(self, response: Response) -> Response:
+        """Encode a response that was deferred because its encoding takes long."""
+        return await self.worker_thread.run(response.encode) if isinstance(response, DeferredResponse) else response
 
     async def _serve(self, ctx: RequestContext, verb: str) -> Response:
         target = ctx.target
@@ -390,46 +527,87 @@ class ApiServer:
             target.resource.plural in VIRTUAL_RESOURCES and not target.resource.is_custom
         ) or target.subresource in SUBRESOURCES:
             endpoint = SUBRESOURCES.get(target.subresource) or VIRTUAL_RESOURCES[target.resource.plural]
-            async with self._seat(ctx):
+            async with self._limiter_of(ctx) as waited:
+                ctx.has_seat = True
+                if waited:
+                    ctx.exclude_latency(waited)
                 return await endpoint(ctx, self)
-        if self._provided and self.is_provided(target.resource):
-            return virtual_group_response(ctx, self._provided[target.resource.group])
-        storage = self.registry.of(target.resource)
-        if storage.conversion is not None and verb in ("get", "list"):
-            from kubeloop.apiserver.apiextensions.conversion.reads import read_converted
-
-            read = partial(get_object if verb == "get" else list_objects, ctx, storage)
-            return await read_converted(storage, storage.conversion, target.namespace, target.name, read)
+        if self._virtual_groups and self.is_virtual(target.resource):
+            return virtual_group_response(ctx, self._virtual_groups[target.resource.group])
+        storage = self.registry.storage_of(target.resource)
         if verb == "get":
-            return get_object(ctx, storage)
-        if verb == "list":
-            return list_objects(ctx, storage)
-        if verb == "watch":
-            return watch_objects(ctx, storage, self.clock)
-        async with self._seat(ctx):
-            return await _WRITES[verb](ctx, storage, self.mutations)
+            if storage.conversion is None:
+                return get_object(ctx, storage)
+            return await self._read_converted(ctx, storage, storage.conversion)
+        if verb in _READS:
+            long, is_watch = has_long_selector(ctx.query), verb == "watch"
+            options = await self.worker_thread.run_if(
+                long, parse_list_options, ctx.query, storage.field_cache, is_watch
+            )
+            if is_watch:
+                return watch_objects(ctx, storage, options, self.clock, self.run_options.min_request_timeout)
+            if storage.conversion is None:
+                return await list_objects(ctx, storage, options)
+            return await self._read_converted(ctx, storage, storage.conversion, options)
+        async with self._limiter_of(ctx) as waited:
+            ctx.has_seat = True
+            if waited:
+                ctx.exclude_latency(waited)
+            if ctx.flow is not None:
+                ctx.flow.counts.observe_watchers(storage.hub.watchers)
+            return await _WRITES[verb](ctx, storage, self.object_store)
 
-    def _seat(self, ctx: RequestContext) -> InFlightLimiter | RequestFlow:
+    async def _read_converted(
+        self, ctx: RequestContext, storage: ResourceStorage, conversion: Conversion, options: ListOptions | None = None
+    ) -> Response:
+        """Get an object, or list objects if there are options, after converting them to the requested version."""
+        from kubeloop.apiserver.apiextensions.conversion.reads import read_converted
+
+        async def read() -> Response:
+            return get_object(ctx, storage) if options is None else await list_objects(ctx, storage, options)
+
+        return await read_converted(storage, conversion, ctx.target.namespace, ctx.target.name, read)
+
+    def _limiter_of(self, ctx: RequestContext) -> InFlightLimiter | RequestFlow:
         """Return the limiter that a write acquires: its flow, or the separate limit of in-process writes."""
-        return ctx.flow or self._writes
+        return ctx.flow or self._mutating_in_flight
 
-    def failed(self, request: Request, error: BaseException) -> Response:
+    def count_terminated_watch(self, request: Request) -> None:
+        """Count a watch that was closed because its client read too slowly."""
+        with suppress(PageNotFound, errors.ApiError):
+            resource = self._router.find(request.method, request.path).resource
+            self.metrics.count_terminated_watch(resource.group, resource.plural)
+
+    def internal_error_response(self, request: Request, error: BaseException) -> Response:
         """Log an internal error and return the 500 response for it."""
         if not isinstance(error, asyncio.CancelledError):  # a client that disconnected is no server error
             log.error("%s %s failed", request.method, request.path, exc_info=error)
-        return status_response(
-            errors.internal_error("an error on the server has prevented the request from succeeding")
+        response = status_response(
+            errors.internal_error("an error on the server has prevented the request from succeeding"), request=request
         )
+        response.headers = (*response.headers, *_NOT_CACHED)
+        return response
 
     def close(self) -> None:
-        """Close flow control, controllers and all watches."""
-        if self.fairness is not None:
-            self.fairness.close()
+        """Close flow control, controllers, connections to webhooks, and all watches."""
+        self.authorizer.close()
+        if self.authenticator.remote is not None:
+            self.authenticator.remote.close()
+        if self.flowcontrol is not None:
+            self.flowcontrol.close()
         self.registration.close()
-        self.aggregation.close()
-        self._configured.close()
-        self._custom.close()
+        self.aggregator.close()
+        self._dynamic_admission.close()
+        self._crds.close()
         self.registry.close_watches()
+        self.metrics.close()
+
+
+def _cache_control(response: Response) -> tuple[tuple[str, str], ...]:
+    """Return the header that keeps responses out of shared caches, unless the response has one of its own."""
+    if isinstance(response, UpgradeResponse) or any(name == "Cache-Control" for name, _ in response.headers):
+        return ()
+    return _NOT_CACHED
 
 
 def rejection_response(code: int, message: str) -> Response:
@@ -439,27 +617,16 @@ def rejection_response(code: int, message: str) -> Response:
     )
 
 
-def status_response(error: errors.ApiError, warnings: Sequence[str] = ()) -> Response:
-    """Return the response for an API error, with the warnings collected so far."""
-    headers = (*error.headers.items(), *(warning_headers(warnings) if warnings else ()))
-    return Response(error.code, msgspec.json.encode(error.status()) + b"\n", headers=headers)
-
-
 def store_error_to_api_error(error: StoreError) -> errors.ApiError:
     """Return the API error for a store error; a full disk keeps etcd's message, as upstream's clients expect."""
     return errors.ApiError(str(error)) if isinstance(error, StoreFull) else errors.internal_error(str(error))
 
 
-def not_found_response() -> Response:
-    """Return the plain-text 404 response of an unknown path."""
-    return Response(404, b"404 page not found\n", _TEXT)
-
-
 def _is_resource_path(path: str) -> bool:
     """Return True for `/api/V/…` and `/apis/G/V/…` with a part after the version; shorter ones are discovery."""
     if path.startswith("/api/"):
-        return len(path.rstrip("/").split("/")) > 3
-    return path.startswith("/apis/") and len(path.rstrip("/").split("/")) > 4
+        return path.rstrip("/").count("/") > 2
+    return path.startswith("/apis/") and path.rstrip("/").count("/") > 3
 
 
 def _verb_of(target: Target, query: Query) -> str:

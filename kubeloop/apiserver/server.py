@@ -6,60 +6,76 @@ import asyncio
 import logging
 import os
 import ssl
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
-from functools import cache
-from itertools import chain
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
 from kubeloop.api.features.resource_config import APIResourceConfig
-from kubeloop.apiserver.admission import default_chain
+from kubeloop.apiserver.admission import AdmissionChain, default_chain
 from kubeloop.apiserver.admission.lookup import RegistryLookup
-from kubeloop.apiserver.admission.plugins.quota.quota_ledger import StoreQuotaAccessor
+from kubeloop.apiserver.admission.plugin_names import AdmissionConfigError, AdmissionOptions
+from kubeloop.apiserver.admission.plugins.quota.quota_accessor import StoreQuotaAccessor
+from kubeloop.apiserver.admission.setup import set_up_admission
 from kubeloop.apiserver.aggregator.lazy import AggregatorConfig
-from kubeloop.apiserver.app import ApiServer, rejection_response
+from kubeloop.apiserver.app import ApiServer, ApiServerDependencies, rejection_response
+from kubeloop.apiserver.audit.backends import LOG_BATCHES, BatchConfig, TruncateConfig
 from kubeloop.apiserver.authentication import (
     Authenticator,
     RequestHeaderAuthenticator,
     RequestHeaderConfig,
     TokenAuthenticator,
+    lazy_token_authenticator,
     read_token_file,
 )
 from kubeloop.apiserver.authentication.bootstrap_tokens import BootstrapTokenAuthenticator
-from kubeloop.apiserver.authentication.service_accounts import lazy_token_authenticator
-from kubeloop.apiserver.authorization import DEFAULT_MODES, authorizer_of
+from kubeloop.apiserver.authorization import DEFAULT_MODES, UnionAuthorizer
+from kubeloop.apiserver.authorization.factory import AuthorizerFactory, configs_of_modes
 from kubeloop.apiserver.background.compaction import Compactor
 from kubeloop.apiserver.background.event_expiry import EVENTS_PREFIX, EventExpiry
+from kubeloop.apiserver.background.file_reloader import CHECK_SECONDS, Contents, FileReloader
+from kubeloop.apiserver.background.memory_trim import trim_memory_periodically
 from kubeloop.apiserver.background.periodic import PeriodicJob
-from kubeloop.apiserver.bootstrap import (
-    BootstrapOptions,
-    access_objects,
-    essential_objects,
-    extension_apiserver_authentication,
-    remaining_objects,
-)
+from kubeloop.apiserver.bootstrap import BootstrapOptions, config_map_objects, extension_apiserver_authentication
+from kubeloop.apiserver.bootstrap.system_objects import SystemObjects
 from kubeloop.apiserver.bootstrap.writer import BootstrapWriter
 from kubeloop.apiserver.flowcontrol.inflight import InFlightLimiter
-from kubeloop.apiserver.measures import CounterFamily
-from kubeloop.apiserver.nonresource.health import HealthChecks
+from kubeloop.apiserver.metrics.admission import AdmissionStepMetrics
+from kubeloop.apiserver.metrics.tokens import ServiceAccountTokenMetrics
+from kubeloop.apiserver.nonresource.health import Check, HealthChecks
+from kubeloop.apiserver.nonresource.post_start_hooks import PostStartHooks, hook_names
 from kubeloop.apiserver.peers.register import register_server
 from kubeloop.apiserver.registry.allocation import DEFAULT_RANGES, ServiceRanges
 from kubeloop.apiserver.registry.storage import StorageRegistry
-from kubeloop.apiserver.request.auditing_tls import AuditingSSLContext
+from kubeloop.apiserver.request.auditing_tls import AuditingSSLContext, ReloadableSSLContext
 from kubeloop.apiserver.request.context import User
 from kubeloop.apiserver.request.fault_injection import FaultInjector
+from kubeloop.apiserver.request.run_options import DEFAULT_RUN_OPTIONS, ServerRunOptions
 from kubeloop.clock import Clock
-from kubeloop.http import HttpHooks, HttpLimits, HttpServer, serve
+from kubeloop.http import Handler, HttpHooks, HttpLimits, HttpServer, serve
+from kubeloop.http.tls import TlsOptionError, TlsOptions, apply_tls_options
+from kubeloop.metrics import MetricRegistry
 from kubeloop.store import Store, open_store
 from kubeloop.store.backup.formats import ensure_format
 
 if TYPE_CHECKING:
     from kubeloop.apiserver.audit import Auditor
+    from kubeloop.apiserver.audit.backends import AuditBackend, AuditWebhookConfig
+    from kubeloop.apiserver.authentication.oidc.authentication_config import (
+        StructuredAuthentication,
+        StructuredAuthenticationConfig,
+    )
+    from kubeloop.apiserver.authentication.remote_tokens import RemoteTokenAuthenticator, RemoteTokenUnion
     from kubeloop.apiserver.authentication.service_account_tokens import ServiceAccountTokens
+    from kubeloop.apiserver.authentication.webhook import WebhookAuthenticatorConfig
+    from kubeloop.apiserver.authorization.configuration import AuthorizationReloader
+    from kubeloop.apiserver.authorization.webhook import WebhookAuthorizerConfig
+    from kubeloop.apiserver.encryption.store import EncryptedStore
+    from kubeloop.apiserver.webhook_client.review_client import KubeconfigLoader
 
 log = logging.getLogger(__name__)
 
@@ -68,8 +84,6 @@ _WAITING_PER_SEAT = 5
 _FINISH_SECONDS = 3.0
 # Prefix of encrypted values in a store: there may be some even without an encryption configuration.
 _ENCRYPTED = b"k8s:enc:"
-# Default roles and bindings (same names) of unauthenticated and authenticated users: discovery, public info.
-_PUBLIC_BINDINGS = frozenset({"system:basic-user", "system:discovery", "system:public-info-viewer"})
 
 
 class StartupError(Exception):
@@ -83,8 +97,8 @@ class ServiceAccountTokenConfig:
     key: Path
     issuers: tuple[str, ...] = ("https://kubernetes.default.svc",)  # the first one signs, all are accepted
     audiences: tuple[str, ...] = ()  # default: the issuers
-    keys_uri: str = ""
-    further_keys: tuple[Path, ...] = ()  # public keys that are accepted besides the signing key
+    jwks_uri: str = ""
+    extra_verification_keys: tuple[Path, ...] = ()  # public keys that are accepted besides the signing key
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +106,15 @@ class AuditConfig:
     """Audit policy file and log path (`-`: standard output); zero limits mean the log's defaults."""
 
     policy: Path
-    path: str
+    path: str = ""  # empty for no log
     megabytes: int = 0
     backups: int = 0
     days: int = 0
+    format: str = "json"
+    mode: str = "blocking"
+    batch: BatchConfig = LOG_BATCHES
+    truncate: TruncateConfig | None = None
+    webhook: AuditWebhookConfig | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,24 +130,41 @@ class ApiServerConfig:
     client_authorities: tuple[Path, ...] = ()
     token_file: Path | None = None
     anonymous: bool = True
+    anonymous_paths: frozenset[str] | None = None  # for which anonymous requests are let in; None for all
+    authentication: StructuredAuthenticationConfig | None = None  # JWT authenticators
+    authentication_file: Path | None = None  # from which that was read, to be reloaded
+    token_webhook: WebhookAuthenticatorConfig | None = None
     authorization_modes: tuple[str, ...] = DEFAULT_MODES
-    accounts: ServiceAccountTokenConfig | None = None  # without it, service accounts have no tokens
+    authorization_webhook: WebhookAuthorizerConfig | None = None  # needed for the mode Webhook
+    authorization_file: Path | None = None  # AuthorizationConfiguration, instead of the modes
+    load_kubeconfig: KubeconfigLoader | None = None  # reads the kubeconfig files of webhooks
+    service_account_tokens: ServiceAccountTokenConfig | None = None  # without it, service accounts have no tokens
     bootstrap_tokens: bool = False
     audit: AuditConfig | None = None
-    writes_in_flight: int = 200
-    reads_in_flight: int = 400  # reads + writes in flight are the total seats of priority and fairness
-    fairness: bool = True
+    admission: AdmissionOptions = field(default_factory=AdmissionOptions)
+    max_mutating_requests_inflight: int = 200
+    max_requests_inflight: int = 400  # reads + writes in flight are the total seats of priority and fairness
+    flowcontrol: bool = True
     compaction_interval: float = 300.0
     event_ttl: float = 3600.0
     shutdown_delay: float = 0.0
-    services: ServiceRanges = DEFAULT_RANGES
-    serving: APIResourceConfig = field(default_factory=APIResourceConfig)
+    livez_grace_period: float = 0.0  # in which livez ignores unfinished post-start hooks
+    external_hostname: str = ""  # in URLs that the server returns; default: the advertised address
+    endpoint_reconciler: bool = True  # maintains the endpoints of the kubernetes Service
+    service_node_port: int = 0  # of the kubernetes Service; 0: it has none
+    tls: TlsOptions = field(default_factory=TlsOptions)
+    reuse_port: bool = False
+    run_options: ServerRunOptions = DEFAULT_RUN_OPTIONS
+    service_ranges: ServiceRanges = DEFAULT_RANGES
+    resource_config: APIResourceConfig = field(default_factory=APIResourceConfig)
     front_proxy: RequestHeaderConfig | None = None  # request-header authentication of the front proxy
     aggregator: AggregatorConfig = field(default_factory=AggregatorConfig)
     encryption: Path | None = None  # EncryptionConfiguration file
     encryption_reload: bool = False
     limits: HttpLimits = field(default_factory=HttpLimits)
-    faults: FaultInjector | None = None  # fault injection
+    fault_injector: FaultInjector | None = None  # fault injection
+    flags: Mapping[str, str] | None = None  # of the program, for /flagz
+    kubelet_client_user: str = ""  # this server's user for kubelets, if it has to be given permissions
 
 
 class RunningServer:
@@ -137,16 +173,22 @@ class RunningServer:
     def __init__(self, config: ApiServerConfig, clock: Clock) -> None:
         self._config = config
         self._clock = clock
-        self._parts = AsyncExitStack()
-        self._waiting_for = "the server is starting"
+        self._exit_stack = AsyncExitStack()
+        self._hooks = PostStartHooks(hook_names(config.flowcontrol))
+        self._started = clock.monotonic()
         self._closing = False
+        self._metrics = MetricRegistry()
         self._app: ApiServer | None = None
+        self._tls: ReloadableSSLContext | None = None
+        self._trust: extension_apiserver_authentication.AuthenticationConfigMap | None = None
+        self._structured: StructuredAuthentication | None = None
+        self._authorization_reloader: AuthorizationReloader | None = None
         self.port = 0
 
     @property
     def address(self) -> str:
         """Advertised address of the server, as host:port."""
-        host = self._config.advertise_address or self._config.host
+        host = self._config.external_hostname or self._config.advertise_address or self._config.host
         return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
 
     @property
@@ -156,36 +198,43 @@ class RunningServer:
             raise RuntimeError("the server has not been started")
         return self._app
 
-    async def start(self) -> None:
-        """Open the store, listen, start the background jobs, and create the bootstrap objects."""
+    async def start(self, before_ready: Callable[[RunningServer], None] | None = None) -> None:
+        """Open the store, listen, start the background jobs, create the system objects, and become ready.
+
+        The port is known when `before_ready` is called.
+        """
         config = self._config
         async with AsyncExitStack() as parts:
             store = open_store(config.store)
             await store.start()
             parts.push_async_callback(store.close)
             await ensure_format(store)
-            store = self._encrypting(store, parts)
+            store = await self._with_encryption(store, parts)
             auditor = self._auditor(parts)
-            app = self._app = self._application(store, auditor)
-            if isinstance(operations := getattr(store, "operations", None), CounterFamily):
-                app.metrics.also(operations.lines)
+            app = self._app = self._build_app(store, auditor)
             listener = await self._listen(app, auditor)
             self.port = listener.port
-            app.aside.start()
-            parts.callback(app.aside.close)
+            app.worker_thread.start()
+            parts.callback(app.worker_thread.close)
             parts.push_async_callback(self._stop_listening, app, listener)
-            self._share_fairly(app, parts)
-            self._keep_house(store, parts)
-            if config.faults is not None:
-                app.faults = config.faults
-                _in_background(config.faults.run(), "what goes wrong on purpose", parts)
-            await self._ensure_own_objects(app.registry, parts)
+            self._enable_flowcontrol(app, parts)
+            self._start_background_jobs(store, parts)
+            _in_background(trim_memory_periodically(), "returning freed memory", parts)
+            if config.fault_injector is not None:
+                app.inject_faults(config.fault_injector)
+                _in_background(config.fault_injector.run(), "chaos plan", parts)
+            own = BootstrapWriter(app.registry, self._clock, config.resource_config.features)
+            objects = await self._ensure_system_objects(app.registry, own, parts)
             await register_server(
-                app.registry, self._clock, (config.advertise_address or config.host, self.port), parts
+                app.registry, own, self._clock, (config.advertise_address or config.host, self.port), parts
             )
+            self._start_reloaders(app, parts)
+            objects.start_reconcilers(parts)
             app.registration.catch_up()
-            self._waiting_for = ""
-            self._parts = parts.pop_all()
+            if before_ready is not None:
+                before_ready(self)
+            self._hooks.finish_all()
+            self._exit_stack = parts.pop_all()
 
     async def start_without_port(self, store: Store, *, complete: bool = False) -> ApiServer:
         """Serve in-process callers only, from a store that the caller opens, maintains and closes.
@@ -193,17 +242,18 @@ class RunningServer:
         A complete store already holds the bootstrap objects.
         """
         async with AsyncExitStack() as parts:
-            app = self._app = self._application(store)
+            app = self._app = self._build_app(store)
             parts.callback(app.close)
             if not complete:
-                await self._ensure_own_objects(app.registry, parts)
-            self._waiting_for = ""
-            self._parts = parts.pop_all()
+                own = BootstrapWriter(app.registry, self._clock, self._config.resource_config.features)
+                await self._ensure_system_objects(app.registry, own, parts)
+            self._hooks.finish_all()
+            self._exit_stack = parts.pop_all()
         return app
 
     def before_closing(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Register a coroutine function to be awaited before the server closes."""
-        self._parts.push_async_callback(work)
+        self._exit_stack.push_async_callback(work)
 
     async def close(self) -> None:
         """Report not ready, continue serving for the shutdown delay, then close."""
@@ -215,83 +265,190 @@ class RunningServer:
 
     async def close_now(self) -> None:
         """End streams, let requests finish, flush the store."""
-        await self._parts.aclose()
+        await self._exit_stack.aclose()
 
-    async def _ensure_own_objects(self, registry: StorageRegistry, parts: AsyncExitStack) -> None:
+    async def _ensure_system_objects(
+        self, registry: StorageRegistry, own: BootstrapWriter, parts: AsyncExitStack
+    ) -> SystemObjects:
+        options = self._bootstrap_options(registry)
+        objects = SystemObjects(registry, own, options, self._clock)
+        await objects.ensure_all(self._hooks)
+        self._trust = _maintain_authentication_config_map(registry, own, options, self._clock, parts)
+        return objects
+
+    def _bootstrap_options(self, registry: StorageRegistry) -> BootstrapOptions:
         config = self._config
         authorities = "".join(path.read_text() for path in config.client_authorities)
-        options = BootstrapOptions(
+        return BootstrapOptions(
             now=self._clock.now(),
-            # When servers share a store, the endpoints are those of all of them.
-            advertise_address="" if registry.store.shared else config.advertise_address or config.host,
+            advertise_address=self._endpoint_address(registry.store),
             secure_port=self.port,
-            service_cidr=config.services.networks[0],
+            service_cidrs=config.service_ranges.networks,
+            service_node_port=config.service_node_port,
             client_ca_pem=authorities,
             front_proxy=_request_header_entries(config.front_proxy),
-            serving=config.serving,
+            resource_config=config.resource_config,
+            kubelet_client_user=config.kubelet_client_user,
         )
-        own = BootstrapWriter(registry, self._clock)
-        await own.ensure(essential_objects(options))
-        _maintain_authentication_config_map(registry, own, options, self._clock, parts)
-        await _ensure_public_bindings(registry, own)
-        remaining = chain(access_objects(config.serving.features), remaining_objects(options))
-        _in_background(own.ensure_by_and_by(remaining), "making the server's own objects", parts)
 
-    def _application(self, store: Store, auditor: Auditor | None = None) -> ApiServer:
+    def _endpoint_address(self, store: Store) -> str:
+        """Return the address of the only endpoint; in a shared store, the endpoints are those of all servers."""
+        if store.is_shared or not self.port or not self._config.endpoint_reconciler:
+            return ""
+        return self._config.advertise_address or self._config.host
+
+    def _build_app(self, store: Store, auditor: Auditor | None = None) -> ApiServer:
         config = self._config
-        writes = InFlightLimiter(config.writes_in_flight, config.writes_in_flight * _WAITING_PER_SEAT)
-        registry = StorageRegistry(store, config.serving.kept(), config.services)
+        writes = InFlightLimiter(
+            config.max_mutating_requests_inflight, config.max_mutating_requests_inflight * _WAITING_PER_SEAT
+        )
+        registry = StorageRegistry(store, config.resource_config.stored_resources(), config.service_ranges)
         lookup = RegistryLookup(registry)
-        authorizer = authorizer_of(config.authorization_modes, registry, lookup)
-        accounts = _account_tokens(config.accounts, lookup, self._clock) if config.accounts else None
+        authorizer = self._authorizer(registry, lookup)
+        accounts = (
+            _account_tokens(
+                config.service_account_tokens, lookup, self._clock, ServiceAccountTokenMetrics(self._metrics)
+            )
+            if config.service_account_tokens
+            else None
+        )
+        return ApiServer(
+            ApiServerDependencies(
+                registry,
+                self._clock,
+                self._authenticator(lookup, accounts),
+                self._admission(registry, lookup, authorizer),
+                writes,
+                self._health(store),
+                lambda: self.address,
+                accounts,
+                authorizer,
+                config.service_account_tokens.jwks_uri if config.service_account_tokens else "",
+                auditor,
+                config.aggregator,
+                config.resource_config,
+                config.run_options,
+                config.flags,
+                self._metrics,
+            )
+        )
+
+    def _authenticator(
+        self, lookup: RegistryLookup, accounts: Callable[[], ServiceAccountTokens] | None
+    ) -> Authenticator:
+        config = self._config
         recognizers: list[TokenAuthenticator] = []
         if config.bootstrap_tokens:
             recognizers.append(BootstrapTokenAuthenticator(lookup, self._clock).authenticate)
         if accounts is not None:
             recognizers.append(lazy_token_authenticator(accounts))
         front_proxy = (
-            RequestHeaderAuthenticator(config.front_proxy, config.client_authorities) if config.front_proxy else None
+            RequestHeaderAuthenticator(config.front_proxy, config.client_authorities, self._clock.now)
+            if config.front_proxy
+            else None
         )
-        authenticator = Authenticator(_tokens(config), config.anonymous, recognizers, front_proxy)
-        admission = default_chain(lookup, StoreQuotaAccessor(registry, lookup), authorizer, config.serving.features)
-        return ApiServer(
-            registry,
-            self._clock,
-            authenticator,
-            admission,
-            writes,
-            self._health(store),
-            lambda: self.address,
-            accounts,
-            authorizer,
-            config.accounts.keys_uri if config.accounts else "",
-            auditor,
-            config.aggregator,
-            config.serving,
+        return Authenticator(
+            _tokens(config), config.anonymous, recognizers, front_proxy, self._remote_tokens(), config.anonymous_paths
         )
 
-    def _share_fairly(self, app: ApiServer, parts: AsyncExitStack) -> None:
-        if self._config.fairness:
+    def _admission(
+        self, registry: StorageRegistry, lookup: RegistryLookup, authorizer: UnionAuthorizer
+    ) -> AdmissionChain:
+        config, features = self._config, self._config.resource_config.features
+        try:
+            setup = set_up_admission(
+                config.admission, registry, self._clock, BootstrapWriter(registry, self._clock, features)
+            )
+        except AdmissionConfigError as error:
+            raise StartupError(str(error)) from None
+        return default_chain(
+            lookup,
+            StoreQuotaAccessor(registry, lookup),
+            authorizer,
+            features,
+            replace(setup, run_options=config.run_options),
+            AdmissionStepMetrics(self._metrics, self._clock),
+        )
+
+    def _authorizer(self, registry: StorageRegistry, lookup: RegistryLookup) -> UnionAuthorizer:
+        config = self._config
+        builder = None
+        if config.load_kubeconfig is not None:
+            from kubeloop.apiserver.webhook_builders import webhook_builder
+
+            builder = webhook_builder(config.load_kubeconfig, self._clock)
+        factory = AuthorizerFactory(registry, lookup, builder)
+        try:
+            if config.authorization_file is None:
+                return factory.union(configs_of_modes(config.authorization_modes, config.authorization_webhook))
+            from kubeloop.apiserver.authorization.configuration import (
+                AuthorizationReloader,
+                parse_authorization_configuration,
+            )
+
+            configs = parse_authorization_configuration(config.authorization_file.read_bytes())
+            union = factory.union(configs)
+        except (ValueError, OSError) as error:
+            raise StartupError(str(error)) from None
+        self._authorization_reloader = AuthorizationReloader(union, factory, configs)
+        return union
+
+    def _remote_tokens(self) -> RemoteTokenUnion | None:
+        """Return the authenticators of tokens that other servers are asked about, if any are configured."""
+        config = self._config
+        accounts = config.service_account_tokens
+        audiences = (accounts.audiences or accounts.issuers) if accounts is not None else ()
+        authenticators: list[RemoteTokenAuthenticator] = []
+        try:
+            if config.authentication is not None:
+                from kubeloop.apiserver.authentication.oidc.authentication_config import StructuredAuthentication
+
+                issuers = accounts.issuers if accounts is not None else ()
+                self._structured = StructuredAuthentication(config.authentication, audiences, issuers, self._clock)
+                authenticators.append(self._structured.authenticators)
+            if config.token_webhook is not None and config.load_kubeconfig is not None:
+                from kubeloop.apiserver.webhook_builders import token_webhook
+
+                authenticators.append(
+                    token_webhook(config.token_webhook, config.load_kubeconfig, audiences, self._clock)
+                )
+        except ValueError as error:
+            raise StartupError(str(error)) from None
+        if not authenticators:
+            return None
+        from kubeloop.apiserver.authentication.remote_tokens import RemoteTokenUnion
+
+        return RemoteTokenUnion(authenticators, audiences, self._clock)
+
+    def _enable_flowcontrol(self, app: ApiServer, parts: AsyncExitStack) -> None:
+        if self._config.flowcontrol:
             from kubeloop.apiserver.flowcontrol.controller import ADJUST_SECONDS
 
-            control = app.share_fairly(self._config.writes_in_flight + self._config.reads_in_flight)
-            parts.callback(PeriodicJob(ADJUST_SECONDS, control.adjust).cancel)
+            control = app.enable_flowcontrol(
+                self._config.max_mutating_requests_inflight + self._config.max_requests_inflight
+            )
+            parts.callback(PeriodicJob(ADJUST_SECONDS, control.adjust_seats).cancel)
+            parts.callback(PeriodicJob(1.0, control.watermarks.roll).cancel)
 
-    def _encrypting(self, store: Store, parts: AsyncExitStack) -> Store:
+    async def _with_encryption(self, store: Store, parts: AsyncExitStack) -> Store:
         """Return the store wrapped for encryption at rest, if configured or if it holds encrypted values."""
         path = self._config.encryption
         if path is None and not any(one.value.startswith(_ENCRYPTED) for one in store.range("").records):
             return store
         from kubeloop.apiserver.encryption.configuration import EncryptionConfigError, read_configuration
-        from kubeloop.apiserver.encryption.reloading import CHECK_SECONDS, EncryptionConfigReloader
         from kubeloop.apiserver.encryption.store import EncryptedStore
 
         try:
-            seen = EncryptedStore(store, read_configuration(path) if path is not None else None)
+            transformers = read_configuration(path, self._clock) if path is not None else None
         except EncryptionConfigError as error:
             raise StartupError(str(error)) from None
+        seen = EncryptedStore(store, transformers, self._metrics)
+        if transformers is not None:
+            parts.push_async_callback(seen.close_providers)
+            await transformers.start()
+            await seen.resolve_keys()
         if path is not None and self._config.encryption_reload:
-            parts.callback(PeriodicJob(CHECK_SECONDS, EncryptionConfigReloader(path, seen).look).cancel)
+            _reload("encryption configuration", [path], partial(_reload_encryption, seen, path, self._clock), parts)
         return seen
 
     def _auditor(self, parts: AsyncExitStack) -> Auditor | None:
@@ -299,6 +456,7 @@ class RunningServer:
         if audit is None:
             return None
         from kubeloop.apiserver.audit import Auditor
+        from kubeloop.apiserver.audit.backends import LogBackend, UnionBackend, with_mode, with_truncation
         from kubeloop.apiserver.audit.log import AuditLog, LogLimits
         from kubeloop.apiserver.audit.policy import AuditPolicyError, read_policy
 
@@ -306,31 +464,78 @@ class RunningServer:
             policy = read_policy(audit.policy)
         except AuditPolicyError as error:
             raise StartupError(str(error)) from None
-        log_file = AuditLog(audit.path, LogLimits(audit.megabytes, audit.backups, audit.days), self._clock)
-        parts.callback(log_file.close)
-        return Auditor(policy, log_file, self._clock)
+        backends: list[AuditBackend] = []
+        if audit.path:
+            log_file = AuditLog(audit.path, LogLimits(audit.megabytes, audit.backups, audit.days), self._clock)
+            blocking = LogBackend(log_file, audit.format)
+            backend = with_mode(blocking, audit.mode, audit.batch, self._clock)
+            backends.append(with_truncation(backend, audit.truncate))
+        if audit.webhook is not None:
+            backends.append(self._audit_webhook(audit.webhook))
+        backend = backends[0] if len(backends) == 1 else UnionBackend(backends)
+        auditor = Auditor(policy, backend, self._clock, self._metrics)
+        parts.push_async_callback(auditor.close)
+        return auditor
+
+    def _audit_webhook(self, config: AuditWebhookConfig) -> AuditBackend:
+        from kubeloop.apiserver.audit.backends import WebhookBackend, with_mode, with_truncation
+        from kubeloop.apiserver.webhook_client.review_client import ReviewClient
+
+        assert self._config.load_kubeconfig is not None, "a webhook needs a reader of kubeconfig files"
+        try:
+            endpoint = self._config.load_kubeconfig(config.kubeconfig)
+        except ValueError as error:
+            raise StartupError(f"initializing audit webhook: {error}") from None
+        client = ReviewClient(endpoint, self._clock, retry_seconds=config.initial_backoff)
+        backend = with_mode(WebhookBackend(client), config.mode, config.batch, self._clock)
+        return with_truncation(backend, config.truncate)
 
     def _health(self, store: Store) -> HealthChecks:
-        live = {
+        general = {
             "ping": _no_health_check,
             "log": _no_health_check,
-            "etcd": lambda: store.trouble if store.shared else "",
+            "etcd": lambda: store.last_error if store.is_shared else "",
         }
+        if problems := getattr(store, "kms_problems", None):
+            general |= _kms_checks(cast("EncryptedStore", store), len(problems), self._config.encryption_reload)
+        hooks = self._hooks.checks()
         ready = {
-            "etcd-readiness": lambda: store.trouble,
-            "poststarthook/start-system-namespaces-controller": lambda: self._waiting_for,
+            **general,
+            "etcd-readiness": lambda: store.last_error,
+            "informer-sync": _no_health_check,
+            **hooks,
             "shutdown": lambda: "process is shutting down" if self._closing else "",
         }
-        return HealthChecks(live, ready)
+        live = {**general, **{name: self._after_grace_period(check) for name, check in hooks.items()}}
+        return HealthChecks(live, ready, {**general, **hooks})
+
+    def _after_grace_period(self, check: Check) -> Check:
+        """Return the check, which passes until the grace period of livez has elapsed."""
+
+        def delayed() -> str:
+            elapsed = self._clock.monotonic() - self._started
+            return "" if elapsed < self._config.livez_grace_period else check()
+
+        return delayed
 
     async def _listen(self, app: ApiServer, auditor: Auditor | None) -> HttpServer:
         config = self._config
-        hooks = HttpHooks(reject=rejection_response, on_error=app.failed, on_overflow=app.metrics.count_cut_watcher)
-        tls = tls_context(config)
-        if tls is not None and auditor is not None:
-            tls.refused = auditor.refused_certificate
+        hooks = HttpHooks(
+            reject=rejection_response,
+            on_error=app.internal_error_response,
+            on_overflow=app.count_terminated_watch,
+        )
+        tls = None
+        if (context := tls_context(config)) is not None:
+            tls = self._tls = ReloadableSSLContext(ssl.PROTOCOL_TLS_SERVER)
+            tls.use(context)
+            if auditor is not None:
+                tls.on_client_rejected = auditor.log_rejected_certificate
         try:
-            return await serve(app.handle, config.host, config.port, tls, config.limits, self._clock, hooks)
+            handler = _filtered(app.handle, config.run_options)
+            return await serve(
+                handler, config.host, config.port, tls, config.limits, self._clock, hooks, reuse_port=config.reuse_port
+            )
         except OSError as error:
             why = os.strerror(error.errno).lower() if error.errno else str(error)
             raise StartupError(f"cannot listen on {config.host}:{config.port}: {why}") from None
@@ -339,39 +544,86 @@ class RunningServer:
         app.close()
         await listener.close(_FINISH_SECONDS)
 
-    def _keep_house(self, store: Store, parts: AsyncExitStack) -> None:
+    def _start_background_jobs(self, store: Store, parts: AsyncExitStack) -> None:
         config = self._config
         if config.compaction_interval:
             parts.callback(PeriodicJob(config.compaction_interval, Compactor(store).compact).cancel)
-        if store.expires(EVENTS_PREFIX, config.event_ttl):
+        if store.set_ttl(EVENTS_PREFIX, config.event_ttl):
             return
         expiry = EventExpiry(store, self._clock, config.event_ttl)
         parts.callback(expiry.close)
         expiry.start()
 
+    def _start_reloaders(self, app: ApiServer, parts: AsyncExitStack) -> None:
+        """Reload certificates, authorities and configuration files when they change."""
+        config = self._config
+        if self._tls is not None and config.certificate is not None:
+            paths = [config.certificate, *([config.key] if config.key is not None else ())]
+            _reload("serving certificate", paths, self._reload_tls, parts)
+        authorities = list(config.client_authorities)
+        if config.front_proxy is not None:
+            authorities.append(config.front_proxy.authorities)
+        if authorities:
+            _reload("authorities of clients", authorities, partial(self._reload_authorities, app), parts)
+        if self._structured is not None:
+            self._structured.authenticators.start()
+            if config.authentication_file is not None:
+                _reload("authentication configuration", [config.authentication_file], self._structured.reload, parts)
+        if self._authorization_reloader is not None and config.authorization_file is not None:
+            reload = self._authorization_reloader.reload
+            _reload("authorization configuration", [config.authorization_file], reload, parts)
 
-async def start_server(config: ApiServerConfig, clock: Clock) -> RunningServer:
-    """Start a server and return when it is ready.
+    def _reload_tls(self, contents: Contents) -> None:
+        """Use the changed files for new connections; raises ValueError."""
+        assert self._tls is not None
+        try:
+            context = tls_context(self._config)
+        except StartupError as error:
+            raise ValueError(str(error)) from None
+        assert context is not None
+        self._tls.use(context)
 
-    Raises CannotStart, StoreError, or OSError for files that can't be read.
+    def _reload_authorities(self, app: ApiServer, contents: Contents) -> None:
+        """Use changed authorities for new connections and request headers, and publish them; raises ValueError."""
+        config = self._config
+        if self._tls is not None:
+            self._reload_tls(contents)
+        if config.front_proxy is not None:
+            front_proxy = RequestHeaderAuthenticator(config.front_proxy, config.client_authorities, self._clock.now)
+            app.authenticator.set_front_proxy(front_proxy)
+        if self._trust is not None:
+            self._trust.set_wanted(_authentication_config_map(self._bootstrap_options(app.registry)))
+
+
+async def start_server(
+    config: ApiServerConfig, clock: Clock, before_ready: Callable[[RunningServer], None] | None = None
+) -> RunningServer:
+    """Start a server and return when it is ready; `before_ready` is called when it listens but is not ready.
+
+    Raises StartupError, StoreError, or OSError for files that can't be read.
     """
     server = RunningServer(config, clock)
-    await server.start()
+    await server.start(before_ready)
     return server
 
 
 def _maintain_authentication_config_map(
     registry: StorageRegistry, own: BootstrapWriter, options: BootstrapOptions, clock: Clock, parts: AsyncExitStack
-) -> None:
-    trust = next(
-        (obj for _, obj in essential_objects(options) if obj.metadata.name == extension_apiserver_authentication.NAME),
-        None,
-    )
-    if trust is not None:
-        keeper = extension_apiserver_authentication.AuthenticationConfigMap(registry, own, trust, clock)
-        keeper.look()
-        parts.callback(keeper.close)
-        parts.callback(PeriodicJob(extension_apiserver_authentication.SYNC_SECONDS, keeper.look).cancel)
+) -> extension_apiserver_authentication.AuthenticationConfigMap | None:
+    trust = _authentication_config_map(options)
+    if trust is None:
+        return None
+    keeper = extension_apiserver_authentication.AuthenticationConfigMap(registry, own, trust, clock)
+    keeper.sync()
+    parts.callback(keeper.close)
+    parts.callback(PeriodicJob(extension_apiserver_authentication.SYNC_SECONDS, keeper.sync).cancel)
+    return keeper
+
+
+def _authentication_config_map(options: BootstrapOptions) -> Any | None:
+    """Return the ConfigMap extension-apiserver-authentication, if the server has authorities to publish."""
+    name = extension_apiserver_authentication.NAME
+    return next((obj for _, obj in config_map_objects(options) if obj.metadata.name == name), None)
 
 
 def tls_context(config: ApiServerConfig) -> AuditingSSLContext | None:
@@ -381,9 +633,7 @@ def tls_context(config: ApiServerConfig) -> AuditingSSLContext | None:
     """
     if config.certificate is None:
         return None
-    context = AuditingSSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.set_alpn_protocols(["http/1.1"])
+    context = _new_tls_context()
     authorities = config.client_authorities
     if config.front_proxy is not None:
         authorities = (*authorities, config.front_proxy.authorities)
@@ -392,10 +642,31 @@ def tls_context(config: ApiServerConfig) -> AuditingSSLContext | None:
         for authority in authorities:
             context.load_verify_locations(authority)
             context.verify_mode = ssl.CERT_OPTIONAL
+        apply_tls_options(context, config.tls, _new_tls_context)
+    except TlsOptionError as error:
+        raise StartupError(str(error)) from None
     except ssl.SSLError as error:
         files = ", ".join(map(str, (config.certificate, config.key, *authorities)))
-        raise StartupError(f"TLS cannot be set up from {files}: {error.reason or error}") from None
+        raise StartupError(f"unable to load TLS files {files}: {error.reason or error}") from None
     return context
+
+
+def _new_tls_context() -> AuditingSSLContext:
+    context = AuditingSSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.set_alpn_protocols(["http/1.1"])
+    # A ticket carries a client's certificate without the intermediate ones, which are needed to verify it.
+    context.num_tickets = 0
+    context.options |= ssl.OP_NO_TICKET
+    return context
+
+
+def _filtered(handler: Handler, options: ServerRunOptions) -> Handler:
+    """Return the handler with the filters of the options."""
+    if not options.cors_allowed_origins and not options.hsts_directives:
+        return handler
+    from kubeloop.apiserver.request.filters import with_filters
+
+    return with_filters(handler, options)
 
 
 def _request_header_entries(config: RequestHeaderConfig | None) -> tuple[tuple[str, str], ...]:
@@ -423,26 +694,45 @@ def _tokens(config: ApiServerConfig) -> dict[str, User]:
 
 
 def _account_tokens(
-    config: ServiceAccountTokenConfig, lookup: RegistryLookup, clock: Clock
+    config: ServiceAccountTokenConfig, lookup: RegistryLookup, clock: Clock, metrics: ServiceAccountTokenMetrics
 ) -> Callable[[], ServiceAccountTokens]:
     """Return a factory of the token issuer; it is called lazily because the crypto modules load slowly."""
-    pem, further = config.key.read_bytes(), [path.read_bytes() for path in config.further_keys]
+    pem, further = config.key.read_bytes(), [path.read_bytes() for path in config.extra_verification_keys]
 
     @cache
     def make() -> ServiceAccountTokens:
         from kubeloop.apiserver.authentication.service_account_tokens import ServiceAccountTokens, token_keys
 
         keys = token_keys(pem, further)
-        return ServiceAccountTokens(keys, config.issuers, config.audiences or config.issuers, lookup, clock)
+        return ServiceAccountTokens(keys, config.issuers, config.audiences or config.issuers, lookup, clock, metrics)
 
     return make
 
 
-async def _ensure_public_bindings(registry: StorageRegistry, own: BootstrapWriter) -> None:
-    """Create the discovery and public-info role bindings, which probes need once the server is ready."""
-    bindings = registry.named("rbac.authorization.k8s.io", "v1", "clusterrolebindings")
-    if any(bindings.peek("", name) is None for name in _PUBLIC_BINDINGS):
-        await own.ensure(made for made in access_objects() if made[1].metadata.name in _PUBLIC_BINDINGS)
+def _reload(
+    what: str, paths: Sequence[Path], apply: Callable[[Contents], Awaitable[None] | None], parts: AsyncExitStack
+) -> None:
+    """Check files for changes until the server closes."""
+    reloader = FileReloader(what, paths, apply)
+    parts.callback(reloader.close)
+    parts.callback(PeriodicJob(CHECK_SECONDS, reloader.check).cancel)
+
+
+def _kms_checks(store: EncryptedStore, count: int, is_reloaded: bool) -> dict[str, Callable[[], str]]:
+    """Return a health check for each KMS provider; one for all if the configuration may change."""
+    if is_reloaded:
+        return {"kms-providers": lambda: "; ".join(filter(None, store.kms_problems))}
+    return {f"kms-provider-{index}": partial(_kms_problem, store, index) for index in range(count)}
+
+
+def _kms_problem(store: EncryptedStore, index: int) -> str:
+    return store.kms_problems[index]
+
+
+async def _reload_encryption(store: EncryptedStore, path: Path, clock: Clock, contents: Contents) -> None:
+    from kubeloop.apiserver.encryption.configuration import read_configuration
+
+    await store.reload(read_configuration(path, clock))
 
 
 def _no_health_check() -> str:

@@ -15,7 +15,7 @@ from kubeloop.api.requests import Call, Verb, WatchEvent
 from kubeloop.chaos.checks.availability import ClientAttempt, Failure
 from kubeloop.chaos.checks.history import Action, ClientOperation, Outcome
 from kubeloop.chaos.checks.watch_order import SeenEvent
-from kubeloop.chaos.faults.calls import is_injected
+from kubeloop.chaos.faults.call_faults import is_injected
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.client.errors import ClientError, ConnectError, ConnectionLost
 from kubeloop.client.transport import ClientTransport
@@ -106,7 +106,7 @@ class LoadWorker:
         returned = self._notes.clock.monotonic()
         self._note_attempt(action, called, returned, error)
         if outcome is None or (outcome == "unknown" and action == "get"):
-            return None  # nothing was asked, or nothing was learned
+            return None  # nothing was sent, or the outcome is unknown
         seen = _mark_of(answer) if action == "get" and answer is not None else mark
         self._notes.operations.append(
             ClientOperation(
@@ -173,7 +173,7 @@ class LoadWatcher:
         self._transport = transport
         self._seen = notes.watches.setdefault(name, [])
         self._version = ""
-        self.expired = False  # whether it had to begin anew, and so may have missed something
+        self.expired = False  # True if it had to relist, and so may have missed events
         self.has_seen_the_end = asyncio.Event()
 
     async def begin(self) -> None:

@@ -23,10 +23,11 @@ from typing import Annotated, Any, ClassVar, TypeAlias
 import msgspec
 
 from kubeloop.api.scalars.duration import parse_duration
+from kubeloop.chaos.call_matcher import CallMatcher
 
 API_VERSION = "kubeloop.dev/v1alpha1"
 KIND = "ChaosPlan"
-# What a plane is made of, by the names that its programs have.
+# Components of a plane, by the names of their programs.
 COMPONENTS = ("etcd", "apiserver", "controller-manager", "scheduler")
 
 Chance = Annotated[float, msgspec.Meta(ge=0, le=1)]
@@ -82,7 +83,7 @@ class ClockJump(_OnProcesses, frozen=True, kw_only=True, tag="clock-jump"):
         "apiserver",
         "controller-manager",
         "scheduler",
-    )  # etcd asks the kernel itself
+    )  # etcd reads the kernel's clock directly
     targets: tuple[str, ...] = possible
     by: Seconds
 
@@ -111,7 +112,7 @@ class CorruptStore(_OnProcesses, frozen=True, kw_only=True, tag="corrupt-store")
 class _OnCalls(_Fault, frozen=True, kw_only=True):
     """Fault that hits calls at random all the time. Empty selectors match any; user names may contain `*`."""
 
-    verbs: tuple[str, ...] = ()
+    verbs: tuple[str, ...] = ()  # also `read` and `write`
     resources: tuple[str, ...] = ()  # plural, or with the group: deployments.apps
     users: tuple[str, ...] = ()
     except_users: tuple[str, ...] = ()
@@ -120,8 +121,7 @@ class _OnCalls(_Fault, frozen=True, kw_only=True):
     def concerns(self, user: str, verb: str, resource: str) -> bool:
         """Return True if the fault may hit a call; `resource` includes the group."""
         return (
-            (not self.verbs or verb in self.verbs)
-            and (not self.resources or resource in self.resources or resource.partition(".")[0] in self.resources)
+            CallMatcher(self.verbs, self.resources).matches(verb, resource)
             and (not self.users or _is_among(user, self.users))
             and not _is_among(user, self.except_users)
         )
@@ -215,7 +215,7 @@ class ChaosPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         plain: dict[str, Any] = msgspec.to_builtins(self, enc_hook=float)
         return plain
 
-    def moments(self) -> list[FaultOccurrence]:
+    def schedule(self) -> list[FaultOccurrence]:
         """Return when each fault hits which process and when it ends, in the order of time."""
         members = self.plane.members()
         found: list[FaultOccurrence] = []
@@ -268,11 +268,11 @@ def plan_of(document: Any, source: str = "the plan") -> ChaosPlan:
     if (plan.api_version, plan.kind) != (API_VERSION, KIND):
         raise PlanError(f"{source}: must be {KIND} of {API_VERSION}, not {plan.kind} of {plan.api_version}")
     if not 0 < plan.duration <= plan.longest:
-        raise PlanError(f"{source}: duration must be more than nothing and at most a day")
+        raise PlanError(f"{source}: duration must be greater than 0 and at most a day")
     if plan.plane.api_servers > 1 and not plan.plane.etcd:
-        raise PlanError(f"{source}: plane: only one API server can use a SQLite file; several need etcd")
+        raise PlanError(f"{source}: plane: a SQLite file can be used by one API server only; several need etcd")
     if not plan.plane.api_servers:
-        raise PlanError(f"{source}: plane: there must be an API server")
+        raise PlanError(f"{source}: plane: at least one API server is required")
     for index, fault in enumerate(plan.faults):
         if (why := _impossible(fault, plan.plane)) is not None:
             raise PlanError(f"{source}: faults[{index}]: {why}")
@@ -282,17 +282,17 @@ def plan_of(document: Any, source: str = "the plan") -> ChaosPlan:
 def _impossible(fault: Fault, plane: PlaneConfig) -> str | None:
     """Return why a fault is impossible in a plane; None if it is possible."""
     if isinstance(fault, _Recurring) and (fault.every <= 0 or fault.for_ < 0):
-        return "`every` must be more than nothing, and `for` not less"
+        return "`every` must be greater than 0, and `for` must not be less than `every`"
     if isinstance(fault, CorruptStore) and plane.etcd:
-        return "only a plane of one SQLite, with `etcd: 0`, has a file to damage"
+        return "only a plane with SQLite (`etcd: 0`) has a file to corrupt"
     if isinstance(fault, LoseData) and plane.etcd < 3:
-        return "a member of etcd can only be replaced where at least two others are left"
+        return "a member of etcd can only be replaced if at least two others remain"
     if isinstance(fault, _OnProcesses):
         for target in fault.targets:
             if target not in COMPONENTS:
-                return f"no component is called {target!r}: {', '.join(COMPONENTS)}"
+                return f"unknown component {target!r}; known are {', '.join(COMPONENTS)}"
             if target not in fault.possible:
-                return f"this can't happen to {target}, only to {', '.join(fault.possible)}"
+                return f"this fault does not apply to {target}, only to {', '.join(fault.possible)}"
     return None
 
 

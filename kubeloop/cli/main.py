@@ -8,10 +8,11 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 from kubeloop import KUBERNETES_VERSION, __version__
 from kubeloop.cli.apiserver import flags as apiserver_flags
-from kubeloop.cli.commands import node_flags
 from kubeloop.cli.up import flags as up_flags
 
 _ABOUT = (
@@ -25,6 +26,22 @@ _BALANCER = "balancer"
 _SNAPSHOT = "snapshot"
 _MIGRATE = "migrate"
 _CHAOS = "chaos"
+_ABOUT_NODE = """Manage the nodes of a running plane. Simulated nodes can also be stopped and started, partitioned from
+the plane and healed, and put under resource pressure."""
+_NODE_ACTIONS = (
+    ("list", "list nodes with their state"),
+    ("stop", "stop simulated nodes: their containers are lost and they send no heartbeats"),
+    ("shutdown", "shut simulated nodes down gracefully: pods end within 30 seconds, critical ones last"),
+    ("start", "start stopped nodes"),
+    ("partition", "partition simulated nodes: their containers keep running, but they cannot reach the plane"),
+    ("heal", "heal partitioned nodes"),
+    ("cordon", "mark nodes as unschedulable"),
+    ("uncordon", "mark nodes as schedulable"),
+    ("drain", "cordon nodes and evict their pods"),
+    ("pressure", "set the resource pressure of simulated nodes"),
+    ("add", "add simulated nodes"),
+    ("delete", "delete nodes"),
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -68,7 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         return run_snapshot(options) if options.command == _SNAPSHOT else run_migrate(options)
     if options.command == "why-pending":
-        from kubeloop.cli.scheduler.why_pending import run_why_pending
+        from kubeloop.cli.scheduler.pending_diagnosis import run_why_pending
 
         return run_why_pending(options)
     if options.command == "node":
@@ -85,51 +102,80 @@ def _parser(command: str = "") -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     up_flags.add_command(commands)
     apiserver_flags.add_command(commands, with_flags=command in ("", "apiserver"))
-    node_flags.add_command(commands)
-    manager = commands.add_parser(_MANAGER, help="run the controllers alone", allow_abbrev=False)
+    _add_node_command(commands)
+    manager = commands.add_parser(_MANAGER, help="run only the controllers", allow_abbrev=False)
     if command == _MANAGER:
         from kubeloop.cli.controller_manager.flags import add_flags
 
         add_flags(manager)
-    scheduler = commands.add_parser(_SCHEDULER, help="run the scheduler alone", allow_abbrev=False)
+    scheduler = commands.add_parser(_SCHEDULER, help="run only the scheduler", allow_abbrev=False)
     if command == _SCHEDULER:
         from kubeloop.cli.scheduler import flags as scheduler_flags
 
         scheduler_flags.add_flags(scheduler)
-    cloud = commands.add_parser(_CLOUD, help="run the cloud's controllers alone", allow_abbrev=False)
+    cloud = commands.add_parser(_CLOUD, help="run only the cloud controllers", allow_abbrev=False)
     if command == _CLOUD:
         from kubeloop.cli.cloud_controller_manager import flags as cloud_controller_manager_flags
 
         cloud_controller_manager_flags.add_flags(cloud)
-    kubelet = commands.add_parser(_KUBELET, help="run nodes alone", allow_abbrev=False)
+    kubelet = commands.add_parser(_KUBELET, help="run only kubelets", allow_abbrev=False)
     if command == _KUBELET:
         from kubeloop.cli.kubelet import flags as kubelet_flags
 
         kubelet_flags.add_flags(kubelet)
-    balancer = commands.add_parser(_BALANCER, help="give several API servers one address", allow_abbrev=False)
+    balancer = commands.add_parser(_BALANCER, help="balance connections over several API servers", allow_abbrev=False)
     if command == _BALANCER:
         from kubeloop.cli.commands import balancer as balancer_command
 
         balancer_command.add_flags(balancer)
-    chaos = commands.add_parser(_CHAOS, help="let things go wrong on purpose", allow_abbrev=False)
+    chaos = commands.add_parser(_CHAOS, help="inject faults into a plane and check its guarantees", allow_abbrev=False)
     if command == _CHAOS:
         from kubeloop.cli.commands import chaos as chaos_command
 
         chaos_command.add_flags(chaos)
-    snapshot = commands.add_parser(_SNAPSHOT, help="save a cluster in a file, restore it, fork it", allow_abbrev=False)
+    snapshot = commands.add_parser(
+        _SNAPSHOT, help="save a cluster to a file, restore it, or fork it", allow_abbrev=False
+    )
     migrate = commands.add_parser(_MIGRATE, help="move a cluster from one store to another", allow_abbrev=False)
     if command in (_SNAPSHOT, _MIGRATE):
         from kubeloop.cli.commands import snapshot as snapshot_command
 
         snapshot_command.add_snapshot_flags(snapshot)
         snapshot_command.add_migrate_flags(migrate)
-    why = commands.add_parser("why-pending", help="tell why a pod has no node, node by node", allow_abbrev=False)
-    why.add_argument("pod", help="the pod's name")
-    why.add_argument("-n", "--namespace", default="default", help="(default: default)")
-    why.add_argument("--kubeconfig", default="", help="as whom to ask (default: as kubectl does)")
-    why.add_argument("-o", "--output", choices=("table", "json"), default="table", help="(default: table)")
+    why = commands.add_parser("why-pending", help="explain for each node why a pod is pending", allow_abbrev=False)
+    why.add_argument("pod", help="name of the pod")
+    why.add_argument("-n", "--namespace", default="default", help="namespace of the pod (default: default)")
+    why.add_argument(
+        "--kubeconfig", default="", help="kubeconfig with the API server and the credentials (default: as kubectl)"
+    )
+    why.add_argument(
+        "-o", "--output", choices=("table", "json"), default="table", help="output format (default: table)"
+    )
     commands.add_parser("version", help="print the version", description="Print the version.")
     return parser
+
+
+def _add_node_command(commands: Any) -> None:
+    """Add the `node` command."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "node", help="manage nodes", description=_ABOUT_NODE, allow_abbrev=False
+    )
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    for name, about in _NODE_ACTIONS:
+        action = actions.add_parser(name, help=about, description=f"{about[0].upper()}{about[1:]}.", allow_abbrev=False)
+        action.add_argument(
+            "--kubeconfig", type=Path, metavar="FILE", help="kubeconfig of the plane (default: as kubectl)"
+        )
+        if name == "list":
+            continue
+        action.add_argument("names", nargs="+", metavar="NODE", help="name of a node")
+        if name == "pressure":
+            what = "comma-separated list of memory, disk and pid, or none"
+            action.add_argument("--of", required=True, metavar="WHAT", help=what)
+        if name == "drain":
+            action.add_argument(
+                "--timeout", type=float, default=60.0, metavar="S", help="timeout in seconds (default: 60)"
+            )
 
 
 if __name__ == "__main__":

@@ -19,12 +19,14 @@ from kubeloop.api.requests import Call, WatchEvent
 from kubeloop.client.errors import CallTimeout, ConnectionLost, TransportError
 from kubeloop.client.http.deadlines import Deadlines
 from kubeloop.client.http.rate_limit import Limiter
-from kubeloop.client.http.retries import retry_delay
 from kubeloop.client.metrics import ClientMetrics
 from kubeloop.client.transport import ClientTransport
 
 T = TypeVar("T")
-_TOO_LATE: Final = "{}: no answer within {:g} s"
+_TOO_LATE: Final = "{}: no response within {:g} s"
+MAX_RETRIES = 10
+# How long client-go waits before it tries again after a connection broke under a read.
+_LOST_SECONDS = 1.0
 
 
 class RetryingCaller:
@@ -39,14 +41,14 @@ class RetryingCaller:
     async def call(self, call: Call) -> Any:
         """Make one call; its retries and waits share its timeout."""
         if call.timeout is None:
-            return await self._attempts(call, inf)
+            return await self._call_with_retries(call, inf)
         deadline = self._deadlines.begin(call.timeout)
         try:
-            return await self._attempts(call, deadline.when)
+            return await self._call_with_retries(call, deadline.when)
         except asyncio.CancelledError:
-            if not deadline.was_cut():
+            if not deadline.is_own_cancellation():
                 raise
-            what = f"{call.verb} {call.resource.qualified} {call.name}".rstrip()
+            what = f"{call.verb} {call.resource.group_resource} {call.name}".rstrip()
             raise CallTimeout(_TOO_LATE.format(what, call.timeout)) from None
         finally:
             deadline.end()
@@ -66,7 +68,7 @@ class RetryingCaller:
         attempt, begun = 0, False
         while True:
             attempt += 1
-            await self._turn(call)
+            await self._wait_rate_limit(call)
             try:
                 async with _closing(self._transport.watch(call)) as batches:
                     async for batch in batches:
@@ -83,13 +85,13 @@ class RetryingCaller:
         """Return True if the transport serves watches of the resource within this process."""
         return self._transport.is_in_process(resource)
 
-    def edition(self) -> object | None:
+    def discovery_version(self) -> object | None:
         """Return the transport's marker of the set of served kinds; None if it has none."""
-        return self._transport.edition()
+        return self._transport.discovery_version()
 
     async def stream(self, call: Call) -> AsyncGenerator[bytes, None]:
         """Yield a response body in pieces."""
-        await self._turn(call)
+        await self._wait_rate_limit(call)
         async with _closing(self._transport.stream(call)) as pieces:
             async for piece in pieces:
                 yield piece
@@ -98,11 +100,11 @@ class RetryingCaller:
         """Close the transport."""
         await self._transport.close()
 
-    async def _attempts(self, call: Call, deadline: float) -> Any:
+    async def _call_with_retries(self, call: Call, deadline: float) -> Any:
         attempt = 0
         while True:
             attempt += 1
-            await self._turn(call)
+            await self._wait_rate_limit(call)
             try:
                 return await self._transport.call(call)
             except (errors.ApiError, ConnectionLost) as error:
@@ -120,9 +122,9 @@ class RetryingCaller:
         self._metrics.retry(call.verb, str(error.code) if isinstance(error, errors.ApiError) else "<error>")
         return delay
 
-    async def _turn(self, call: Call) -> None:
+    async def _wait_rate_limit(self, call: Call) -> None:
         if self._limiter is not None:
-            self._metrics.waited(call.verb, await self._limiter.wait())
+            self._metrics.rate_limiter_wait(call.verb, await self._limiter.wait())
 
 
 @asynccontextmanager
@@ -133,3 +135,19 @@ async def _closing(items: AsyncIterator[T]) -> AsyncIterator[AsyncIterator[T]]:
     finally:
         if isinstance(items, AsyncGenerator):
             await items.aclose()
+
+
+def retry_delay(call: Call, error: Exception, attempt: int) -> float | None:
+    """Return the seconds to wait before the next attempt by client-go's rules, None if the error is final.
+
+    `attempt` counts from 1. A server that answers 429 or 5xx with Retry-After has done nothing, whatever the verb. A
+    connection that broke may have carried a write, so only reads are repeated then.
+    """
+    if attempt > MAX_RETRIES:
+        return None
+    if isinstance(error, errors.ApiError):
+        asked = error.retry_after_seconds
+        return float(asked) if asked > 0 and (error.code == 429 or error.code >= 500) else None
+    if isinstance(error, ConnectionLost) and call.verb in ("get", "list"):
+        return _LOST_SECONDS
+    return None

@@ -22,8 +22,8 @@ from kubeloop.client.discovery.rest_mapper import (
     resource_of_object,
 )
 from kubeloop.client.errors import UsageError
+from kubeloop.client.http.lines import lines_of
 from kubeloop.client.http.rate_limit import Limiter
-from kubeloop.client.http.text_lines import lines_of
 from kubeloop.client.metrics import ClientMetrics, NoClientMetrics
 from kubeloop.client.objects import address_of, apply_document, eviction, pod_binding, token_request
 from kubeloop.client.options import (
@@ -131,9 +131,9 @@ class Client:
         metadata_only: bool = False,
     ) -> Any:
         """Return an object, not older than a given version, or one of its subresources."""
-        resource = await self.resource(what)
+        resource = await self.resolve(what)
         options = {"resourceVersion": resource_version} if resource_version else {}
-        call = self._about(
+        call = self._build_call(
             resource, "get", namespace, name, subresource=subresource, options=options, metadata_only=metadata_only
         )
         return await self._caller.call(call)
@@ -160,11 +160,11 @@ class Client:
             resourceVersionMatch=match,
             **{"continue": continue_token},
         )
-        resource = await self.resource(what)
-        call = self._about(resource, "list", namespace, options=options, metadata_only=metadata_only)
+        resource = await self.resolve(what)
+        call = self._build_call(resource, "list", namespace, options=options, metadata_only=metadata_only)
         return cast(ListResult, await self._caller.call(call))
 
-    async def pages(
+    async def list_pages(
         self, what: ResourceRef, namespace: str = "", *, limit: int = PAGE_SIZE, **options: Any
     ) -> AsyncIterator[ListResult]:
         """Yield all pages of a list; raises `Expired` if the caller takes too long."""
@@ -194,8 +194,8 @@ class Client:
         With `initial_events` the present state comes first, followed by a bookmark that marks its end.
         """
         options = watch_options(labels, fields, resource_version, bookmarks, initial_events, timeout_seconds)
-        resource = await self.resource(what)
-        call = self._about(resource, "watch", namespace, options=options, metadata_only=metadata_only)
+        resource = await self.resolve(what)
+        call = self._build_call(resource, "watch", namespace, options=options, metadata_only=metadata_only)
         async with aclosing(self._caller.watch(call)) as batches:
             async for batch in batches:
                 yield batch
@@ -207,11 +207,11 @@ class Client:
         """
         return self._caller.is_in_process(resource)
 
-    def edition(self) -> object | None:
+    def discovery_version(self) -> object | None:
         """Return an object that changes whenever the set of served kinds does; None if only a request can find out."""
-        return self._caller.edition()
+        return self._caller.discovery_version()
 
-    async def logs(
+    async def stream_logs(
         self,
         pod: str,
         namespace: str,
@@ -226,8 +226,8 @@ class Client:
     ) -> AsyncIterator[str]:
         """Yield a container's log line by line."""
         options = log_options(container, follow, previous, timestamps, tail_lines, since_seconds, limit_bytes)
-        resource = await self.resource("pods")
-        call = self._about(resource, "get", namespace, pod, subresource="log", options=options)
+        resource = await self.resolve("pods")
+        call = self._build_call(resource, "get", namespace, pod, subresource="log", options=options)
         async with aclosing(self._caller.stream(call)) as pieces:
             async for line in lines_of(pieces):
                 yield line
@@ -242,10 +242,10 @@ class Client:
         self, obj: Any, namespace: str = "", *, manager: str = "", dry_run: bool = False, validation: str = ""
     ) -> Any:
         """Create an object and return it as the server stored it."""
-        resource, namespace, _ = await self._place(obj, namespace)
+        resource, namespace, _ = await self._locate(obj, namespace)
         options = write_options(manager, dry_run, validation)
         return await self._caller.call(
-            self._about(resource, "create", namespace, body=body_document(obj), options=options)
+            self._build_call(resource, "create", namespace, body=body_document(obj), options=options)
         )
 
     async def update(
@@ -259,10 +259,10 @@ class Client:
         validation: str = "",
     ) -> Any:
         """Replace an object. Fields unknown to this client's types are lost: controllers patch instead."""
-        resource, namespace, name = await self._place(obj, namespace)
+        resource, namespace, name = await self._locate(obj, namespace)
         options = write_options(manager, dry_run, validation)
         return await self._caller.call(
-            self._about(
+            self._build_call(
                 resource, "update", namespace, name, subresource=subresource, body=body_document(obj), options=options
             )
         )
@@ -281,10 +281,10 @@ class Client:
         validation: str = "",
     ) -> Any:
         """Change an object by a JSON, merge or strategic merge patch."""
-        resource = await self.resource(what)
+        resource = await self.resolve(what)
         options = write_options(manager, dry_run, validation)
         return await self._caller.call(
-            self._about(
+            self._build_call(
                 resource,
                 "patch",
                 namespace,
@@ -308,11 +308,11 @@ class Client:
         validation: str = "",
     ) -> Any:
         """Apply an object by server-side apply: set the given fields and own them."""
-        resource, namespace, name = await self._place(obj, namespace)
+        resource, namespace, name = await self._locate(obj, namespace)
         options = write_options(manager, dry_run, validation, force)
         body = apply_document(obj, resource)
         return await self._caller.call(
-            self._about(
+            self._build_call(
                 resource,
                 "patch",
                 namespace,
@@ -336,9 +336,9 @@ class Client:
         dry_run: bool = False,
     ) -> Any:
         """Delete an object; returns a Status if it is gone, the object if deletion is still under way."""
-        resource = await self.resource(what)
+        resource = await self.resolve(what)
         body = delete_options(propagation, grace_seconds, preconditions, dry_run)
-        return await self._caller.call(self._about(resource, "delete", namespace, name, body=body))
+        return await self._caller.call(self._build_call(resource, "delete", namespace, name, body=body))
 
     async def delete_collection(
         self,
@@ -352,10 +352,12 @@ class Client:
         dry_run: bool = False,
     ) -> Any:
         """Delete all objects of a namespace that the selectors match."""
-        resource = await self.resource(what)
+        resource = await self.resolve(what)
         body = delete_options(propagation, grace_seconds, None, dry_run)
         options = list_options(labels, fields)
-        return await self._caller.call(self._about(resource, "deletecollection", namespace, body=body, options=options))
+        return await self._caller.call(
+            self._build_call(resource, "deletecollection", namespace, body=body, options=options)
+        )
 
     # Subresources that are not the object's own kind.
 
@@ -363,10 +365,10 @@ class Client:
         self, what: ResourceRef, name: str, subresource: str, body: Any, namespace: str = "", *, dry_run: bool = False
     ) -> Any:
         """Create a subresource of an object by POST."""
-        resource = await self.resource(what)
+        resource = await self.resolve(what)
         options = write_options(dry_run=dry_run)
         return await self._caller.call(
-            self._about(
+            self._build_call(
                 resource, "create", namespace, name, subresource=subresource, body=body_document(body), options=options
             )
         )
@@ -375,9 +377,9 @@ class Client:
         self, what: ResourceRef, name: str, subresource: str, body: Any, namespace: str = ""
     ) -> Any:
         """Replace a subresource that is of another kind than its object, such as scale."""
-        resource = await self.resource(what)
+        resource = await self.resolve(what)
         return await self._caller.call(
-            self._about(resource, "update", namespace, name, subresource=subresource, body=body_document(body))
+            self._build_call(resource, "update", namespace, name, subresource=subresource, body=body_document(body))
         )
 
     async def evict(self, pod: str, namespace: str, *, grace_seconds: int | None = None, dry_run: bool = False) -> Any:
@@ -398,7 +400,7 @@ class Client:
 
     # Resolution of resources.
 
-    async def resource(self, what: ResourceRef) -> Resource:
+    async def resolve(self, what: ResourceRef) -> Resource:
         """Resolve a class, name or resource: built in, or found by discovery."""
         if isinstance(what, Resource):
             return what
@@ -406,14 +408,14 @@ class Client:
             return resource_of_class(what)
         return await self._find(parse_resource(what))
 
-    def forget_discovered(self) -> None:
+    def invalidate_discovery(self) -> None:
         """Invalidate the discovery cache."""
-        self._discovery.forget()
+        self._discovery.invalidate()
 
     async def _find(self, wanted: PartialResource) -> Resource:
         return find_built_in(wanted) or await self._discovery.find(wanted)
 
-    async def _place(self, obj: Any, namespace: str) -> tuple[Resource, str, str]:
+    async def _locate(self, obj: Any, namespace: str) -> tuple[Resource, str, str]:
         """Return the resource, namespace and name of an object."""
         if isinstance(obj, Mapping):
             resource = await self._find(resource_of_object(obj))
@@ -421,17 +423,17 @@ class Client:
             resource = resource_of_class(type(obj))
         own_namespace, name = address_of(obj)
         if resource.namespaced and namespace and own_namespace not in ("", namespace):
-            raise UsageError(f"the object is of namespace {own_namespace}, the call of {namespace}")
+            raise UsageError(f"the object is in namespace {own_namespace}, but the call is for {namespace}")
         return resource, (namespace or own_namespace) if resource.namespaced else "", name
 
-    def _about(self, resource: Resource, verb: str, namespace: str, name: str = "", **others: Any) -> Call:
+    def _build_call(self, resource: Resource, verb: str, namespace: str, name: str = "", **others: Any) -> Call:
         """Build a call; raises `UsageError` if it would reach another path than intended."""
         if verb in ("get", "update", "patch", "delete") and not name:
-            raise UsageError(f"{verb} of {resource.qualified} needs a name")
+            raise UsageError(f"{verb} of {resource.group_resource} needs a name")
         if namespace and not resource.namespaced:
-            raise UsageError(f"{resource.qualified} have no namespace")
+            raise UsageError(f"{resource.group_resource} are not namespaced")
         if resource.namespaced and not namespace and verb not in ("list", "watch"):
-            raise UsageError(f"{verb} of {resource.qualified} needs a namespace")
+            raise UsageError(f"{verb} of {resource.group_resource} needs a namespace")
         writes = verb not in ("get", "list", "watch")
         return Call(
             verb=verb,  # type: ignore[arg-type]  # callers here name verbs literally

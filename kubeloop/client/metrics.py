@@ -17,7 +17,7 @@ class ClientMetrics(Protocol):
     def sizes(self, verb: str, sent: int, received: int) -> None:
         """Observe `rest_client_request_size_bytes` and `rest_client_response_size_bytes`."""
 
-    def waited(self, verb: str, seconds: float) -> None:
+    def rate_limiter_wait(self, verb: str, seconds: float) -> None:
         """Observe `rest_client_rate_limiter_duration_seconds`."""
 
     def retry(self, verb: str, code: str) -> None:
@@ -36,7 +36,7 @@ class NoClientMetrics:
     def sizes(self, verb: str, sent: int, received: int) -> None:
         """Ignore the sizes."""
 
-    def waited(self, verb: str, seconds: float) -> None:
+    def rate_limiter_wait(self, verb: str, seconds: float) -> None:
         """Ignore the wait."""
 
     def retry(self, verb: str, code: str) -> None:

@@ -68,14 +68,14 @@ class SyncClient:
             raise
 
     @classmethod
-    def over(cls, client: Client, runner: LoopRunner) -> SyncClient:
+    def wrap(cls, client: Client, runner: LoopRunner) -> SyncClient:
         """Wrap an existing client whose event loop the caller runs and closes."""
         view = object.__new__(cls)
         view._client, view._runner, view._stop = client, runner, lambda: None
         return view
 
     def _like(self, client: Client) -> SyncClient:
-        view = SyncClient.over(client, self._runner)
+        view = SyncClient.wrap(client, self._runner)
         view._stop = self._stop
         return view
 

@@ -18,7 +18,7 @@ class ClientTransport(Transport, Protocol):
         Such watches end or fail, but never become silent unnoticed.
         """
 
-    def edition(self) -> object | None:
+    def discovery_version(self) -> object | None:
         """Return an object that changes whenever the set of served kinds does; None if unknown."""
 
     async def document(self, path: str) -> Any:

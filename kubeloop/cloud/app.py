@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from kubeloop.client import Client
 from kubeloop.cloud import CloudControllerDescriptor
 from kubeloop.cloud.context import CloudControllerContext, ControllerUnsupported
-from kubeloop.runtime.events.recorder import EventRecorder
-from kubeloop.runtime.informer.informer import SharedInformerFactory
+from kubeloop.runtime.app import App
 from kubeloop.runtime.manager import Loop, LoopManager
 
 COMPONENT = "cloud-controller-manager"
@@ -22,36 +20,11 @@ Clients = Callable[[str], Client]
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class CloudControllerManagerApp:
-    """Wired controllers that are ready to run; built by `host`."""
-
-    manager: LoopManager
-    context: CloudControllerContext
-
-    async def run(self, grace: Callable[[], float]) -> None:
-        """Fill the caches and keep the controllers running until cancelled; then drain them and close the provider."""
-        informers: SharedInformerFactory = self.context.informers
-        recorder: EventRecorder = self.context.recorder
-        recording = asyncio.create_task(recorder.run(), name="event recorder")
-        informers.start()
-        try:
-            await self.manager.run(grace)
-        finally:
-            await informers.stop()
-            await self.context.provider.close()
-            await recorder.flush(grace())
-            recording.cancel()
-            await asyncio.wait((recording,))
-
-
-def build_app(
-    chosen: Sequence[CloudControllerDescriptor], context: CloudControllerContext, clients: Clients
-) -> CloudControllerManagerApp:
-    """Build the selected controllers, as far as the provider supports them."""
+def build_app(chosen: Sequence[CloudControllerDescriptor], context: CloudControllerContext, clients: Clients) -> App:
+    """Build the selected controllers, as far as the provider supports them; the app closes the provider at its end."""
     loops = list(_wire_supported(chosen, context, clients))
     manager = LoopManager(loops, context.clock, name=COMPONENT, registry=context.telemetry.registry)
-    return CloudControllerManagerApp(manager, context)
+    return App(manager, context.informers, context.recorder, context.provider.close)
 
 
 def _wire_supported(

@@ -22,13 +22,13 @@ from kubeloop.clock import Clock
 from kubeloop.cloud.composite_loop import CompositeLoop
 from kubeloop.cloud.context import CloudControllerContext, ControllerUnsupported
 from kubeloop.cloud.node_facts import addresses_differ, addresses_of, labels_of, select_provided_ips, stale_labels
-from kubeloop.cloud.node_sweep import for_each_node, periodic_controller
+from kubeloop.cloud.periodic_nodes import for_each_node, periodic_controller
 from kubeloop.cloud.provider import CloudError, InstanceMetadata, Instances
 from kubeloop.cloud.taints import UNINITIALIZED, has_taint, plain_taints, preconditions_of, without_taint
+from kubeloop.metrics import Histogram, exponential_bounds
 from kubeloop.runtime.controller import Controller, Telemetry
 from kubeloop.runtime.events.recorder import EventRecorder
 from kubeloop.runtime.informer.informer import Informer
-from kubeloop.runtime.metrics import Histogram, exponential_bounds
 from kubeloop.runtime.objects.keys import ObjectKey
 from kubeloop.runtime.queue.enqueue import own_key
 from kubeloop.runtime.queue.workqueue import WorkQueue
@@ -46,9 +46,9 @@ def wire(context: CloudControllerContext) -> CompositeLoop:
     if instances is None:
         raise ControllerUnsupported("cloud provider does not support instances")
     config, clock, telemetry = context.config, context.clock, context.telemetry
-    nodes = context.informers.of(resource_of_class(Node))
+    nodes = context.informers.for_resource(resource_of_class(Node))
     writer = AddressWriter(context.client, instances)
-    recorder = context.recorder.of_component(COMPONENT)
+    recorder = context.recorder.with_component(COMPONENT)
     reconciler = Reconciler(context.client, nodes, writer, recorder, NodeInitializationMetrics(clock, telemetry))
     queue: WorkQueue[ObjectKey] = WorkQueue(clock, name=QUEUE, registry=telemetry.registry)
     controller = Controller(
@@ -73,20 +73,18 @@ class NodeInitializationMetrics:
         registry = telemetry.registry
         self._untainted = registry.histogram(
             "node_controller_cloud_provider_taint_removal_delay_seconds",
-            "How long after its creation a node's cloud provider taint was removed.",
             bounds=bounds,
-        ).of()
+        ).with_labels()
         self._synced = registry.histogram(
             "node_controller_initial_node_sync_delay_seconds",
-            "How long after its creation a node was initialized.",
             bounds=bounds,
-        ).of()
+        ).with_labels()
 
-    def untainted(self, node: Node) -> None:
+    def record_untainted(self, node: Node) -> None:
         """Record the removal of the taint."""
         self._observe(self._untainted, node)
 
-    def synced(self, node: Node) -> None:
+    def record_synced(self, node: Node) -> None:
         """Record the first sync."""
         self._observe(self._synced, node)
 
@@ -153,16 +151,16 @@ class Reconciler:
         name = node.metadata.name
         instance = await self._instance(node)
         if instance is None:
-            log.info("node %s is left as it is: the cloud tells nothing of it", name)
+            log.info("node %s is not changed: the cloud provider has no metadata of it", name)
             return
         changed = await self._client.patch(Node, name, initial_patch(node, instance))
-        self._delays.untainted(node)
+        self._delays.record_untainted(node)
         try:
             await self._writer.write(changed, instance)
         except Exception as error:  # the node is already usable, and the next round updates its addresses
-            log.warning("node %s: its addresses could not be written: %s", name, error)
+            log.warning("failed to update the addresses of node %s: %s", name, error)
         self._recorder.event(node, "Normal", "Synced", "Node synced successfully")
-        self._delays.synced(node)
+        self._delays.record_synced(node)
 
     async def _instance(self, node: Node) -> InstanceMetadata | None:
         name = node.metadata.name

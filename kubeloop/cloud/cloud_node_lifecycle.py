@@ -17,12 +17,12 @@ from kubeloop.client import Client
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.client.errors import ClientError
 from kubeloop.cloud.context import CloudControllerContext, ControllerUnsupported
-from kubeloop.cloud.node_sweep import for_each_node, periodic_controller
+from kubeloop.cloud.periodic_nodes import for_each_node, periodic_controller
 from kubeloop.cloud.provider import InstanceNotFound, Instances
 from kubeloop.cloud.taints import ensure_shutdown_taint, remove_shutdown_taint
+from kubeloop.metrics import exponential_bounds
 from kubeloop.runtime.controller import Controller, Telemetry
 from kubeloop.runtime.events.recorder import EventRecorder
-from kubeloop.runtime.metrics import exponential_bounds
 
 NAME = "cloud-node-lifecycle-controller"
 COMPONENT = "cloud-node-lifecycle-controller"
@@ -34,14 +34,14 @@ def wire(context: CloudControllerContext) -> Controller[str]:
     if instances is None:
         raise ControllerUnsupported("cloud provider does not support instances")
     config = context.config
-    nodes = context.informers.of(resource_of_class(Node))
+    nodes = context.informers.for_resource(resource_of_class(Node))
     calls = CloudCallMetrics(context.telemetry)
-    monitor = CloudNodeMonitor(context.client, instances, context.recorder.of_component(COMPONENT), calls)
+    monitor = CloudNodeMonitor(context.client, instances, context.recorder.with_component(COMPONENT), calls)
 
     async def sweep() -> None:
         began = context.clock.monotonic()
-        await for_each_node(nodes.list(), config.concurrent_node_lifecycle_syncs, monitor.look)
-        calls.took(context.clock.monotonic() - began)
+        await for_each_node(nodes.list(), config.concurrent_node_lifecycle_syncs, monitor.check_node)
+        calls.record_duration(context.clock.monotonic() - began)
 
     return periodic_controller(NAME, context, nodes, config.node_monitor_period, sweep)
 
@@ -52,21 +52,19 @@ class CloudCallMetrics:
     def __init__(self, telemetry: Telemetry) -> None:
         self._total = telemetry.registry.counter(
             "cloud_node_lifecycle_controller_cloud_provider_calls_total",
-            "Calls of the cloud by operation and result.",
             "operation",
             "result",
         )
         self._seconds = telemetry.registry.histogram(
             "cloud_node_lifecycle_controller_monitor_nodes_duration_seconds",
-            "How long one look at all nodes takes.",
             bounds=exponential_bounds(0.001, 2, 15),
-        ).of()
+        ).with_labels()
 
     def count(self, operation: str, result: str) -> None:
         """Count a call by operation and result."""
-        self._total.of(operation, result).value += 1
+        self._total.with_labels(operation, result).value += 1
 
-    def took(self, seconds: float) -> None:
+    def record_duration(self, seconds: float) -> None:
         """Record the duration of a sweep."""
         self._seconds.observe(seconds)
 
@@ -80,7 +78,7 @@ class CloudNodeMonitor:
         self._recorder = recorder
         self._calls = calls
 
-    async def look(self, node: Node) -> None:
+    async def check_node(self, node: Node) -> None:
         """Taint, untaint or delete one node."""
         if is_true(node.status.conditions, "Ready"):
             await remove_shutdown_taint(self._client, node)

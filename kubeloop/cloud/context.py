@@ -5,27 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from kubeloop.client import Client
-from kubeloop.clock import Clock
 from kubeloop.cloud.config import CloudConfig
 from kubeloop.cloud.provider import CloudProvider
-from kubeloop.runtime.controller import Telemetry
+from kubeloop.runtime.app import LoopContext
 from kubeloop.runtime.events.recorder import EventRecorder
-from kubeloop.runtime.informer.informer import SharedInformerFactory
 from kubeloop.runtime.manager import Loop
 
 
 @dataclass(frozen=True, slots=True)
-class CloudControllerContext:
-    """Dependencies of a controller: it writes through `client`, which may be its own, and reads from shared caches."""
+class CloudControllerContext(LoopContext):
+    """Dependencies of a cloud controller."""
 
-    client: Client
-    informers: SharedInformerFactory
-    clock: Clock
     recorder: EventRecorder
     provider: CloudProvider
     config: CloudConfig = field(default_factory=CloudConfig)
-    telemetry: Telemetry = field(default_factory=Telemetry)
 
 
 class ControllerUnsupported(Exception):

@@ -24,12 +24,12 @@ from kubeloop.client import Client
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.clock import Clock
 from kubeloop.cloud.context import CloudControllerContext, ControllerUnsupported
-from kubeloop.cloud.node_sweep import for_each_node, periodic_controller
+from kubeloop.cloud.periodic_nodes import for_each_node, periodic_controller
 from kubeloop.cloud.provider import Route, Routes
 from kubeloop.cloud.route_plan import MissingRoute, Network, parse_cluster_cidrs, plan_of
+from kubeloop.metrics import MetricFamily, MetricValue
 from kubeloop.runtime.controller import Controller
 from kubeloop.runtime.events.recorder import EventRecorder
-from kubeloop.runtime.metrics import MetricFamily, MetricValue
 
 NAME = "node-route-controller"
 COMPONENT = "route_controller"
@@ -51,11 +51,9 @@ def wire(context: CloudControllerContext) -> Controller[str]:
         raise ControllerUnsupported("Will not configure cloud provider routes, --configure-cloud-routes: false")
     if routes is None:
         raise ControllerUnsupported("--configure-cloud-routes is set, but cloud provider does not support routes")
-    nodes = context.informers.of(resource_of_class(Node))
-    counted = context.telemetry.registry.counter(
-        "route_controller_route_sync_total", "Looks at routes by outcome and trigger.", "outcome", "trigger"
-    )
-    network = CloudNetwork(routes, config.cluster_name, context.recorder.of_component(COMPONENT), context.clock)
+    nodes = context.informers.for_resource(resource_of_class(Node))
+    counted = context.telemetry.registry.counter("route_controller_route_sync_total", "outcome", "trigger")
+    network = CloudNetwork(routes, config.cluster_name, context.recorder.with_component(COMPONENT), context.clock)
     keeper = RouteReconciler(context.client, network, parse_cluster_cidrs(config.cluster_cidr), context.clock)
 
     async def sweep() -> None:
@@ -69,9 +67,9 @@ async def reconcile_counted(keeper: RouteReconciler, nodes: Sequence[Node], coun
     try:
         changed = await keeper.reconcile(nodes)
     except Exception:
-        counted.of("error", "periodic").value += 1
+        counted.with_labels("error", "periodic").value += 1
         raise
-    counted.of("changed" if changed else "noop", "periodic").value += 1
+    counted.with_labels("changed" if changed else "noop", "periodic").value += 1
 
 
 class CloudNetwork:
@@ -136,7 +134,7 @@ class RouteReconciler:
             has_routes = bool(node.spec.pod_cidrs) and node.metadata.name not in failed
             await self._tell(node, "False" if has_routes else "True")
 
-        await for_each_node(plan.concerned, MAX_CONCURRENT_CALLS, tell)
+        await for_each_node(plan.affected_nodes, MAX_CONCURRENT_CALLS, tell)
         return any(gone) or any(made)
 
     async def _tell(self, node: Node, status: str) -> None:

@@ -31,7 +31,7 @@ class RoutePlan:
 
     delete: tuple[Route, ...]
     create: tuple[MissingRoute, ...]
-    concerned: tuple[Node, ...]  # nodes whose condition we set
+    affected_nodes: tuple[Node, ...]  # nodes whose condition we set
 
 
 def parse_cluster_cidrs(text: str) -> tuple[Network, ...]:

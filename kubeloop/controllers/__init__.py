@@ -20,10 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ControllerDescriptor:
-    """Describes one controller: its names, its module and the conditions under which it runs.
-
-    A descriptor without a module names an upstream controller that kubeloop does not implement yet.
-    """
+    """Describes one controller: its names, its module and the conditions under which it runs."""
 
     name: str
     alias: str = ""  # upstream's name for it before 1.28
@@ -31,11 +28,6 @@ class ControllerDescriptor:
     account: str = ""  # the service account in kube-system whose permissions it needs
     on_by_default: bool = True  # True if `*` selects it
     gates: tuple[str, ...] = ()  # feature gates that must all be enabled
-
-    @property
-    def is_available(self) -> bool:
-        """True if kubeloop implements the controller."""
-        return bool(self.module)
 
     def wire(self) -> Wire:
         """Import the controller's module and return its `wire` function."""
@@ -137,22 +129,11 @@ class InvalidControllers(ValueError):
     """Raised for an invalid `--controllers` value; the message is one sentence for the user."""
 
 
-@dataclass(frozen=True, slots=True)
-class ControllerSelection:
-    """Result of `--controllers`: the controllers to run, and the selected ones that are not implemented."""
-
-    chosen: tuple[ControllerDescriptor, ...]
-    missing: tuple[ControllerDescriptor, ...]
-
-
-def select(wanted: Sequence[str], gates: Sequence[str] = ()) -> ControllerSelection:
+def select(wanted: Sequence[str], gates: Sequence[str] = ()) -> tuple[ControllerDescriptor, ...]:
     """Return the selected controllers by upstream's rules: the first entry that names a controller wins, then `*`."""
     words = [_canonical(word) for word in wanted]
-    _reject_unavailable(words)
     features = _features(gates)
-    enabled = [one for one in CONTROLLERS if _is_enabled(one, words) and all(map(features.is_on, one.gates))]
-    chosen = tuple(one for one in enabled if one.is_available)
-    return ControllerSelection(chosen, tuple(one for one in enabled if not one.is_available))
+    return tuple(one for one in CONTROLLERS if _is_enabled(one, words) and all(map(features.is_enabled, one.gates)))
 
 
 def _canonical(word: str) -> str:
@@ -165,13 +146,6 @@ def _canonical(word: str) -> str:
             return sign + one.name
     known = ", ".join(sorted(one.name for one in CONTROLLERS))
     raise InvalidControllers(f'"{name}" is not in the list of known controllers: {known}')
-
-
-def _reject_unavailable(words: Sequence[str]) -> None:
-    for one in CONTROLLERS:
-        if one.name in words and not one.is_available:
-            here = ", ".join(sorted(other.name for other in CONTROLLERS if other.is_available))
-            raise InvalidControllers(f"{one.name} is not yet available in kubeloop, which has: {here}")
 
 
 def _is_enabled(one: ControllerDescriptor, words: Sequence[str]) -> bool:

@@ -26,11 +26,11 @@ from kubeloop.client import Client
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.clock import Clock
 from kubeloop.controllers.app.context import ControllerContext
-from kubeloop.controllers.shared.patch_or_update import PatchOrUpdate
 from kubeloop.controllers.shared.tokens.bootstrap_tokens import Token, bootstrap_secrets, seconds_left, signing_token
 from kubeloop.runtime.controller import Controller, Result
 from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.objects.keys import ObjectKey
+from kubeloop.runtime.objects.patch_or_update import PatchOrUpdate
 from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME: Final = "bootstrap-signer-controller"
@@ -43,7 +43,7 @@ PREFIX: Final = "jws-kubeconfig-"
 def wire(context: ControllerContext) -> Controller[ObjectKey]:
     """Build the controller and register its event handlers."""
     secrets = bootstrap_secrets(context)
-    config_maps = context.informers.of(
+    config_maps = context.informers.for_resource(
         resource_of_class(ConfigMap), namespace=SIGNED.namespace, fields=f"metadata.name={SIGNED.name}"
     )
     reconciler = Reconciler(context.client, config_maps, secrets, context.clock)

@@ -19,14 +19,18 @@ from kubeloop.api.generated.certificates_v1 import CertificateSigningRequest
 from kubeloop.client import Client
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.controllers.app.context import ControllerContext
-from kubeloop.controllers.shared.certificates.decisions import is_decided, preconditions_of, with_condition
+from kubeloop.controllers.shared.certificates.approval import is_decided, preconditions_of, with_condition
 from kubeloop.controllers.shared.certificates.rules import KUBELET_CLIENT, CsrFields, kubelet_client_problem
-from kubeloop.controllers.shared.patch_or_update import PatchOrUpdate
 from kubeloop.runtime.controller import Controller, Result, TerminalError
 from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.objects.keys import ObjectKey
+from kubeloop.runtime.objects.patch_or_update import PatchOrUpdate
 from kubeloop.runtime.queue.enqueue import own_key
-from kubeloop.runtime.queue.rate_limits import BucketRateLimiter, ItemExponentialFailureRateLimiter, MaxOfRateLimiter
+from kubeloop.runtime.queue.rate_limiters import (
+    BucketRateLimiter,
+    ItemExponentialFailureRateLimiter,
+    MaxOfRateLimiter,
+)
 from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME: Final = "certificatesigningrequest-approving-controller"
@@ -51,7 +55,7 @@ FOR_ANY_NODE = ApprovalPermission("nodeclient", "Auto approving kubelet client c
 def wire(context: ControllerContext) -> Controller[ObjectKey]:
     """Build the controller and register its event handlers."""
     clock = context.clock
-    requests = context.informers.of(resource_of_class(CertificateSigningRequest))
+    requests = context.informers.for_resource(resource_of_class(CertificateSigningRequest))
     reconciler = Reconciler(context.client, requests)
     limiter = MaxOfRateLimiter[ObjectKey](
         ItemExponentialFailureRateLimiter[ObjectKey](FIRST_DELAY), BucketRateLimiter(clock)
@@ -129,7 +133,7 @@ def review_of(request: CertificateSigningRequest, right: ApprovalPermission) -> 
 
 
 def _asked(request: CertificateSigningRequest) -> Any:
-    from kubeloop.controllers.shared.certificates.requested import UnreadableRequest, parse_csr
+    from kubeloop.controllers.shared.certificates.csr import UnreadableRequest, parse_csr
 
     try:
         return parse_csr(request.spec.request)

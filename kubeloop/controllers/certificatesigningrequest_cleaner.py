@@ -41,7 +41,7 @@ CLOCK_RESOLUTION: Final = timedelta(seconds=1)  # times have whole seconds, and 
 
 def wire(context: ControllerContext) -> Controller[ObjectKey]:
     """Build the controller and register its event handlers."""
-    requests = context.informers.of(resource_of_class(CertificateSigningRequest))
+    requests = context.informers.for_resource(resource_of_class(CertificateSigningRequest))
     cleaner = CSRCleaner(context.client, requests, context.clock)
     controller: Controller[ObjectKey] = Controller(
         NAME, cleaner.reconcile, context.clock, workers=WORKERS, telemetry=context.telemetry

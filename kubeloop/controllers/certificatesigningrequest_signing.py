@@ -28,16 +28,20 @@ from kubeloop.clock import Clock
 from kubeloop.controllers import InvalidControllers
 from kubeloop.controllers.app.config import ManagerConfig
 from kubeloop.controllers.app.context import ControllerContext
-from kubeloop.controllers.app.disabled import DisabledController
+from kubeloop.controllers.app.disabled_controller import DisabledController
 from kubeloop.controllers.shared.certificates import rules
-from kubeloop.controllers.shared.certificates.decisions import has_failed, is_approved, preconditions_of, with_condition
-from kubeloop.controllers.shared.patch_or_update import PatchOrUpdate
+from kubeloop.controllers.shared.certificates.approval import has_failed, is_approved, preconditions_of, with_condition
 from kubeloop.runtime.controller import Controller, TerminalError
 from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.manager import Loop
 from kubeloop.runtime.objects.keys import ObjectKey
+from kubeloop.runtime.objects.patch_or_update import PatchOrUpdate
 from kubeloop.runtime.queue.enqueue import own_key
-from kubeloop.runtime.queue.rate_limits import BucketRateLimiter, ItemExponentialFailureRateLimiter, MaxOfRateLimiter
+from kubeloop.runtime.queue.rate_limiters import (
+    BucketRateLimiter,
+    ItemExponentialFailureRateLimiter,
+    MaxOfRateLimiter,
+)
 from kubeloop.runtime.queue.workqueue import WorkQueue
 
 if TYPE_CHECKING:
@@ -59,7 +63,7 @@ def wire(context: ControllerContext) -> Loop:
         return DisabledController(NAME)
     for pair in set(files.values()):
         _check(pair)
-    requests = context.informers.of(resource_of_class(CertificateSigningRequest))
+    requests = context.informers.for_resource(resource_of_class(CertificateSigningRequest))
     longest = timedelta(seconds=config.cluster_signing_duration)
     signers = {name: Signer(pair, longest, clock) for name, pair in files.items()}
     reconciler = Reconciler(PatchOrUpdate(context.client), requests, signers, clock)
@@ -110,7 +114,7 @@ class Reconciler:
         request: CertificateSigningRequest | None = self._requests.get(*key)
         if request is None or not awaits_signing(request, self._signers):
             return
-        from kubeloop.controllers.shared.certificates.requested import UnreadableRequest, parse_csr
+        from kubeloop.controllers.shared.certificates.csr import UnreadableRequest, parse_csr
 
         try:
             asked = parse_csr(request.spec.request)
@@ -187,10 +191,10 @@ def _check(files: Files) -> None:
     """Check the files without the slow cryptography library; raises UnusableChoice."""
     for path, wanted in zip(files, ("CERTIFICATE", "PRIVATE KEY"), strict=True):
         if not path:
-            raise InvalidControllers("the certificate and the key of a signer have to be given together")
+            raise InvalidControllers("the certificate and the key of a signer must be given together")
         try:
             blocks = [one for one in pem_blocks(Path(path).read_bytes()) if one.type.endswith(wanted)]
         except OSError as error:
-            raise InvalidControllers(f"a signer's file cannot be read: {error}") from None
+            raise InvalidControllers(f"unable to read a signer's file: {error}") from None
         if not blocks or (wanted == "CERTIFICATE" and len(blocks) != 1):
-            raise InvalidControllers(f"{path} should hold one {wanted.lower()}, and holds {len(blocks)}")
+            raise InvalidControllers(f"{path} must contain one {wanted.lower()}, but contains {len(blocks)}")

@@ -32,7 +32,7 @@ YES = "yes"
 
 def wire(context: ControllerContext) -> Controller[str]:
     """Build the controller and register its event handlers."""
-    roles = context.informers.of(resource_of_class(ClusterRole))
+    roles = context.informers.for_resource(resource_of_class(ClusterRole))
     roles.add_indexer(AGGREGATED, _is_aggregated)
     reconciler = Reconciler(context.client, roles)
     queue: WorkQueue[str] = WorkQueue(context.clock, name=QUEUE, registry=context.telemetry.registry)

@@ -25,10 +25,10 @@ from kubeloop.client import Client
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.controllers.app.context import ControllerContext
 from kubeloop.controllers.shared.ownership.namespaces import is_terminating
+from kubeloop.metrics import MetricRegistry
 from kubeloop.runtime.controller import Controller
 from kubeloop.runtime.events.recorder import EventRecorder
 from kubeloop.runtime.informer.informer import Informer
-from kubeloop.runtime.metrics import MetricRegistry
 from kubeloop.runtime.objects.keys import ObjectKey, key_of
 from kubeloop.runtime.queue.enqueue import own_key
 from kubeloop.runtime.queue.workqueue import WorkQueue
@@ -40,11 +40,11 @@ QUEUE: Final = "ephemeral_volume"  # upstream's queue name, as dashboards know i
 
 def wire(context: ControllerContext) -> Controller[ObjectKey]:
     """Build the controller and register its event handlers."""
-    pods = context.informers.of(resource_of_class(Pod))
-    claims = context.informers.of(resource_of_class(PersistentVolumeClaim))
+    pods = context.informers.for_resource(resource_of_class(Pod))
+    claims = context.informers.for_resource(resource_of_class(PersistentVolumeClaim))
     pods.add_indexer(PODS_BY_CLAIM, claim_keys_of)
     registry = context.telemetry.registry
-    recorder = context.recorder.of_component(COMPONENT)
+    recorder = context.recorder.with_component(COMPONENT)
     reconciler = Reconciler(context.client, pods, claims, recorder, registry)
     queue: WorkQueue[ObjectKey] = WorkQueue(context.clock, name=QUEUE, registry=registry)
     workers = context.config.concurrent_ephemeralvolume_syncs
@@ -71,8 +71,8 @@ class Reconciler:
         self._claims = claims
         self._recorder = recorder
         subsystem = "ephemeral_volume_controller"
-        self._tries = registry.counter(f"{subsystem}_create_total", "Claims that were tried to be made.").of()
-        self._failures = registry.counter(f"{subsystem}_create_failures_total", "Claims that could not be made.").of()
+        self._tries = registry.counter(f"{subsystem}_create_total").with_labels()
+        self._failures = registry.counter(f"{subsystem}_create_failures_total").with_labels()
 
     async def reconcile(self, key: ObjectKey) -> None:
         """Create the missing claims of one pod."""

@@ -22,7 +22,7 @@ from kubeloop.api.generated.meta_v1 import ObjectMeta, Preconditions
 from kubeloop.client import Client
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.controllers.app.context import ControllerContext
-from kubeloop.controllers.app.disabled import DisabledController
+from kubeloop.controllers.app.disabled_controller import DisabledController
 from kubeloop.controllers.shared.sync_metrics import with_sync_metrics
 from kubeloop.runtime.controller import Controller
 from kubeloop.runtime.informer.informer import Informer
@@ -39,7 +39,7 @@ def wire(context: ControllerContext) -> Loop:
     """Build the controller, or a disabled one without a root CA."""
     if not context.root_ca:
         return DisabledController(NAME)
-    bundles = context.informers.of(resource_of_class(ClusterTrustBundle), fields=f"spec.signerName={SIGNER}")
+    bundles = context.informers.for_resource(resource_of_class(ClusterTrustBundle), fields=f"spec.signerName={SIGNER}")
     publisher = Publisher(context.client, bundles, context.root_ca)
     queue: WorkQueue[str] = WorkQueue(context.clock, name=QUEUE, registry=context.telemetry.registry)
     sync = with_sync_metrics(publisher.reconcile, context, SUBSYSTEM)
@@ -79,7 +79,7 @@ class Publisher:
             except Exception as error:  # on any error, continue with the next
                 errors.append(error)
         if errors:
-            raise ExceptionGroup("bundles could not be removed", errors)
+            raise ExceptionGroup("failed to delete cluster trust bundles", errors)
 
 
 def bundle_of(root_ca: str) -> ClusterTrustBundle:

@@ -40,8 +40,8 @@ DAY = "%Y-%m-%d"
 def wire(context: ControllerContext) -> Controller[str]:
     """Build the controller; it only reads the informers, and is driven by time."""
     secrets = token_secrets(context)
-    accounts = context.informers.of(resource_of_class(ServiceAccount))
-    pods = context.informers.of(resource_of_class(Pod))
+    accounts = context.informers.for_resource(resource_of_class(ServiceAccount))
+    pods = context.informers.for_resource(resource_of_class(Pod))
     period = timedelta(seconds=context.config.legacy_service_account_token_clean_up_period)
     cleaner = LegacyTokenCleaner(context.client, TokenCaches(secrets, accounts, pods), context.clock, period)
     queue: WorkQueue[str] = WorkQueue(context.clock, name=NAME, registry=context.telemetry.registry)
@@ -49,7 +49,7 @@ def wire(context: ControllerContext) -> Controller[str]:
         NAME, cleaner.reconcile, context.clock, workers=1, queue=queue, telemetry=context.telemetry
     )  # fmt: skip
     for one in (secrets, accounts, pods):
-        controller.reads(one)  # the controller is driven by time
+        controller.require_synced(one)  # the controller is driven by time
     queue.add("tokens")
     return controller
 
@@ -112,7 +112,7 @@ class LegacyTokenCleaner:
             except (ApiError, ClientError) as error:
                 errors.append(error)
         if errors:
-            raise ExceptionGroup("unused tokens could not be retired", errors)
+            raise ExceptionGroup("failed to clean up unused tokens", errors)
 
     async def _mark(self, secret: Secret, now: datetime) -> None:
         meta = secret.metadata

@@ -26,11 +26,11 @@ from kubeloop.api.scalars.quantity import Quantity, parse_quantity
 from kubeloop.client import Client
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.controllers.app.context import ControllerContext
-from kubeloop.controllers.shared.status_writer import StatusWriter
 from kubeloop.runtime.controller import Controller
 from kubeloop.runtime.events.recorder import EventRecorder
 from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.objects.keys import ObjectKey
+from kubeloop.runtime.objects.patch_or_update import PatchOrUpdate
 from kubeloop.runtime.queue.enqueue import own_key
 from kubeloop.runtime.queue.workqueue import WorkQueue
 
@@ -46,8 +46,8 @@ EXPANDING: Final = "ExternalExpanding"
 
 def wire(context: ControllerContext) -> Controller[ObjectKey]:
     """Build the controller and register its event handlers."""
-    claims = context.informers.of(resource_of_class(PersistentVolumeClaim))
-    recorder = context.recorder.of_component(COMPONENT)
+    claims = context.informers.for_resource(resource_of_class(PersistentVolumeClaim))
+    recorder = context.recorder.with_component(COMPONENT)
     reconciler = Reconciler(context.client, claims, recorder)
     queue: WorkQueue[ObjectKey] = WorkQueue(context.clock, name=QUEUE, registry=context.telemetry.registry)
     controller = Controller(
@@ -68,7 +68,7 @@ class Reconciler:
         self._client = client
         self._claims = claims
         self._recorder = recorder
-        self._status = StatusWriter(client, claims.resource)
+        self._status = PatchOrUpdate(client)
 
     async def reconcile(self, key: ObjectKey) -> None:
         """Expand the volume of one claim, or delegate it to an external resizer."""
@@ -119,7 +119,8 @@ class Reconciler:
             await self._client.patch(PersistentVolume, volume.metadata.name, changes)
         if wanted > capacity_of(claim):
             meta = {"uid": claim.metadata.uid, "resourceVersion": claim.metadata.resource_version}
-            await self._status.write(claim, {"metadata": meta, "status": {"capacity": {STORAGE: str(wanted)}}})
+            patch = {"metadata": meta, "status": {"capacity": {STORAGE: str(wanted)}}}
+            await self._status.patch_status(self._claims.resource, claim, patch)
 
 
 def capacity_of(claim: PersistentVolumeClaim) -> Quantity:

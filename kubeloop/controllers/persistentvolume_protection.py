@@ -29,14 +29,14 @@ WORKERS: Final = 1  # as upstream
 
 def wire(context: ControllerContext) -> Controller[ObjectKey]:
     """Build the controller and register its event handlers."""
-    volumes = context.informers.of(resource_of_class(PersistentVolume))
+    volumes = context.informers.for_resource(resource_of_class(PersistentVolume))
     protection = Protection(context.client, volumes.resource, VOLUME_PROTECTION, is_bound)
     reconciler = Reconciler(volumes, protection)
     queue: WorkQueue[ObjectKey] = WorkQueue(context.clock, name=QUEUE, registry=context.telemetry.registry)
     controller = Controller(
         NAME, reconciler.reconcile, context.clock, workers=WORKERS, queue=queue, telemetry=context.telemetry
     )
-    controller.watches(volumes, own_key, protection.concerns)
+    controller.watches(volumes, own_key, protection.needs_update)
     return controller
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
+from kubeloop.api.features.gates import parse_feature_gates
 from kubeloop.api.generated.core_v1 import PersistentVolumeClaim, PersistentVolumeClaimCondition, Pod
 from kubeloop.api.pods.volumes import (
     CLAIM_PROTECTION,
@@ -26,13 +27,12 @@ from kubeloop.api.scalars.times import format_time
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.clock import Clock
 from kubeloop.controllers.app.context import ControllerContext
-from kubeloop.controllers.app.gates import is_on
 from kubeloop.controllers.shared.ownership.protection import Protection
 from kubeloop.controllers.shared.pods.coalesced_list import CoalescedPodList
-from kubeloop.controllers.shared.status_writer import StatusWriter
 from kubeloop.runtime.controller import Controller
 from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.objects.keys import ObjectKey
+from kubeloop.runtime.objects.patch_or_update import PatchOrUpdate
 from kubeloop.runtime.queue.enqueue import own_key
 from kubeloop.runtime.queue.workqueue import WorkQueue
 
@@ -45,20 +45,20 @@ UNUSED: Final = "Unused"
 
 def wire(context: ControllerContext) -> Controller[ObjectKey]:
     """Build the controller and register its event handlers."""
-    claims = context.informers.of(resource_of_class(PersistentVolumeClaim))
-    pods = context.informers.of(resource_of_class(Pod))
+    claims = context.informers.for_resource(resource_of_class(PersistentVolumeClaim))
+    pods = context.informers.for_resource(resource_of_class(Pod))
     pods.add_indexer(PODS_BY_CLAIM, claim_keys_of)
-    tells_use = is_on(context.config.feature_gates, GATE, True)
+    tells_use = parse_feature_gates(context.config.feature_gates).is_enabled(GATE)
     users = ClaimUsers(pods, CoalescedPodList(context.client))
     protection = Protection(context.client, claims.resource, CLAIM_PROTECTION, users.is_in_use)
-    status = StatusWriter(context.client, claims.resource) if tells_use else None
+    status = PatchOrUpdate(context.client) if tells_use else None
     reconciler = Reconciler(claims, users, protection, status, context.clock)
     queue: WorkQueue[ObjectKey] = WorkQueue(context.clock, name=QUEUE, registry=context.telemetry.registry)
     controller = Controller(
         NAME, reconciler.reconcile, context.clock, workers=WORKERS, queue=queue, telemetry=context.telemetry
     )
     controller.watches(
-        claims, own_key, lambda old, new: _needs_condition(new, tells_use) or protection.concerns(old, new)
+        claims, own_key, lambda old, new: _needs_condition(new, tells_use) or protection.needs_update(old, new)
     )
     controller.watches(pods, claims_of_pod, lambda old, new: tells_use or _may_release(new))
     return controller
@@ -71,7 +71,7 @@ class ClaimUsers:
         self._pods = pods
         self._live = live
 
-    def refer_to(self, claim: PersistentVolumeClaim) -> bool:
+    def is_referenced(self, claim: PersistentVolumeClaim) -> bool:
         """Return True if a pod that has not ended refers to the claim."""
         return any(not has_released_volumes(pod) and uses_claim(pod, claim) for pod in self._cached(claim))
 
@@ -79,7 +79,9 @@ class ClaimUsers:
         """Return True if a node may run a pod with the claim; the server is asked if the cache shows none."""
         if any(pod_uses_pvc_for_deletion(pod, claim) for pod in self._cached(claim)):
             return True
-        return any(pod_uses_pvc_for_deletion(pod, claim) for pod in await self._live.of(claim.metadata.namespace))
+        return any(
+            pod_uses_pvc_for_deletion(pod, claim) for pod in await self._live.list_pods(claim.metadata.namespace)
+        )
 
     def _cached(self, claim: PersistentVolumeClaim) -> Iterable[Pod]:
         return self._pods.by_index(PODS_BY_CLAIM, f"{claim.metadata.namespace}/{claim.metadata.name}")
@@ -89,7 +91,7 @@ class Reconciler:
     """Reconciles claims by key."""
 
     def __init__(
-        self, claims: Informer, users: ClaimUsers, protection: Protection, status: StatusWriter | None, clock: Clock
+        self, claims: Informer, users: ClaimUsers, protection: Protection, status: PatchOrUpdate | None, clock: Clock
     ) -> None:
         self._claims = claims
         self._users = users
@@ -107,12 +109,13 @@ class Reconciler:
         await self._protection.protect(claim)
 
     async def _tell_use(self, claim: PersistentVolumeClaim) -> None:
-        condition = unused_condition(claim, self._users.refer_to(claim))
+        condition = unused_condition(claim, self._users.is_referenced(claim))
         if self._status is None or condition is None:
             return
         demands = {"uid": claim.metadata.uid, "resourceVersion": claim.metadata.resource_version}
         told = {**condition, "lastTransitionTime": format_time(self._clock.now())}
-        await self._status.write(claim, {"metadata": demands, "status": {"conditions": [told]}})
+        patch = {"metadata": demands, "status": {"conditions": [told]}}
+        await self._status.patch_status(self._claims.resource, claim, patch)
 
 
 def pod_uses_pvc_for_deletion(pod: Pod, claim: PersistentVolumeClaim) -> bool:

@@ -30,10 +30,10 @@ from kubeloop.api.scalars.times import format_time
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.client.errors import ClientError
 from kubeloop.controllers.app.context import ControllerContext
+from kubeloop.metrics import MetricRegistry
 from kubeloop.runtime.controller import Controller, Result
 from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.informer.store import NODE, node_name_of
-from kubeloop.runtime.metrics import MetricRegistry
 from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME = "pod-garbage-collector-controller"
@@ -52,15 +52,15 @@ log = logging.getLogger(__name__)
 
 def wire(context: ControllerContext) -> Controller[str]:
     """Build the controller; it only reads the informers, and is driven by time."""
-    pods = context.informers.of(resource_of_class(Pod))
-    nodes = context.informers.of(resource_of_class(Node))
+    pods = context.informers.for_resource(resource_of_class(Pod))
+    nodes = context.informers.for_resource(resource_of_class(Node))
     pods.add_indexer(NODE, node_name_of)
     pods.add_indexer(INDEX, states_of)
     sweeper = PodGC(context, pods, nodes)
     queue: WorkQueue[str] = WorkQueue(context.clock, name=QUEUE, registry=context.telemetry.registry)
     controller = Controller(NAME, sweeper.reconcile, context.clock, workers=1, queue=queue, telemetry=context.telemetry)
-    controller.reads(pods)  # the controller is driven by time
-    controller.reads(nodes)
+    controller.require_synced(pods)  # the controller is driven by time
+    controller.require_synced(nodes)
     queue.add("pods")
     return controller
 
@@ -69,20 +69,16 @@ class PodGCMetrics:
     """Metrics of deleted pods by reason."""
 
     def __init__(self, registry: MetricRegistry) -> None:
-        self._removed = registry.counter(
-            "pod_gc_collector_force_delete_pods_total", "Pods deleted by force.", "namespace", "reason"
-        )
-        self._failed = registry.counter(
-            "pod_gc_collector_force_delete_pod_errors_total", "Pods that could not be deleted.", "namespace", "reason"
-        )
+        self._removed = registry.counter("pod_gc_collector_force_delete_pods_total", "namespace", "reason")
+        self._failed = registry.counter("pod_gc_collector_force_delete_pod_errors_total", "namespace", "reason")
 
-    def removed(self, namespace: str, reason: str) -> None:
+    def record_deleted(self, namespace: str, reason: str) -> None:
         """Count a deleted pod."""
-        self._removed.of(namespace, reason).value += 1
+        self._removed.with_labels(namespace, reason).value += 1
 
-    def failed(self, namespace: str, reason: str) -> None:
+    def record_failure(self, namespace: str, reason: str) -> None:
         """Count a failed deletion."""
-        self._failed.of(namespace, reason).value += 1
+        self._failed.with_labels(namespace, reason).value += 1
 
 
 class DeletionCandidate(NamedTuple):
@@ -156,7 +152,7 @@ class PodGC:
         except NotFound:
             return True
         except (ApiError, ClientError) as error:
-            log.warning("%s: node %s could not be looked up: %s", NAME, node, error)
+            log.warning("%s: failed to get node %s: %s", NAME, node, error)
         return False
 
     # Deletion
@@ -164,7 +160,7 @@ class PodGC:
     async def _remove(self, finding: DeletionCandidate) -> None:
         pod, reason, _ = finding
         meta = pod.metadata
-        self._counts.removed(meta.namespace, reason)
+        self._counts.record_deleted(meta.namespace, reason)
         try:
             await self._fail(finding)
             await self._client.delete(
@@ -173,8 +169,8 @@ class PodGC:
         except NotFound:
             return
         except (ApiError, ClientError) as error:
-            self._counts.failed(meta.namespace, reason)
-            log.warning("%s: pod %s/%s (%s) stays for now: %s", NAME, meta.namespace, meta.name, reason, error)
+            self._counts.record_failure(meta.namespace, reason)
+            log.warning("%s: failed to delete pod %s/%s (%s): %s", NAME, meta.namespace, meta.name, reason, error)
 
     async def _fail(self, finding: DeletionCandidate) -> None:
         """Set the phase Failed before a forced deletion, since no kubelet will."""

@@ -33,7 +33,7 @@ LIFE: Final = timedelta(minutes=15)  # by then every pod has its certificate or 
 
 def wire(context: ControllerContext) -> Controller[ObjectKey]:
     """Build the controller and register its event handlers."""
-    requests = context.informers.of(resource_of_class(PodCertificateRequest), metadata_only=True)
+    requests = context.informers.for_resource(resource_of_class(PodCertificateRequest), metadata_only=True)
     cleaner = PodCertificateRequestCleaner(context.client, requests, context.clock)
     controller: Controller[ObjectKey] = Controller(
         NAME, cleaner.reconcile, context.clock, workers=WORKERS, telemetry=context.telemetry

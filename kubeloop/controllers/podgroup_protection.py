@@ -17,12 +17,12 @@ from kubeloop.api.pods.pod import is_terminal
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.controllers.app.context import ControllerContext
 from kubeloop.controllers.shared.ownership.protection import needs_finalizer_removal
-from kubeloop.controllers.shared.patch_or_update import PatchOrUpdate
 from kubeloop.controllers.shared.pods.coalesced_list import CoalescedPodList
 from kubeloop.runtime.controller import Controller
 from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.objects.finalizers import remove_finalizer
 from kubeloop.runtime.objects.keys import ObjectKey
+from kubeloop.runtime.objects.patch_or_update import PatchOrUpdate
 from kubeloop.runtime.queue.enqueue import own_key
 from kubeloop.runtime.queue.workqueue import WorkQueue
 
@@ -36,8 +36,8 @@ ACTIVE_BY_GROUP: Final = "active pods by group"
 
 def wire(context: ControllerContext) -> Controller[ObjectKey]:
     """Build the controller and register its event handlers."""
-    groups = context.informers.of(resource_of_class(PodGroup))
-    pods = context.informers.of(resource_of_class(Pod))
+    groups = context.informers.for_resource(resource_of_class(PodGroup))
+    pods = context.informers.for_resource(resource_of_class(Pod))
     pods.add_indexer(ACTIVE_BY_GROUP, lambda pod: map(_text, active_group_of(pod)))
     reconciler = Reconciler(context, groups, pods)
     queue: WorkQueue[ObjectKey] = WorkQueue(context.clock, name=QUEUE, registry=context.telemetry.registry)
@@ -65,7 +65,7 @@ class Reconciler:
             return
         if self._pods.by_index(ACTIVE_BY_GROUP, _text(key)):
             return
-        if not any(key in active_group_of(pod) for pod in await self._live.of(key.namespace)):
+        if not any(key in active_group_of(pod) for pod in await self._live.list_pods(key.namespace)):
             await remove_finalizer(self._client, self._groups.resource, group, FINALIZER)
 
 

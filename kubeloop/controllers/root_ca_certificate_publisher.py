@@ -41,8 +41,8 @@ DESCRIPTION = (
 
 def wire(context: ControllerContext) -> Controller[str]:
     """Build the controller and register its event handlers."""
-    namespaces = context.informers.of(resource_of_class(Namespace))
-    config_maps = context.informers.of(resource_of_class(ConfigMap), fields=f"metadata.name={CONFIG_MAP}")
+    namespaces = context.informers.for_resource(resource_of_class(Namespace))
+    config_maps = context.informers.for_resource(resource_of_class(ConfigMap), fields=f"metadata.name={CONFIG_MAP}")
     reconciler = Reconciler(context.client, namespaces, config_maps, context.root_ca)
     queue: WorkQueue[str] = WorkQueue(context.clock, name=QUEUE, registry=context.telemetry.registry)
     controller = Controller(

@@ -52,9 +52,9 @@ Network = IPv4Network | IPv6Network
 
 def wire(context: ControllerContext) -> Controller[ObjectKey]:
     """Build the controller and register its event handlers."""
-    ranges = context.informers.of(resource_of_class(ServiceCIDR))
-    addresses = context.informers.of(resource_of_class(IPAddress))
-    recorder = context.recorder.of_component(NAME)
+    ranges = context.informers.for_resource(resource_of_class(ServiceCIDR))
+    addresses = context.informers.for_resource(resource_of_class(IPAddress))
+    recorder = context.recorder.with_component(NAME)
     reconciler = Reconciler(context.client, context.clock, ranges, addresses, recorder)
     queue: WorkQueue[ObjectKey] = WorkQueue(context.clock, name=QUEUE, registry=context.telemetry.registry)
     controller = Controller(NAME, reconciler.reconcile, context.clock, queue=queue, telemetry=context.telemetry)

@@ -30,8 +30,8 @@ WORKERS = 1  # as upstream
 
 def wire(context: ControllerContext) -> Controller[str]:
     """Build the controller and register its event handlers."""
-    namespaces = context.informers.of(resource_of_class(Namespace))
-    accounts = context.informers.of(
+    namespaces = context.informers.for_resource(resource_of_class(Namespace))
+    accounts = context.informers.for_resource(
         resource_of_class(ServiceAccount), fields=f"metadata.name={ACCOUNT}", metadata_only=True
     )
     reconciler = Reconciler(context.client, namespaces, accounts)

@@ -23,11 +23,11 @@ from kubeloop.client import Client
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.controllers import InvalidControllers
 from kubeloop.controllers.app.context import ControllerContext
-from kubeloop.controllers.app.disabled import DisabledController
-from kubeloop.controllers.shared.patch_or_update import PatchOrUpdate
+from kubeloop.controllers.app.disabled_controller import DisabledController
 from kubeloop.runtime.controller import Controller
 from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.manager import Loop
+from kubeloop.runtime.objects.patch_or_update import PatchOrUpdate
 from kubeloop.runtime.queue.workqueue import WorkQueue
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def wire(context: ControllerContext) -> Loop:
     if not config.service_account_private_key_file:
         return DisabledController(NAME)
     secrets = token_secrets(context)
-    accounts = context.informers.of(resource_of_class(ServiceAccount))
+    accounts = context.informers.for_resource(resource_of_class(ServiceAccount))
     minter = TokenContentGenerator(_key_in(config.service_account_private_key_file), context.root_ca)
     reconciler = Reconciler(context.client, secrets, accounts, minter)
     queue: WorkQueue[TokenKey] = WorkQueue(context.clock, name=QUEUE, registry=context.telemetry.registry)
@@ -75,7 +75,7 @@ def wire(context: ControllerContext) -> Loop:
 
 def token_secrets(context: ControllerContext) -> Informer:
     """Return the informer for secrets of this type, indexed by account."""
-    secrets = context.informers.of(resource_of_class(Secret), fields=f"type={TYPE}")
+    secrets = context.informers.for_resource(resource_of_class(Secret), fields=f"type={TYPE}")
     secrets.add_indexer(BY_ACCOUNT, _accounts_of)
     return secrets
 
@@ -87,7 +87,7 @@ class TokenContentGenerator:
         self._key = key
         self._root_ca = root_ca.encode()
 
-    def missing(self, secret: Secret, account: ObjectMeta) -> dict[str, bytes]:
+    def missing_data(self, secret: Secret, account: ObjectMeta) -> dict[str, bytes]:
         """Return the content to add to a secret; empty if it is complete."""
         missing: dict[str, bytes] = {}
         if self._root_ca and secret.data.get("ca.crt") != self._root_ca:
@@ -126,7 +126,7 @@ class Reconciler:
         account = await self._account(key)
         if account is None:
             await self._delete(secret)
-        elif missing := self._minter.missing(secret, account):
+        elif missing := self._minter.missing_data(secret, account):
             await self._complete(secret, account, missing)
 
     async def _account(self, key: TokenKey) -> ObjectMeta | None:
@@ -224,5 +224,5 @@ def _key_in(path: str) -> bytes:
     except OSError as error:
         raise InvalidControllers(f"--service-account-private-key-file: {error}") from None
     if _PRIVATE_KEY not in key:
-        raise InvalidControllers(f"--service-account-private-key-file: {path} holds no private key")
+        raise InvalidControllers(f"--service-account-private-key-file: {path} contains no private key")
     return key

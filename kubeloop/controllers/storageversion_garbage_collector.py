@@ -49,9 +49,11 @@ EQUAL: Final = "AllEncodingVersionsEqual"
 
 def wire(context: ControllerContext) -> Controller[str]:
     """Build the controller and register its event handlers."""
-    versions = context.informers.of(resource_of_class(StorageVersion))
+    versions = context.informers.for_resource(resource_of_class(StorageVersion))
     versions.add_indexer(BY_SERVER, api_server_ids)
-    leases = context.informers.of(resource_of_class(Lease), namespace=NAMESPACE, labels=f"{IDENTITY}={API_SERVER}")
+    leases = context.informers.for_resource(
+        resource_of_class(Lease), namespace=NAMESPACE, labels=f"{IDENTITY}={API_SERVER}"
+    )
     reconciler = Reconciler(context.client, versions, context.clock)
     queue: WorkQueue[str] = WorkQueue(context.clock, name=QUEUE, registry=context.telemetry.registry)
     controller = Controller(

@@ -30,9 +30,9 @@ ANNOTATION = "node.alpha.kubernetes.io/ttl"
 class TtlBoundary(NamedTuple):
     """TTL for a range of cluster sizes; ranges overlap, so that one node more or less does not change all nodes."""
 
-    least: int
-    most: int
-    seconds: int
+    size_min: int
+    size_max: int
+    ttl_seconds: int
 
 
 TTL_BOUNDARIES = (
@@ -46,7 +46,7 @@ TTL_BOUNDARIES = (
 
 def wire(context: ControllerContext) -> Controller[ObjectKey]:
     """Build the controller and register its event handlers."""
-    nodes = context.informers.of(resource_of_class(Node))
+    nodes = context.informers.for_resource(resource_of_class(Node))
     reconciler = Reconciler(context.client, nodes)
     queue: WorkQueue[ObjectKey] = WorkQueue(context.clock, name=QUEUE, registry=context.telemetry.registry)
     controller = Controller(
@@ -68,18 +68,18 @@ class Reconciler:
         """Update the annotation of one node."""
         node: Node | None = self._nodes.get(*key)
         self._step = boundary_index(len(self._nodes), self._step)
-        if node is None or annotated_ttl(node) == TTL_BOUNDARIES[self._step].seconds:
+        if node is None or annotated_ttl(node) == TTL_BOUNDARIES[self._step].ttl_seconds:
             return
-        patch = {"metadata": {"annotations": {ANNOTATION: str(TTL_BOUNDARIES[self._step].seconds)}}}
+        patch = {"metadata": {"annotations": {ANNOTATION: str(TTL_BOUNDARIES[self._step].ttl_seconds)}}}
         await self._client.patch(Node, key.name, patch)
 
 
 def boundary_index(nodes: int, before: int) -> int:
     """Return the step for a number of nodes, as close as possible to the former one."""
     step = before
-    while nodes > TTL_BOUNDARIES[step].most:
+    while nodes > TTL_BOUNDARIES[step].size_max:
         step += 1
-    while nodes < TTL_BOUNDARIES[step].least:
+    while nodes < TTL_BOUNDARIES[step].size_min:
         step -= 1
     return step
 

@@ -20,9 +20,9 @@ from kubeloop.client import Client
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.clock import Clock
 from kubeloop.controllers.app.context import ControllerContext
+from kubeloop.metrics import Histogram, exponential_bounds
 from kubeloop.runtime.controller import Controller, Result, TerminalError
 from kubeloop.runtime.informer.informer import Informer
-from kubeloop.runtime.metrics import Histogram, exponential_bounds
 from kubeloop.runtime.objects.keys import ObjectKey
 from kubeloop.runtime.queue.enqueue import own_key
 from kubeloop.runtime.queue.workqueue import WorkQueue
@@ -34,13 +34,12 @@ FINISHED = ("Complete", "Failed")
 
 def wire(context: ControllerContext) -> Controller[ObjectKey]:
     """Build the controller and register its event handlers."""
-    jobs = context.informers.of(resource_of_class(Job))
+    jobs = context.informers.for_resource(resource_of_class(Job))
     registry = context.telemetry.registry
     lateness = registry.histogram(
         "ttl_after_finished_controller_job_deletion_duration_seconds",
-        "How long after its time a job is deleted.",
         bounds=exponential_bounds(0.1, 2, 14),
-    ).of()
+    ).with_labels()
     reconciler = Reconciler(context.client, jobs, context.clock, lateness)
     queue: WorkQueue[ObjectKey] = WorkQueue(context.clock, name=QUEUE, registry=registry)
     workers = context.config.concurrent_ttl_after_finished_syncs

@@ -33,7 +33,7 @@ ATTRIBUTES: Final = "volume attributes class"
 def wire(context: ControllerContext) -> Controller[ObjectKey]:
     """Build the controller and register its event handlers."""
     classes, claims, volumes = (
-        context.informers.of(resource_of_class(kind))
+        context.informers.for_resource(resource_of_class(kind))
         for kind in (VolumeAttributesClass, PersistentVolumeClaim, PersistentVolume)
     )
     claims.add_indexer(ATTRIBUTES, classes_of_claim)
@@ -43,7 +43,7 @@ def wire(context: ControllerContext) -> Controller[ObjectKey]:
     controller = Controller(
         NAME, reconciler.reconcile, context.clock, workers=WORKERS, queue=queue, telemetry=context.telemetry
     )
-    controller.watches(classes, own_key, reconciler.protection.concerns)
+    controller.watches(classes, own_key, reconciler.protection.needs_update)
     for users, named in ((claims, classes_of_claim), (volumes, classes_of_volume)):
         controller.watches(users, _keys(named), _lets_go(named))
     return controller

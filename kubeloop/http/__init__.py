@@ -1,7 +1,7 @@
-"""HTTP/1.1 server of the API server: connections and bytes, without knowledge of Kubernetes.
+"""HTTP/1.1: connections and bytes, without knowledge of Kubernetes. The server; for clients see `kubeloop.http.client`.
 
 socket → request_reader (llhttp, limits) → handler(Request)         one at a time, in order
-                                               │ Response | StreamResponse | HijackResponse
+                                               │ Response | StreamResponse | UpgradeResponse
 socket ← write_buffer (cork, slices, pauses) ← response_head, compression, stream
 """
 
@@ -12,6 +12,7 @@ from kubeloop.http.messages import (
     Request,
     Response,
     StreamResponse,
+    TakeOver,
     UpgradeResponse,
     encode_chunk,
 )
@@ -28,6 +29,7 @@ __all__ = [
     "Response",
     "ResponseStream",
     "StreamResponse",
+    "TakeOver",
     "UpgradeResponse",
     "encode_chunk",
     "serve",

@@ -18,7 +18,7 @@ class Carrier(Protocol):
     def write(self, data: bytes) -> None:
         """Write bytes without waiting."""
 
-    async def room(self) -> None:
+    async def wait_writable(self) -> None:
         """Wait until the peer has taken enough of what was written, or is gone."""
 
     def pause_reading(self) -> None:
@@ -38,7 +38,7 @@ class BytePipe:
         self._carrier = carrier
         self._pieces: deque[bytes] = deque()
         self._size = 0
-        self._news = asyncio.Event()
+        self._readable = asyncio.Event()
         self.ended = False
 
     def feed(self, data: bytes) -> None:
@@ -47,22 +47,22 @@ class BytePipe:
             return
         self._pieces.append(data)
         self._size += len(data)
-        self._news.set()
+        self._readable.set()
         if self._size > _FULL:
             self._carrier.pause_reading()
 
     def end(self) -> None:
         """Mark the end of the input."""
         self.ended = True
-        self._news.set()
+        self._readable.set()
 
     async def read(self) -> bytes:
         """Wait for and return the next piece; empty at the end."""
         while not self._pieces:
             if self.ended:
                 return b""
-            self._news.clear()
-            await self._news.wait()
+            self._readable.clear()
+            await self._readable.wait()
         piece = self._pieces.popleft()
         was_full = self._size > _FULL
         self._size -= len(piece)
@@ -78,8 +78,8 @@ class TransportCarrier(asyncio.Protocol):
         self._on_data = on_data
         self._on_end = on_end
         self._transport: asyncio.Transport | None = None
-        self._room = asyncio.Event()
-        self._room.set()
+        self._writable = asyncio.Event()
+        self._writable.set()
         self.closed = False
 
     def take_over(self, transport: asyncio.Transport, early: bytes) -> None:
@@ -94,9 +94,9 @@ class TransportCarrier(asyncio.Protocol):
         if not self.closed and self._transport is not None:
             self._transport.write(data)
 
-    async def room(self) -> None:
+    async def wait_writable(self) -> None:
         """Wait until the transport's write buffer has room."""
-        await self._room.wait()
+        await self._writable.wait()
 
     def pause_reading(self) -> None:
         """Stop reading from the transport."""
@@ -123,11 +123,11 @@ class TransportCarrier(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """Block `room`, because the write buffer is full."""
-        self._room.clear()
+        self._writable.clear()
 
     def resume_writing(self) -> None:
         """Unblock `room`."""
-        self._room.set()
+        self._writable.set()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Report the end."""
@@ -136,5 +136,5 @@ class TransportCarrier(asyncio.Protocol):
     def _end(self) -> None:
         if not self.closed:
             self.closed = True
-            self._room.set()
+            self._writable.set()
             self._on_end()

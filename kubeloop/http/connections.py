@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
-from contextvars import Context
 from typing import TYPE_CHECKING, Any
 
 from kubeloop.clock import Clock
+from kubeloop.http.eager_task import TaskStarter, task_starter
 from kubeloop.http.limits import HttpHooks, HttpLimits
 from kubeloop.http.messages import Handler
 from kubeloop.http.response_head import HeadWriter
@@ -21,17 +21,18 @@ class ServerState:
     """Shared state of one server; created by it, read by its connections."""
 
     __slots__ = (
-        "changed",
+        "activity",
         "closing",
         "connections",
         "cork",
         "handler",
         "heads",
-        "hijacked",
         "hooks",
         "limits",
         "loop",
+        "starter",
         "tasks",
+        "upgraded",
     )
 
     def __init__(
@@ -44,18 +45,23 @@ class ServerState:
         self.heads = HeadWriter(clock, loop)
         self.cork = Cork(loop)
         self.connections: set[HttpServerConnection] = set()
-        self.hijacked: set[asyncio.Transport] = set()
+        self.upgraded: set[asyncio.Transport] = set()
+        self.starter: TaskStarter = task_starter(loop)
         self.tasks: set[asyncio.Task[None]] = set()
         self.closing = False
-        self.changed = asyncio.Event()  # set whenever a connection or a task has ended
+        self.activity = asyncio.Event()  # set whenever a connection or a task has ended
 
-    def spawn(self, work: Coroutine[Any, Any, None], context: Context | None) -> asyncio.Task[None]:
+    def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Start a task that may outlive its connection, but not the server."""
-        task = self.loop.create_task(work, context=context)
+        task = self.loop.create_task(work)
+        self.track(task)
+        return task
+
+    def track(self, task: asyncio.Task[None]) -> None:
+        """Cancel a task when the server closes, if it has not ended by then."""
         self.tasks.add(task)
         task.add_done_callback(self._task_ended)
-        return task
 
     def _task_ended(self, task: asyncio.Task[None]) -> None:
         self.tasks.discard(task)
-        self.changed.set()
+        self.activity.set()

@@ -13,6 +13,7 @@ class HttpLimits:
     """All limits; sizes in bytes, times in seconds. Defaults are upstream's, if it has one."""
 
     head_bytes: int = 1 << 20
+    header_fields: int = 10_000
     body_bytes: int = 3 << 20
     head_timeout: float = 32.0
     body_timeout: float = 60.0

@@ -33,6 +33,7 @@ class Request:
         "method",
         "path",
         "peer_certificate",
+        "peer_intermediates",
         "query",
         "remote",
         "upgrade",
@@ -45,6 +46,7 @@ class Request:
         self.headers: dict[str, str] = {} if headers is None else headers
         self.body = b""
         self.peer_certificate: bytes | None = None
+        self.peer_intermediates: tuple[bytes, ...] = ()  # further certificates that the client sent
         self.remote: tuple[str, int] = ("", 0)
         self.upgrade = False
         self.keep_alive = True
@@ -87,13 +89,14 @@ class StreamResponse(Response):
 
 
 class UpgradeResponse(Response):
-    """Response to an upgrade: after its head, `take_over` owns the transport."""
+    """Response to an upgrade: after its head, `take_over` owns the transport; `on_close` is called at its end."""
 
-    __slots__ = ("take_over",)
+    __slots__ = ("on_close", "take_over")
 
     def __init__(self, take_over: TakeOver, headers: Headers = (), status: int = 101) -> None:
         super().__init__(status, b"", "", headers)
         self.take_over = take_over
+        self.on_close: Callable[[], None] | None = None
 
 
 class NoResponse(Response):

@@ -5,13 +5,11 @@ from __future__ import annotations
 import asyncio
 from asyncio import CancelledError
 from collections import deque
-from collections.abc import Awaitable, Coroutine
-from contextvars import copy_context
+from collections.abc import Awaitable
 from typing import Any, cast
 
 from kubeloop.http.compression import GZIP_HEADERS, accepts_gzip, gzip
 from kubeloop.http.connections import ServerState
-from kubeloop.http.eager_step import resume
 from kubeloop.http.messages import (
     READ_ONLY_METHODS,
     NoResponse,
@@ -23,6 +21,7 @@ from kubeloop.http.messages import (
 from kubeloop.http.request_reader import ReadStage, RequestReader, RequestRejection
 from kubeloop.http.response_head import CONTINUE, NO_BODY_STATUSES, connection_field
 from kubeloop.http.stream import ResponseStream
+from kubeloop.http.upgrade.close_notifier import notify_on_close
 from kubeloop.http.write_buffer import SLICE, WriteBuffer
 
 _JOIN_BELOW = 64 << 10  # up to about this size, copying a body behind its head is cheaper than a second write
@@ -41,22 +40,23 @@ class HttpServerConnection(asyncio.Protocol):
         "_continue_due",
         "_ending",
         "_held_back",
+        "_intermediates",
         "_linger_until",
         "_lost",
-        "_outbox",
         "_reader",
         "_remote",
         "_request",
-        "_service",
+        "_state",
         "_stream",
         "_task",
         "_transport",
         "_waiting",
+        "_write_buffer",
     )
 
     def __init__(self, service: ServerState) -> None:
-        self._service = service
-        self._reader = RequestReader(service.limits, service.loop, self._received, self._expects)
+        self._state = service
+        self._reader = RequestReader(service.limits, service.loop, self._on_request, self._on_expect_continue)
         self._waiting: deque[Request | Response] = deque()
         self._request: Request | None = None
         self._task: asyncio.Task[None] | None = None
@@ -73,127 +73,123 @@ class HttpServerConnection(asyncio.Protocol):
         """Set up write buffer and peer information; reject the connection if there are too many."""
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is not a subclass
         self._transport.set_write_buffer_limits(high=SLICE)
-        self._outbox = WriteBuffer(self._transport, self._service.cork, self._has_room)
+        self._write_buffer = WriteBuffer(self._transport, self._state.cork, self._on_room)
         ssl_object = transport.get_extra_info("ssl_object")
         self._certificate: bytes | None = ssl_object.getpeercert(True) if ssl_object is not None else None
+        self._intermediates = _intermediates_of(ssl_object) if self._certificate is not None else ()
         peer = transport.get_extra_info("peername") or ("", 0)
         self._remote: tuple[str, int] = (peer[0], peer[1])
-        connections = self._service.connections
+        connections = self._state.connections
         connections.add(self)
-        if len(connections) > self._service.limits.connections:
-            self._refuse(RequestRejection(503, "too many connections"))
+        if len(connections) > self._state.limits.connections:
+            self._reject(RequestRejection(503, "too many connections"))
 
     def data_received(self, data: bytes) -> None:
         """Feed the request reader; reject invalid input."""
         reader = self._reader
         if reader.finished:
-            self._hold_after_upgrade(data)
+            self._buffer_after_upgrade(data)
             return
         rejection = reader.feed(data)
         if rejection is not None:
-            self._refuse(rejection)
-        self._outbox.flush()
+            self._reject(rejection)
+        self._write_buffer.flush()
 
     def pause_writing(self) -> None:
         """Pause the write buffer."""
-        self._outbox.pause()
+        self._write_buffer.pause()
 
     def resume_writing(self) -> None:
         """Resume the write buffer."""
-        self._outbox.resume()
+        self._write_buffer.resume()
 
     def connection_lost(self, _error: Exception | None) -> None:
         """Drop queued requests and data, end the stream, and cancel the handler if that is safe."""
         self._lost = True
-        self._service.connections.discard(self)
+        self._state.connections.discard(self)
         self._waiting.clear()
-        self._outbox.discard()
+        self._write_buffer.discard()
         if self._stream is not None:
-            self._stream.lost()
-        if self._task is not None and self._may_be_cut():
+            self._stream.connection_lost()
+        if self._task is not None and self._is_cancellable():
             self._task.cancel()
-        self._service.changed.set()
+        self._state.activity.set()
 
-    def _may_be_cut(self) -> bool:
+    def _is_cancellable(self) -> bool:
         return self._stream is not None or (self._request is not None and self._request.method in READ_ONLY_METHODS)
 
     # From complete requests to their handlers.
 
-    def _received(self, request: Request) -> None:
+    def _on_request(self, request: Request) -> None:
         request.peer_certificate = self._certificate
+        request.peer_intermediates = self._intermediates
         request.remote = self._remote
-        if self._request is None and not self._waiting and not self._outbox.congested:
+        if self._request is None and not self._waiting and not self._write_buffer.is_congested:
             self._start(request)
             return
-        if len(self._waiting) >= self._service.limits.pipelined:
+        if len(self._waiting) >= self._state.limits.pipelined:
             raise RequestRejection(429, "too many pipelined requests")
         self._waiting.append(request)
         if not self._held_back:
             self._held_back = True
             self._transport.pause_reading()
-            self._outbox.wants_room = True
+            self._write_buffer.wants_room = True
 
     def _start(self, request: Request) -> None:
-        """Step the handler; most reads finish here, without a task."""
+        """Start the handler; most reads finish here, in the first step of its task."""
         self._request = request
-        context = copy_context()
-        try:
-            coroutine = self._service.handler(request)
-            waiting_for = context.run(coroutine.send, None)
-        except StopIteration as done:
-            self._respond(request, done.value)
-        except (Exception, CancelledError) as error:
-            self._respond(request, self._error_response(request, error))
-        else:
-            self._task = self._service.spawn(self._finish_later(request, coroutine, waiting_for), context)
+        task = self._state.starter.start(self._handle(request))
+        if task is not None:
+            self._state.track(task)
+            self._task = task
 
-    async def _finish_later(
-        self, request: Request, coroutine: Coroutine[Any, Any, Response], waiting_for: object
-    ) -> None:
+    async def _handle(self, request: Request) -> None:
         try:
-            response = await resume(coroutine, waiting_for)
+            response = await self._state.handler(request)
         except (Exception, CancelledError) as error:
             if self._lost:
                 return
             response = self._error_response(request, error)
+        has_waited = self._task is not None
         self._task = None
         if not self._lost:
             self._respond(request, response)
-            self._go_on()
+            if has_waited:
+                self._start_next()
 
-    def _go_on(self) -> None:
+    def _start_next(self) -> None:
         """Continue with the requests queued behind the response just sent."""
         waiting = self._waiting
-        while waiting and self._request is None and not self._ending and not self._outbox.congested:
+        while waiting and self._request is None and not self._ending and not self._write_buffer.is_congested:
             following = waiting.popleft()
             if isinstance(following, Request):
                 self._start(following)
             else:
                 self._answer_rejection(following)
         if waiting:
-            self._outbox.wants_room = True
+            self._write_buffer.wants_room = True
         elif self._held_back:
             self._held_back = False
             self._transport.resume_reading()
         if self._continue_due and self._request is None and not self._ending:
-            self._expects()
-        self._outbox.flush()
+            self._on_expect_continue()
+        self._write_buffer.flush()
 
-    def _has_room(self) -> None:
+    def _on_room(self) -> None:
         if self._lost:
             return
         if self._stream is not None:
-            self._stream.wake()
+            self._stream.wake_writer()
         if self._ending:
             self._end()
         elif self._waiting or self._continue_due:
-            self._go_on()
+            self._start_next()
 
-    def _expects(self) -> None:
+    def _on_expect_continue(self) -> None:
         """Send 100 Continue, once all earlier requests are answered."""
         self._continue_due = self._request is not None or bool(self._waiting)
         if not self._continue_due:
-            self._outbox.put(CONTINUE)
+            self._write_buffer.put(CONTINUE)
 
     # From handlers' responses to bytes.
 
@@ -202,27 +198,27 @@ class HttpServerConnection(asyncio.Protocol):
             if isinstance(response, StreamResponse):
                 self._open_stream(request, response)
             elif isinstance(response, UpgradeResponse):
-                self._hand_over(request, response)
+                self._upgrade(request, response)
             elif isinstance(response, NoResponse):
                 self._transport.abort()
             else:
-                self._answer(request, response)
+                self._write_response(request, response)
         except Exception as error:
             # The response itself is broken and may be half written: only the owner can be informed.
             self._error_response(request, error)
             self._transport.abort()
 
-    def _answer(self, request: Request, response: Response) -> None:
+    def _write_response(self, request: Request, response: Response) -> None:
         body = response.body
         whole = isinstance(body, bytes)
         length = len(body) if whole else sum(map(len, body))  # type: ignore[arg-type]  # otherwise a sequence of bytes
-        if length > self._service.limits.gzip_above and self._wants_gzip(request, response):
-            self._task = self._service.spawn(self._compress(request, response), None)
+        if length > self._state.limits.gzip_above and self._wants_gzip(request, response):
+            self._task = self._state.spawn(self._compress(request, response))
             return
-        keep_alive = request.keep_alive and not request.upgrade and not self._service.closing
+        keep_alive = request.keep_alive and not request.upgrade and not self._state.closing
         connection = connection_field(keep_alive, request.http_1_0)
-        head = self._service.heads.sized(response, length, connection)
-        outbox = self._outbox
+        head = self._state.heads.sized(response, length, connection)
+        outbox = self._write_buffer
         if request.method == "HEAD" or response.status in NO_BODY_STATUSES:
             outbox.put(head)
         elif isinstance(body, bytes) and length < _JOIN_BELOW:
@@ -240,27 +236,27 @@ class HttpServerConnection(asyncio.Protocol):
     async def _compress(self, request: Request, response: Response) -> None:
         body = response.body
         parts = (body,) if isinstance(body, bytes) else body
-        packed = await self._service.loop.run_in_executor(None, gzip, parts)
+        packed = await self._state.loop.run_in_executor(None, gzip, parts)
         self._task = None
         if not self._lost:
             headers = response.headers + GZIP_HEADERS
-            self._answer(request, Response(response.status, packed, response.content_type, headers))
-            self._go_on()
+            self._write_response(request, Response(response.status, packed, response.content_type, headers))
+            self._start_next()
 
     def _open_stream(self, request: Request, response: StreamResponse) -> None:
         if request.http_1_0:
-            self._answer(request, self._reject_response(RequestRejection(505, "a stream needs HTTP/1.1")))
+            self._write_response(request, self._reject_response(RequestRejection(505, "a stream needs HTTP/1.1")))
             return
-        self._outbox.put(self._service.heads.chunked(response, connection_field(request.keep_alive, False)))
+        self._write_buffer.put(self._state.heads.chunked(response, connection_field(request.keep_alive, False)))
         if request.method == "HEAD":
             self._finish(request.keep_alive)
             return
-        budget = self._service.limits.stream_bytes
-        stream = self._stream = ResponseStream(self._outbox, budget, self._stream_ended, self._stream_overflowed)
+        budget = self._state.limits.stream_bytes
+        stream = self._stream = ResponseStream(self._write_buffer, budget, self._stream_ended, self._stream_overflowed)
         running = response.run(stream)
         if running is not None:
-            self._task = self._service.spawn(self._run_stream(request, stream, running), None)
-        self._outbox.flush()
+            self._task = self._state.spawn(self._run_stream(request, stream, running))
+        self._write_buffer.flush()
 
     async def _run_stream(self, request: Request, stream: ResponseStream, running: Awaitable[None]) -> None:
         try:
@@ -273,34 +269,36 @@ class HttpServerConnection(asyncio.Protocol):
 
     def _stream_ended(self) -> None:
         request = self._request
-        assert request is not None, "a stream belongs to the request being answered"
+        assert request is not None, "a stream belongs to the current request"
         if self._task is not None and self._task is not asyncio.current_task():
             self._task.cancel()
         self._task = self._stream = None
-        self._finish(request.keep_alive and not self._service.closing)
+        self._finish(request.keep_alive and not self._state.closing)
         if self._waiting or self._continue_due:
-            self._service.loop.call_soon(self._has_room)
+            self._state.loop.call_soon(self._on_room)
 
     def _stream_overflowed(self) -> None:
         """Cut off a client that reads slower than events occur; it will list and watch again."""
         assert self._request is not None, "only an open stream can overflow"
         assert self._stream is not None, "only an open stream can overflow"
-        self._stream.lost()
-        self._outbox.discard()
+        self._stream.connection_lost()
+        self._write_buffer.discard()
         self._transport.abort()
-        self._service.hooks.on_overflow(self._request)
+        self._state.hooks.on_overflow(self._request)
 
-    def _hand_over(self, request: Request, response: UpgradeResponse) -> None:
+    def _upgrade(self, request: Request, response: UpgradeResponse) -> None:
         if not request.upgrade:
             raise RuntimeError("only an upgrade request's connection can be taken over")
-        service = self._service
+        service = self._state
         self._transport.write(service.heads.sized(response, 0, b""))
         service.connections.discard(self)
-        service.hijacked.add(self._transport)
+        service.upgraded.add(self._transport)
         self._transport.resume_reading()
         response.take_over(self._transport, self._reader.leftover)
+        if response.on_close is not None:
+            notify_on_close(self._transport, response.on_close)
 
-    def _hold_after_upgrade(self, data: bytes) -> None:
+    def _buffer_after_upgrade(self, data: bytes) -> None:
         """Keep data that a client sends before its upgrade is answered; drop any other."""
         if self._request is not None and self._request.upgrade:
             self._reader.leftover += data
@@ -311,17 +309,17 @@ class HttpServerConnection(asyncio.Protocol):
 
     def _error_response(self, request: Request, error: BaseException) -> Response:
         try:
-            return self._service.hooks.on_error(request, error)
+            return self._state.hooks.on_error(request, error)
         except Exception:
             return Response(500, b"", "")
 
     def _reject_response(self, rejection: RequestRejection) -> Response:
         try:
-            return self._service.hooks.reject(rejection.status, rejection.message)
+            return self._state.hooks.reject(rejection.status, rejection.message)
         except Exception:
             return Response(rejection.status, b"", "")
 
-    def _refuse(self, rejection: RequestRejection) -> None:
+    def _reject(self, rejection: RequestRejection) -> None:
         """Reject invalid input after all earlier responses, and close."""
         self._reader.finished = True
         response = self._reject_response(rejection)
@@ -332,24 +330,24 @@ class HttpServerConnection(asyncio.Protocol):
 
     def _answer_rejection(self, response: Response) -> None:
         # Closing while the client still sends would reset the connection and lose the response in transit.
-        service = self._service
+        service = self._state
         self._linger_until = service.loop.time() + service.limits.linger_timeout
         refused = Request("", "")
         refused.keep_alive = False
-        self._answer(refused, response)
+        self._write_response(refused, response)
 
     def _finish(self, keep_alive: bool) -> None:
         self._request = None
-        self._reader.since = self._service.loop.time()
+        self._reader.since = self._state.loop.time()
         if not keep_alive:
             self._ending = True
             self._end()
 
     def _end(self) -> None:
         """Close once everything is handed to the transport."""
-        self._outbox.flush()
-        if self._outbox.pending:
-            self._outbox.wants_room = True
+        self._write_buffer.flush()
+        if self._write_buffer.pending:
+            self._write_buffer.wants_room = True
         elif self._linger_until is None:
             self._transport.close()
         else:
@@ -357,9 +355,9 @@ class HttpServerConnection(asyncio.Protocol):
             if self._transport.can_write_eof():
                 self._transport.write_eof()
 
-    def check(self, now: float) -> None:
+    def check_timeouts(self, now: float) -> None:
         """Enforce the timeouts; called periodically by the server."""
-        limits, outbox = self._service.limits, self._outbox
+        limits, outbox = self._state.limits, self._write_buffer
         if outbox.paused_since is not None and now - outbox.paused_since > limits.stall_timeout:
             self._transport.abort()
         elif self._linger_until is not None:
@@ -369,12 +367,12 @@ class HttpServerConnection(asyncio.Protocol):
             self._check_reading(now - self._reader.since)
 
     def _check_reading(self, waited: float) -> None:
-        limits, stage = self._service.limits, self._reader.stage
+        limits, stage = self._state.limits, self._reader.stage
         if stage is ReadStage.IDLE:
             if waited > limits.idle_timeout:
                 self._transport.close()
         elif waited > (limits.head_timeout if stage is ReadStage.HEAD else limits.body_timeout):
-            self._refuse(RequestRejection(408, f"the request's {stage.value} did not arrive in time"))
+            self._reject(RequestRejection(408, f"the request's {stage.value} did not arrive in time"))
 
     def shut_down(self) -> None:
         """End streams, close idle connections, let running requests finish, because the server stops."""
@@ -383,8 +381,20 @@ class HttpServerConnection(asyncio.Protocol):
         elif self._request is None and not self._waiting and not self._ending:
             self._transport.close()
             # An idle TLS client may never answer the close alert; not waiting long for it loses nothing.
-            self._service.loop.call_later(self._service.limits.linger_timeout, self._transport.abort)
+            self._state.loop.call_later(self._state.limits.linger_timeout, self._transport.abort)
 
     def abort(self) -> None:
         """Abort the connection."""
         self._transport.abort()
+
+
+def _intermediates_of(ssl_object: Any) -> tuple[bytes, ...]:
+    """Return the certificates that a client sent besides its own; before Python 3.13 by the module's private API."""
+    if hasattr(ssl_object, "get_unverified_chain"):
+        sent = ssl_object.get_unverified_chain()
+    else:
+        import _ssl
+
+        sent = [one.public_bytes(_ssl.ENCODING_DER) for one in ssl_object._sslobj.get_unverified_chain() or ()]
+    own = ssl_object.getpeercert(True)
+    return tuple(dict.fromkeys(one for one in sent if one != own))

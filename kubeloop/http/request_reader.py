@@ -107,10 +107,10 @@ class RequestReader:
         except HttpParserCallbackError as error:
             return self._reject(error.__context__)
         except HttpParserError as error:
-            # What follows a request that ends the connection would never be answered.
+            # Data after a request that closes the connection is never answered.
             return None if self.finished else self._reject(RequestRejection(400, f"malformed request: {error}"))
         if self.stage is not ReadStage.IDLE and self.stage is stage_before:
-            return self._count_unparsed(len(data))
+            return self._limit_unparsed(len(data))
         return None
 
     def _reject(self, cause: BaseException | None) -> RequestRejection:
@@ -119,7 +119,7 @@ class RequestReader:
         self.finished = True
         return cause
 
-    def _count_unparsed(self, size: int) -> RequestRejection | None:
+    def _limit_unparsed(self, size: int) -> RequestRejection | None:
         """Limit what the parser consumes silently: endless header lines, chunk extensions, trailers."""
         self._raw_size += size
         if self.stage is ReadStage.HEAD:
@@ -152,6 +152,8 @@ class RequestReader:
     def on_header(self, name: bytes, value: bytes) -> None:
         """Append a header (parser callback)."""
         self._raw_headers.append((name, value))
+        if len(self._raw_headers) > self._limits.header_fields:
+            raise self._head_too_large()
 
     def on_headers_complete(self) -> None:
         """Assemble the request from URL and headers (parser callback)."""
@@ -215,12 +217,16 @@ class RequestReader:
     def on_message_complete(self) -> None:
         """Pass the complete request on (parser callback)."""
         request = self._request
-        assert request is not None, "a message cannot end before its head"
+        assert request is not None, "a message cannot end before its header section"
         if self._body:
             request.body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
         self.stage = ReadStage.IDLE
         self.finished = not request.keep_alive
         self._on_request(request)
+
+
+# Headers of which the first counts, as in Go.
+_SINGLE = frozenset(("authorization", "content-type"))
 
 
 def _decoded(raw: RawHeaders) -> dict[str, str]:
@@ -236,5 +242,6 @@ def _decoded(raw: RawHeaders) -> dict[str, str]:
     if "host" in repeated:
         raise RequestRejection(400, "too many Host headers")
     for key, values in repeated.items():
-        headers[key] = ", ".join(values)
+        if key not in _SINGLE:
+            headers[key] = ", ".join(values)
     return headers

@@ -71,7 +71,7 @@ class WriteBuffer:
         self.wants_room = False
 
     @property
-    def congested(self) -> bool:
+    def is_congested(self) -> bool:
         """True if the client has to read before more is prepared for it."""
         return self.paused_since is not None or self.pending > SLICE
 
@@ -119,10 +119,10 @@ class WriteBuffer:
                 self._corked = True
                 self._cork.add(self)
         if self.wants_room:
-            self._tell_room()
+            self._report_room()
 
-    def _tell_room(self) -> None:
-        if not self.congested:
+    def _report_room(self) -> None:
+        if not self.is_congested:
             self.wants_room = False
             self._loop.call_soon(self._on_room)
 
@@ -150,7 +150,7 @@ class WriteBuffer:
         self.paused_since = None
         self.flush()
         if self.wants_room:
-            self._tell_room()
+            self._report_room()
 
     def discard(self) -> None:
         """Drop all data, because the connection is gone."""

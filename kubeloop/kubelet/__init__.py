@@ -1,6 +1,6 @@
 """Node agent (kubelet): runs the pods bound to its nodes, and reports the status of pods and nodes.
 
-pods, nodes ──▶ pod worker: observe (Runtime) ─ decide ─ act (Runtime) ─ status ──▶ one patch of the changes,
+pods, nodes ──▶ pod workers: observe (Runtime) ─ decide ─ act (Runtime) ─ status ──▶ one patch of the changes,
         ▲                                                                           and the final delete
         └── woken by changes of the pod, and at the time when something is due
 

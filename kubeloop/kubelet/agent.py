@@ -1,38 +1,42 @@
-"""Builds the node agent for any number of simulated nodes: informers, pod worker, heartbeat and their loops."""
+"""Builds the node agent for any number of simulated nodes: informers, pod workers, heartbeat and their loops.
+
+queues ──▶ states, runtime, managers (each adds to the queues) ──▶ pod workers, heartbeat ──▶ loops (take from them)
+"""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-
-import msgspec
 
 from kubeloop.api.generated.core_v1 import Node, Pod
 from kubeloop.api.meta.conditions import is_true
 from kubeloop.api.pods.pod import is_terminal
-from kubeloop.api.pods.volumes import CONTROLLER_MANAGED_ATTACH_ANNOTATION
 from kubeloop.client import Client
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.clock import Clock
+from kubeloop.kubelet.admission.admit_handler import PodAdmitHandler
+from kubeloop.kubelet.admission.allocator import AllocationManager
+from kubeloop.kubelet.agent_config import NodeAgentConfig, StandaloneConfig, nodes_to_register
 from kubeloop.kubelet.config.static_pods import ALL_STATIC_PODS, StaticPodController, index_mirror_pods
-from kubeloop.kubelet.events.recorder import EventLevel, PodEvents
+from kubeloop.kubelet.containers.env_sources import ApiEnvSources
+from kubeloop.kubelet.events.pod_events import PodEvents
 from kubeloop.kubelet.eviction.manager import EvictionManager
-from kubeloop.kubelet.node_status.heartbeat import LEASE_RENEW_SECONDS, NodeHeartbeat
-from kubeloop.kubelet.node_status.registration import KUBELET_PORT, KubeletEndpoint, NodeShape, new_node
-from kubeloop.kubelet.node_status.served_nodes import BY_KUBELET, SERVED_NODE_ANNOTATION, STOPPED, ServedNodes
+from kubeloop.kubelet.node_status.heartbeat import MAX_LEASE_RENEW_SECONDS, NodeHeartbeat
+from kubeloop.kubelet.node_status.registrar import NodeRegistrar
+from kubeloop.kubelet.node_status.served_nodes import STOPPED, ServedNodes
 from kubeloop.kubelet.node_status.shutdown import NodeShutdownManager
 from kubeloop.kubelet.server.dialer import LocalNodeDialer
 from kubeloop.kubelet.server.endpoints import KubeletEndpoints
 from kubeloop.kubelet.server.metrics_api import MetricsGroup
 from kubeloop.kubelet.simulated import attacher
-from kubeloop.kubelet.simulated.addresses import node_address
+from kubeloop.kubelet.simulated.addresses import PodAddressAllocator, network_offset_by_name
 from kubeloop.kubelet.simulated.runtime import SimulatedRuntime
-from kubeloop.kubelet.simulated.stages import StageRule
-from kubeloop.kubelet.status.reconciler import StatusReconciler
-from kubeloop.kubelet.sync.pod_worker import PodWorker
+from kubeloop.kubelet.status.status_manager import StatusManager
+from kubeloop.kubelet.sync.pod_states import PodStates
+from kubeloop.kubelet.sync.pod_syncer import PodSyncer
+from kubeloop.kubelet.sync.pod_workers import PodManagers, PodWorkers
+from kubeloop.kubelet.sync.sync_queues import new_sync_queues
 from kubeloop.kubelet.sync.termination import TERMINAL_PHASES
 from kubeloop.kubelet.volumes.restricted_watch import RestrictedVolumeWatch
 from kubeloop.kubelet.volumes.watch import VolumeWatch
@@ -52,96 +56,36 @@ _POD_WORKERS, _NODE_WORKERS = 64, 32
 _NODES_PER_WORKER = 20
 
 
-@dataclass(frozen=True, slots=True)
-class StandaloneConfig:
-    """Settings of an agent that is a separate program and serves nodes by their names only."""
-
-    endpoints: Mapping[str, KubeletEndpoint]  # addresses of the nodes, by name
-    as_node: bool = False  # restricted to the rights of its single node
-    registers: bool = True  # create the Node objects; else wait until they exist
-    beat: float = (
-        LEASE_RENEW_SECONDS  # maximum interval between heartbeats in seconds, if shorter than the lease requires
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class NodeAgentConfig:
-    """Settings of the agent."""
-
-    count: int = 0  # nodes to register: n1, n2, …
-    shape: NodeShape = field(default_factory=NodeShape)
-    events: EventLevel = "warnings"
-    rules: tuple[StageRule, ...] = ()  # rules of a stage file
-    static_pods: Path | None = None  # a folder of manifests
-    untaint: bool = False  # remove the initial taint; for clusters without the controller that does
-    host: str = ""  # listen address of nodes with their own ports
-    first_port: int = 0  # port of the first node, increasing by one per node; 0 for none
-    alone: StandaloneConfig | None = None  # for a separate program
-
-
 class NodeAgent:
     """Node agent of simulated nodes; the caller runs `loops` together with the informers."""
 
     def __init__(self, client: Client, informers: SharedInformerFactory, clock: Clock, config: NodeAgentConfig) -> None:
-        alone = config.alone or StandaloneConfig({})
-        own = next(iter(alone.endpoints)) if alone.as_node else ""
-        self._pods = informers.of(resource_of_class(Pod), fields=f"spec.nodeName={own}" if own else "")
-        self._pods.add_indexer(NODE, node_name_of)
-        nodes = informers.of(resource_of_class(Node), fields=f"metadata.name={own}" if own else "")
-        self.roster = ServedNodes(nodes, clock, frozenset(alone.endpoints))
-        self.runtime = SimulatedRuntime(clock, self.roster.networks_of, config.rules)
-        self.runtime.allocatable_of = self.roster.allocatable_of
+        alone = config.standalone or StandaloneConfig({})
+        own = next(iter(alone.endpoints)) if alone.has_node_rights_only else ""
+        self._client, self._clock = client, clock
+        self._queues = new_sync_queues(clock)
+        self._pods, self._nodes = _pods_and_nodes(informers, own)
+        self.served_nodes = ServedNodes(self._nodes, clock, frozenset(alone.endpoints))
+        made = nodes_to_register(config, SimulatedRuntime.name, clock)
+        self.runtime = self._new_runtime(config, made)
         self.recorder = EventRecorder(client, COMPONENT, clock)
-        telling = PodEvents(self.recorder, config.events)
-        self.worker = PodWorker(client, self._pods, self.roster, self.runtime, telling, clock)
-        self.pages = KubeletEndpoints(self._pods, self.roster, self.runtime, clock)
-        self.access = LocalNodeDialer(self.roster, self.runtime, self.pages)
-        self.metrics = MetricsGroup(self._pods, self.roster, self.runtime, clock)
-        self.pages.shown = self.worker.as_reported
-        made = nodes_to_register(config, self.runtime.name, clock)
-        wanted = made if alone.registers else {}
-        self._heartbeat = NodeHeartbeat(client, self.roster, clock, wanted, untaint=config.untaint)
-        if config.alone is not None:
-            self._heartbeat.facts, self._heartbeat.longest_pause = dict(made), alone.beat
-            self.runtime.addresses.apart(next(iter(made)))
-        self._pod_loop: Controller[ObjectKey] = Controller(PODS, self.worker.reconcile, clock, workers=_POD_WORKERS)
-        self._node_loop: Controller[ObjectKey] = Controller(
-            HEARTBEATS,
-            self._heartbeat.reconcile,
-            clock,
-            workers=max(_NODE_WORKERS, config.count // _NODES_PER_WORKER),
-        )
-        self._pod_loop.watches(self._pods, own_key, _is_relevant_pod_update)
-        self._node_loop.watches(nodes, own_key, self._is_news_of_node)
-        nodes.add_handler(ResourceEventHandlerFuncs(on_update=self._on_node_changed))
-        self._pods.add_handler(ResourceEventHandlerFuncs(on_add=self._count_in, on_delete=self._count_out))
-        self._registered = asyncio.Event()
-        self._missing = set(wanted)
-        self._heartbeat.on_registered = self._note_registered
-        relief = EvictionManager(self._pods, self.roster, self.runtime, self.worker, telling)
-        shutdown = NodeShutdownManager(self._pods, self.roster, self.worker, clock)
-        wake = self._pod_loop.queue.add
-        self.worker.pods_on = lambda name: self._pods.by_index(NODE, name)
-        disputes = StatusReconciler(self._pods, self.worker)
-        relief.wake = shutdown.wake = disputes.wake = self.runtime.wake = self.worker.allocator.wake = wake
-        relief.look_again = self._node_loop.queue.add_after
-        self._heartbeat.on_beat = (relief.relieve, shutdown.look_after, disputes.look)
-        for name in wanted:
-            self._node_loop.queue.add(ObjectKey("", name))
-        if not wanted:
-            self._registered.set()
-
+        self._events = PodEvents(self.recorder, config.event_level)
+        enqueue = self._queues.pods.add
+        self.pod_states = PodStates(enqueue)
+        self._status_manager = StatusManager(client, self._pods, self.pod_states, enqueue)
+        self._allocator = AllocationManager(self._events, enqueue)
+        watch = RestrictedVolumeWatch if own else VolumeWatch
+        self._volumes = watch(self._pods, informers, self._queues, client)
+        self._registrar = self._new_registrar(config, made)
+        endpoints = KubeletEndpoints(self._pods, self.served_nodes, self.runtime, self._status_manager, clock)
+        self.dialer = LocalNodeDialer(self.served_nodes, self.runtime, endpoints)
+        self.metrics = MetricsGroup(self._pods, self.served_nodes, self.runtime, clock)
+        self._pod_loop = self._new_pod_loop()
+        self._node_loop = self._new_node_loop(config)
+        self._volumes.register(self._pod_loop, self._node_loop)
         # A kubelet with node rights may not write attachments.
-        self._attacher = None if own else attacher.wire(client, informers, nodes, self.roster, clock)
-        self._volume_news = (
-            RestrictedVolumeWatch(self._pods, informers, client) if own else VolumeWatch(self._pods, informers)
-        )
-        self._volume_news.follow(self._pod_loop, self._node_loop)
-        self.worker.mounting = self._volume_news.mounting(client, telling, clock)
-        self._heartbeat.volumes_in_use = self._volume_news.in_use
-        self._heartbeat.reported_volumes = self._volume_news.attachments.reported
-        self._heartbeat.reported_volumes.on_confirmed = self._wake_users_of_volumes
-        self._static_loop = self._static_pods(client, nodes, config.static_pods, clock)
+        self._attacher = None if own else attacher.wire(client, informers, self._nodes, self.served_nodes, clock)
+        self._static_loop = self._new_static_loop(config.static_pods) if config.static_pods is not None else None
 
     @property
     def loops(self) -> tuple[Controller[ObjectKey], ...]:
@@ -149,52 +93,87 @@ class NodeAgent:
         every = (self._node_loop, self._pod_loop, self._attacher, self._static_loop)
         return tuple(one for one in every if one is not None)
 
-    def _static_pods(
-        self, client: Client, nodes: Informer, folder: Path | None, clock: Clock
-    ) -> Controller[ObjectKey] | None:
-        if folder is None:
-            return None
-        static = StaticPodController(client, self._pods, self.roster, folder, clock)
-        loop: Controller[ObjectKey] = Controller(STATIC_PODS, static.reconcile, clock, workers=1)
+    def get_pod(self, namespace: str, name: str) -> Pod | None:
+        """Return a pod with the status last reported."""
+        found: Pod | None = self._pods.get(namespace, name)
+        return self._status_manager.with_reported_status(found) if found is not None else None
+
+    async def wait_registered(self) -> None:
+        """Wait until all requested nodes are registered."""
+        await self._registrar.wait_registered()
+
+    # Construction.
+
+    def _new_runtime(self, config: NodeAgentConfig, made: Mapping[str, Node]) -> SimulatedRuntime:
+        offset = network_offset_by_name(next(iter(made))) if config.standalone is not None else 0
+        addresses = PodAddressAllocator(self.served_nodes.pod_cidrs_of, offset)
+        return SimulatedRuntime(self._clock, self.served_nodes, addresses, config.rules, self._queues.pods.add)
+
+    def _new_registrar(self, config: NodeAgentConfig, made: Mapping[str, Node]) -> NodeRegistrar:
+        alone = config.standalone
+        wanted = made if alone is None or alone.register_nodes else {}
+        for name in wanted:
+            self._queues.nodes.add(ObjectKey("", name))
+        corrections = made if alone is not None else {}
+        return NodeRegistrar(self._client, self.served_nodes, wanted, corrections, untaint=config.untaint)
+
+    def _new_pod_loop(self) -> Controller[ObjectKey]:
+        managers = PodManagers(
+            PodAdmitHandler(self._pods, self.served_nodes, self._allocator, self.pod_states, self._events),
+            self._allocator,
+            self._volumes.new_volume_manager(self._events, self._clock),
+            self._status_manager,
+        )
+        syncer = PodSyncer(self.runtime, self._events, self._clock, ApiEnvSources(self._client))
+        workers = PodWorkers(self._pods, self.served_nodes, self.pod_states, syncer, managers, self._clock)
+        loop = Controller(PODS, workers.reconcile, self._clock, workers=_POD_WORKERS, queue=self._queues.pods)
+        loop.watches(self._pods, own_key, _is_relevant_pod_update)
+        self._pods.add_handler(ResourceEventHandlerFuncs(on_add=self._reserve_existing, on_delete=self._release))
+        return loop
+
+    def _new_node_loop(self, config: NodeAgentConfig) -> Controller[ObjectKey]:
+        pods, served, states = self._pods, self.served_nodes, self.pod_states
+        eviction = EvictionManager(pods, served, self.runtime, states, self._events, self._queues.nodes.add_after)
+        shutdown = NodeShutdownManager(pods, served, states, self._clock)
+        handlers = (eviction.synchronize, shutdown.sync_node, self._status_manager.reconcile_node)
+        alone = config.standalone
+        interval = alone.max_heartbeat_seconds if alone is not None else MAX_LEASE_RENEW_SECONDS
+        heartbeat = NodeHeartbeat(self._client, served, self._registrar, self._volumes, handlers, interval)
+        count = max(_NODE_WORKERS, config.count // _NODES_PER_WORKER)
+        loop = Controller(HEARTBEATS, heartbeat.reconcile, self._clock, workers=count, queue=self._queues.nodes)
+        loop.watches(self._nodes, own_key, self._is_relevant_node_update)
+        self._nodes.add_handler(ResourceEventHandlerFuncs(on_update=self._on_node_changed))
+        return loop
+
+    def _new_static_loop(self, folder: Path) -> Controller[ObjectKey]:
+        static = StaticPodController(self._client, self._pods, self.served_nodes, folder, self._clock)
+        loop: Controller[ObjectKey] = Controller(STATIC_PODS, static.reconcile, self._clock, workers=1)
         loop.watches(
             self._pods, lambda _: (ALL_STATIC_PODS,), lambda old, new: new is None and bool(index_mirror_pods(old))
         )
-        loop.watches(nodes, lambda _: (ALL_STATIC_PODS,), self._is_news_of_node)
+        loop.watches(self._nodes, lambda _: (ALL_STATIC_PODS,), self._is_relevant_node_update)
         return loop
 
-    def pod(self, namespace: str, name: str) -> Pod | None:
-        """Return a pod with the status last reported."""
-        found: Pod | None = self._pods.get(namespace, name)
-        return self.worker.as_reported(found) if found is not None else None
+    # Changes of pods and nodes.
 
-    async def registered(self) -> None:
-        """Wait until all requested nodes are registered."""
-        await self._registered.wait()
-
-    def _note_registered(self, name: str) -> None:
-        self._missing.discard(name)
-        if not self._missing:
-            self._registered.set()
-
-    def _count_in(self, pod: Pod) -> None:
+    def _reserve_existing(self, pod: Pod) -> None:
         """Reserve the addresses and resources of a pod that ran before this agent started."""
         if pod.status.pod_ips and not is_terminal(pod):
-            self.runtime.addresses.claim(one.ip for one in pod.status.pod_ips)
+            self.runtime.addresses.reserve(one.ip for one in pod.status.pod_ips)
             if pod.metadata.deletion_timestamp is None:
-                self.worker.allocator.take(pod)
+                self._allocator.add_pod(pod)
 
-    def _count_out(self, pod: Pod) -> None:
-        self.worker.allocator.release(pod.spec.node_name, pod.metadata.uid)
+    def _release(self, pod: Pod) -> None:
+        self._allocator.remove_pod(pod.spec.node_name, pod.metadata.uid)
 
     def _on_node_changed(self, old: Node, new: Node) -> None:
         """Sync the pods of a node that was stopped, started, partitioned or reconnected."""
-        before, after = self.roster.state_of(old), self.roster.state_of(new)
-        if not self.roster.serves(new):
+        before, after = self.served_nodes.state_of(old), self.served_nodes.state_of(new)
+        if not self.served_nodes.serves(new):
             return
         if is_true(new.status.conditions, "Ready") and not is_true(old.status.conditions, "Ready"):
-            self._report_readiness_anew(new)
-        for key in self._volume_news.waiting_on(old, new):
-            self._pod_loop.queue.add(key)
+            self._rewrite_pod_statuses(new)
+        self._volumes.handle_node_update(old, new)
         if before == after:
             return
         pods = self._pods.by_index(NODE, new.metadata.name)
@@ -203,47 +182,25 @@ class NodeAgent:
                 self.runtime.halt(pod.metadata.uid)
         if not after:
             for pod in pods:
-                self._pod_loop.queue.add(key_of(pod))
+                self._queues.pods.add(key_of(pod))
 
-    def _report_readiness_anew(self, node: Node) -> None:
+    def _rewrite_pod_statuses(self, node: Node) -> None:
         """Write the pod statuses again, as other clients may have set pods to not ready meanwhile."""
         for pod in self._pods.by_index(NODE, node.metadata.name):
-            self.worker.contradict(pod)
-            self._pod_loop.queue.add(key_of(pod))
+            self._status_manager.mark_stale(pod)
 
-    def _wake_users_of_volumes(self, node: str) -> None:
-        """Sync pods with volumes once the server has confirmed the node status that lists them."""
-        for key in self._volume_news.users_on(node):
-            self._pod_loop.queue.add(key)
-
-    def _is_news_of_node(self, old: Any, new: Any) -> bool:
+    def _is_relevant_node_update(self, old: Any, new: Any) -> bool:
         """Return True if a node must be reconciled before its lease is due."""
-        if new is None or not self.roster.serves(new):
+        if new is None or not self.served_nodes.serves(new):
             return False
         return old is None or bool(old.metadata.annotations != new.metadata.annotations)
 
 
-def nodes_to_register(config: NodeAgentConfig, runtime: str, clock: Clock) -> dict[str, Node]:
-    """Return the nodes to register, by name."""
-    by = BY_KUBELET if config.alone is not None else ""
-    annotations = {SERVED_NODE_ANNOTATION: by, CONTROLLER_MANAGED_ATTACH_ANNOTATION: "true", **config.shape.annotations}
-    shape = msgspec.structs.replace(config.shape, annotations=annotations, runtime=runtime)
-    endpoints = config.alone.endpoints if config.alone is not None else _endpoints_of(config)
-    now = clock.now()
-    return {name: new_node(name, endpoint, shape, now) for name, endpoint in endpoints.items()}
-
-
-def _endpoints_of(config: NodeAgentConfig) -> dict[str, KubeletEndpoint]:
-    ports = kubelet_ports(config)
-    return {
-        name: KubeletEndpoint(config.host or node_address(number), ports[name]) for number, name in enumerate(ports, 1)
-    }
-
-
-def kubelet_ports(config: NodeAgentConfig) -> dict[str, int]:
-    """Return the kubelet port of each node to register, by name."""
-    first = config.first_port
-    return {f"n{one}": first + one - 1 if first else KUBELET_PORT for one in range(1, config.count + 1)}
+def _pods_and_nodes(informers: SharedInformerFactory, own: str) -> tuple[Informer, Informer]:
+    """Return the informers of pods and nodes; of one node and its pods only if it is named."""
+    pods = informers.for_resource(resource_of_class(Pod), fields=f"spec.nodeName={own}" if own else "")
+    pods.add_indexer(NODE, node_name_of)
+    return pods, informers.for_resource(resource_of_class(Node), fields=f"metadata.name={own}" if own else "")
 
 
 def _is_relevant_pod_update(old: Any, new: Any) -> bool:

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple, Protocol
 import msgspec
 
 from kubeloop.api.generated.core_v1 import Container, LifecycleHandler, Pod, Probe, ResourceRequirements
-from kubeloop.api.node_calls import PodLogOptions, PortConnection, StandardStreams
+from kubeloop.api.kubelet_requests import PodLogOptions, PortConnection, StandardStreams
 
 RunState = Literal["created", "running", "exited"]  # created: about to run, or running its postStart hook
 ProbeKind = Literal["startup", "liveness", "readiness"]
@@ -32,8 +32,8 @@ class ContainerStartError(Exception):
 class EnvSourceValues(NamedTuple):
     """Environment values looked up for a container: of whole sources (envFrom), and of single variables."""
 
-    whole: Mapping[str, str]
-    single: Mapping[str, str]
+    env_from_values: Mapping[str, str]
+    env_values: Mapping[str, str]
 
 
 class ContainerRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,14 +51,14 @@ class ContainerRun(msgspec.Struct, frozen=True, kw_only=True):
     exit_code: int = 0
     reason: str = ""
     message: str = ""
-    stopping: bool = False  # it was told to stop
-    warned: bool = False  # its preStop hook was started before the stop
+    is_stopping: bool = False  # it was stopped
+    is_pre_stop_started: bool = False  # its preStop hook was started before the stop
     failed_stop_hooks: int = 0  # number of failed preStop hooks of this run
     resources: ResourceRequirements | None = None  # actual resources; None if unknown
-    resizing: bool = False  # a resize is in progress
+    is_resizing: bool = False  # a resize is in progress
     hook_failure: str = ""  # error of its postStart hook, if it failed
-    of_present_sandbox: bool = True
-    put_aside: bool = False  # the pod was restarted since: ignored, except for the number of attempts
+    is_in_current_sandbox: bool = True
+    is_reset: bool = False  # the pod was restarted since: ignored, except for the number of attempts
 
 
 class PodObservation(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,17 +66,17 @@ class PodObservation(msgspec.Struct, frozen=True, kw_only=True):
 
     addresses: tuple[str, ...] | None = None  # None while there is no sandbox
     runs: Mapping[str, tuple[ContainerRun, ...]] = msgspec.field(default_factory=dict)  # by container, newest first
-    changes_at: datetime | None = None  # time of the next change by itself, if known
+    next_change_at: datetime | None = None  # time of the next change by itself, if known
 
-    def last(self, container: str) -> ContainerRun | None:
+    def last_run(self, container: str) -> ContainerRun | None:
         """Return the newest run of a container."""
         runs = self.runs.get(container)
         return runs[0] if runs else None
 
-    def present(self, container: str) -> ContainerRun | None:
+    def current_run(self, container: str) -> ContainerRun | None:
         """Return the newest run of a container if it is in the current sandbox."""
-        run = self.last(container)
-        return run if run is not None and run.of_present_sandbox else None
+        run = self.last_run(container)
+        return run if run is not None and run.is_in_current_sandbox else None
 
 
 class ProbeResult(msgspec.Struct, frozen=True):
@@ -84,8 +84,8 @@ class ProbeResult(msgspec.Struct, frozen=True):
 
     ok: bool
     output: str = ""
-    holds_until: datetime | None = None
-    holds_forever: bool = False
+    valid_until: datetime | None = None
+    is_valid_forever: bool = False
 
 
 class ContainerUsage(msgspec.Struct, frozen=True):
@@ -101,49 +101,51 @@ class Runtime(Protocol):
 
     name: str  # as in `nodeInfo.containerRuntimeVersion`
 
-    async def observe(self, pod: Pod) -> PodObservation:
+    async def get_pod_status(self, pod: Pod) -> PodObservation:
         """Return the present state of a pod."""
 
-    async def prepare(self, pod: Pod) -> None:
+    async def run_pod_sandbox(self, pod: Pod) -> None:
         """Create the pod's sandbox with its addresses. Raises `ContainerStartError`."""
 
-    async def start(self, pod: Pod, container: Container, attempt: int, found: EnvSourceValues | None = None) -> None:
+    async def start_container(
+        self, pod: Pod, container: Container, attempt: int, found: EnvSourceValues | None
+    ) -> None:
         """Start a run of a container and its postStart hook. Raises `ContainerStartError`."""
 
-    async def stop(self, pod: Pod, container: str, grace: float, hook: LifecycleHandler | None) -> None:
+    async def stop_container(self, pod: Pod, container: str, grace: float, hook: LifecycleHandler | None) -> None:
         """Start stopping a container: the hook, then the signal, within the grace period.
 
         If it is called again, the shorter grace period applies.
         """
 
-    async def warn(self, pod: Pod, container: str, hook: LifecycleHandler) -> None:
+    async def start_pre_stop_hook(self, pod: Pod, container: str, hook: LifecycleHandler) -> None:
         """Start the preStop hook of a container that is stopped later; the hook is not run again then."""
 
-    async def resize(self, pod: Pod, container: Container) -> None:
+    async def update_container_resources(self, pod: Pod, container: Container) -> None:
         """Start changing a running container to the resources of the pod's spec."""
 
     async def probe(self, pod: Pod, container: Container, kind: ProbeKind, probe: Probe) -> ProbeResult:
         """Return the result of a probe."""
 
-    async def put_aside(self, pod: Pod) -> None:
+    async def reset_pod(self, pod: Pod) -> None:
         """Reset a pod whose containers have all exited, to restart in its sandbox; old runs only count as attempts."""
 
-    async def release(self, pod: Pod) -> None:
+    async def stop_pod_sandbox(self, pod: Pod) -> None:
         """Release the sandbox and the addresses of a terminated pod; logs are kept."""
 
-    async def remove(self, uid: str) -> None:
+    async def remove_pod(self, uid: str) -> None:
         """Remove everything of a pod."""
 
-    def logs(self, pod: Pod, container: str, options: PodLogOptions) -> AsyncIterator[bytes]:
+    def get_container_logs(self, pod: Pod, container: str, options: PodLogOptions) -> AsyncIterator[bytes]:
         """Yield the log of a container in pieces of whole lines."""
 
-    async def execute(self, pod: Pod, container: str, command: tuple[str, ...], streams: StandardStreams) -> int:
+    async def exec(self, pod: Pod, container: str, command: tuple[str, ...], streams: StandardStreams) -> int:
         """Run a command in a container and return its exit code."""
 
     async def attach(self, pod: Pod, container: str, streams: StandardStreams) -> None:
         """Connect streams to the process of a container until it exits."""
 
-    async def forward(self, pod: Pod, port: int, connection: PortConnection) -> None:
+    async def port_forward(self, pod: Pod, port: int, connection: PortConnection) -> None:
         """Serve a connection to a port of a pod. Raises `ForwardFailed` if nothing listens there."""
 
     def usage(self, pod: Pod) -> Mapping[str, ContainerUsage]:

@@ -14,15 +14,15 @@ from kubeloop.api import errors
 from kubeloop.api.kinds import Resource
 from kubeloop.client.errors import ClientError
 from kubeloop.clock import Clock
+from kubeloop.metrics import MetricRegistry
 from kubeloop.runtime.causes import cause as causes
 from kubeloop.runtime.causes.cause import Cause, Origin
 from kubeloop.runtime.causes.journal import Journal
 from kubeloop.runtime.informer.event_handlers import ResourceEventHandler
-from kubeloop.runtime.instruments import register_reconcile_metrics
-from kubeloop.runtime.metrics import MetricRegistry
 from kubeloop.runtime.objects.keys import ObjectKey
 from kubeloop.runtime.queue.enqueue import EnqueueHandler, KeysOf, Predicate, controller_key
 from kubeloop.runtime.queue.workqueue import Item, WorkQueue
+from kubeloop.runtime.standard_metrics import register_reconcile_metrics
 
 Key = TypeVar("Key", bound=Hashable)
 Phase = Literal["not started", "waiting for caches", "running", "ended"]
@@ -60,7 +60,7 @@ class InformerSource(Protocol):
         """Resource of the informer."""
 
     @property
-    def synced(self) -> bool:
+    def has_synced(self) -> bool:
         """True once the cache is filled."""
 
     async def wait_synced(self) -> Any:
@@ -77,7 +77,7 @@ class Health(NamedTuple):
     """Health of a controller, with the reason if it is unhealthy."""
 
     ok: bool
-    why: str = ""
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,12 +159,12 @@ class Controller(Generic[Key]):
         self._sources.append(source)
         source.add_handler(EnqueueHandler(self.queue, source.resource.kind, keys_of, predicate, delay), resync)
 
-    def listens_to(self, source: InformerSource, handler: ResourceEventHandler, *, resync: float = 0.0) -> None:
+    def add_event_handler(self, source: InformerSource, handler: ResourceEventHandler, *, resync: float = 0.0) -> None:
         """Add a custom handler, which puts keys into the queue itself."""
         self._sources.append(source)
         source.add_handler(handler, resync)
 
-    def reads(self, source: InformerSource) -> None:
+    def require_synced(self, source: InformerSource) -> None:
         """Require that a cache is synced before the first key; its changes enqueue nothing."""
         self._sources.append(source)
         source.add_reader()
@@ -180,7 +180,7 @@ class Controller(Generic[Key]):
     async def run(self) -> None:
         """Wait for the caches, then work until the queue is shut down and empty, or until cancelled."""
         if self.phase in ("waiting for caches", "running"):
-            raise RuntimeError(f"{self.name} runs already")
+            raise RuntimeError(f"{self.name} is already running")
         try:
             self._enter("waiting for caches")
             for source in self._sources:
@@ -197,18 +197,18 @@ class Controller(Generic[Key]):
 
         `run` returns then; otherwise the waiting keys are dropped, and cancelling `run` ends the rest.
         """
-        self.queue.shutdown(drain=self.phase == "running")  # without running workers nothing would be drained
+        self.queue.shut_down(drain=self.phase == "running")  # without running workers nothing would be drained
         try:
             async with asyncio.timeout(grace):
-                await self.queue.drained()
+                await self.queue.wait_drained()
         except TimeoutError:
-            self.queue.shutdown(drain=False)
+            self.queue.shut_down(drain=False)
             return False
         return True
 
     async def _work(self) -> None:
         turn, worker = 0, asyncio.current_task()
-        assert worker is not None, "workers are tasks"
+        assert worker is not None, "workers must be tasks"
         while (item := await self.queue.get()) is not None:
             await self._process(item)
             if worker.cancelling():  # and the reconcile has swallowed that
@@ -229,7 +229,7 @@ class Controller(Generic[Key]):
         finally:
             causes.reset_current(token)
             seconds = self.queue.done(key)
-        self._note(cause, result, seconds)
+        self._record(cause, result, seconds)
 
     async def _attempt(self, item: Item[Key]) -> str:
         """Reconcile a key and requeue it if needed; return the result label for metrics."""
@@ -237,7 +237,7 @@ class Controller(Generic[Key]):
             if self._timeout is None:
                 answer = await self._reconcile(item.key)
             else:
-                answer = await self._in_time(item.key, self._timeout)
+                answer = await self._reconcile_with_timeout(item.key, self._timeout)
             after = None if answer is None else answer.requeue_after
         except TerminalError as error:
             return self._give_up(item, error)
@@ -253,7 +253,7 @@ class Controller(Generic[Key]):
         self.queue.add_after(item.key, after, (self._requeue_origin(item.key),))
         return "requeue_after"
 
-    async def _in_time(self, key: Key, seconds: float) -> Result | None:
+    async def _reconcile_with_timeout(self, key: Key, seconds: float) -> Result | None:
         try:
             async with asyncio.timeout(seconds) as limit:
                 return await self._reconcile(key)
@@ -261,34 +261,34 @@ class Controller(Generic[Key]):
             if not limit.expired():
                 raise
             self._metrics.timeouts.value += 1
-            raise TimeoutError(f"not done after {seconds:g} s") from None
+            raise TimeoutError(f"timed out after {seconds:g} s") from None
 
     # -- what went wrong
 
     def _retry(self, item: Item[Key], error: BaseException) -> str:
         key = item.key
-        stale = _is_stale(error) and self.queue.retries(key) < STALE_TRIES
+        stale = _is_stale(error) and self.queue.num_requeues(key) < STALE_TRIES
         delay = self.queue.add_rate_limited(key, item.origins, item.priority)
         if stale:
-            logger.debug("%s: %s has changed meanwhile, tried again in %.3f s: %s", self.name, key, delay, error)
+            logger.debug("%s: conflict on %s, retry in %.3f s: %s", self.name, key, delay, error)
             return "requeue"
-        self._blame(key, error)
-        if isinstance(error, errors.ApiError) and error.is_for_namespace_that_goes:
-            logger.info("%s: %s goes with its namespace: %s", self.name, key, error)
+        self._log_error(key, error)
+        if isinstance(error, errors.ApiError) and error.is_namespace_terminating:
+            logger.info("%s: %s is not retried, its namespace is terminating: %s", self.name, key, error)
         elif _is_server_error(error):
-            logger.warning("%s: %s failed, tried again in %.3f s: %s", self.name, key, delay, error)
+            logger.warning("%s: %s failed, retry in %.3f s: %s", self.name, key, delay, error)
         else:
-            logger.warning("%s: %s failed, tried again in %.3f s", self.name, key, delay, exc_info=error)
+            logger.warning("%s: %s failed, retry in %.3f s", self.name, key, delay, exc_info=error)
         return "error"
 
     def _give_up(self, item: Item[Key], error: TerminalError) -> str:
         self.queue.forget(item.key)
         self._metrics.terminal_errors.value += 1
-        self._blame(item.key, error)
+        self._log_error(item.key, error)
         logger.error("%s: %s given up: %s", self.name, item.key, error)
         return "error"
 
-    def _blame(self, key: Key, error: BaseException) -> None:
+    def _log_error(self, key: Key, error: BaseException) -> None:
         self._errors += 1
         self._metrics.errors.value += 1
         self._last_error = (str(key), f"{type(error).__name__}: {error}")
@@ -300,7 +300,7 @@ class Controller(Generic[Key]):
         if self.phase == "waiting for caches":
             waited = self._clock.monotonic() - self._phase_since
             if waited > UNSYNCED_AFTER:
-                missing = ", ".join(source.resource.qualified for source in self._sources if not source.synced)
+                missing = ", ".join(source.resource.group_resource for source in self._sources if not source.has_synced)
                 return Health(False, f"waiting for {waited:.0f} s to list {missing}")
         oldest = self.queue.oldest_running()
         if oldest is not None and oldest[1] > STUCK_AFTER:
@@ -327,13 +327,12 @@ class Controller(Generic[Key]):
             last_error_key=key,
         )
 
-    def _note(self, cause: Cause, result: str, seconds: float) -> None:
+    def _record(self, cause: Cause, result: str, seconds: float) -> None:
         self._reconciles += 1
         self._busy_seconds += seconds
         self._metrics.results[result].value += 1
         self._metrics.seconds(seconds)
-        now = self._clock.now()
-        self._journal.write(now, self.name, cause.key, cause.origins, cause.writes, result, seconds)
+        self._journal.append(self._clock.now(), cause, result, seconds)
         if cause.writes and logger.isEnabledFor(logging.DEBUG):
             logger.debug("%s: %s wrote %s because of %s", self.name, cause.key, cause.writes, cause.text)
 

@@ -7,8 +7,8 @@ import logging
 from collections.abc import Callable, Iterable
 
 from kubeloop.clock import Clock
+from kubeloop.metrics import MetricRegistry
 from kubeloop.runtime.controller import Health
-from kubeloop.runtime.metrics import MetricRegistry
 from kubeloop.runtime.supervisor import Incident, Loop, LoopStatus, Supervisor, SupervisorTimeouts
 
 __all__ = ["Incident", "Loop", "LoopManager", "LoopStatus", "SupervisorTimeouts"]
@@ -38,23 +38,23 @@ class LoopManager:
     ) -> None:
         registry, self._bounds = registry or MetricRegistry(), bounds or SupervisorTimeouts()
         self._clock = clock
-        self._kept = [Supervisor(loop, clock, report, registry, self._bounds) for loop in loops]
+        self._supervisors = [Supervisor(loop, clock, report, registry, self._bounds) for loop in loops]
         self._check_names()
-        running = registry.gauge("running_managed_controllers", "1 while a loop runs.", "name", "manager")
-        for one in self._kept:
-            running.read(lambda one=one: float(one.state == "running"), one.name, name)  # type: ignore[misc]
+        running = registry.gauge("running_managed_controllers", "name", "manager")
+        for one in self._supervisors:
+            running.set_function(lambda one=one: float(one.state == "running"), one.name, name)  # type: ignore[misc]
 
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the controllers."""
-        return tuple(one.name for one in self._kept)
+        return tuple(one.name for one in self._supervisors)
 
     async def run(self, grace: Callable[[], float] = lambda: DRAIN_SECONDS) -> None:
         """Run the controllers until cancelled; then drain them for as long as `grace` returns."""
         async with asyncio.TaskGroup() as group:
-            for one in self._kept:
-                group.create_task(one.keep(), name=f"keeper of {one.name}")
-            watching = group.create_task(self._watch(), name="looking after the loops")
+            for one in self._supervisors:
+                group.create_task(one.run(), name=f"supervisor of {one.name}")
+            watching = group.create_task(self._watch(), name="supervision of the loops")
             try:
                 await asyncio.get_running_loop().create_future()
             finally:
@@ -63,38 +63,38 @@ class LoopManager:
 
     def health(self, name: str) -> Health:
         """Return the health of one controller; raises `KeyError` for an unknown name."""
-        for one in self._kept:
+        for one in self._supervisors:
             if one.name == name:
                 return one.health()
         raise KeyError(name)
 
     def status(self) -> tuple[LoopStatus, ...]:
         """Return the status of all controllers."""
-        return tuple(one.status() for one in self._kept)
+        return tuple(one.status() for one in self._supervisors)
 
     async def _watch(self) -> None:
         last = self._clock.monotonic()
         while True:
-            await asyncio.sleep(self._bounds.beat)
+            await asyncio.sleep(self._bounds.check_period)
             now = self._clock.monotonic()
-            if now - last > self._bounds.beat * _LATE:
-                log.warning("the process stood still for about %.0f s", now - last - self._bounds.beat)
+            if now - last > self._bounds.check_period * _LATE:
+                log.warning("the process was suspended for about %.0f s", now - last - self._bounds.check_period)
             else:
-                self._look()
+                self._check_all()
             last = now
 
-    def _look(self) -> None:
-        for one in self._kept:
+    def _check_all(self) -> None:
+        for one in self._supervisors:
             try:
-                one.look()
+                one.check()
             except Exception:  # a failing status must not stop the checks of other controllers
-                log.exception("%s could not be looked at", one.name)
+                log.exception("failed to check %s", one.name)
 
     async def _drain(self, grace: float) -> None:
-        done = await asyncio.gather(*(one.drain(grace) for one in self._kept))
-        late = [one.name for one, is_done in zip(self._kept, done, strict=True) if not is_done]
+        done = await asyncio.gather(*(one.drain(grace) for one in self._supervisors))
+        late = [one.name for one, is_done in zip(self._supervisors, done, strict=True) if not is_done]
         if late:
-            log.warning("not all that waited was done within %g s: %s", grace, ", ".join(late))
+            log.warning("not all queues were drained within %g s: %s", grace, ", ".join(late))
 
     def _check_names(self) -> None:
         for name in self.names:

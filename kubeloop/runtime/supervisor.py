@@ -17,8 +17,8 @@ from typing import Literal, Protocol
 import msgspec
 
 from kubeloop.clock import Clock
+from kubeloop.metrics import MetricRegistry
 from kubeloop.runtime.controller import STUCK_AFTER, ControllerStatus, Health
-from kubeloop.runtime.metrics import MetricRegistry
 from kubeloop.runtime.queue.backoff import Backoff
 
 State = Literal["not started", "running", "hung", "restarting", "draining", "ended"]
@@ -50,9 +50,9 @@ class Loop(Protocol):
 class SupervisorTimeouts:
     """Timeouts of a supervisor, in seconds."""
 
-    beat: float = 10.0  # seconds between two checks
-    without_progress: float = STUCK_AFTER  # how long keys may wait while nothing is done about any
-    to_end: float = 10.0  # how long a cancelled loop may take
+    check_period: float = 10.0  # seconds between two checks
+    progress_timeout: float = STUCK_AFTER  # how long keys may wait while nothing is done about any
+    cancel_timeout: float = 10.0  # how long a cancelled loop may take
     first_delay: float = 1.0  # before a loop that failed is started again…
     longest_delay: float = 60.0  # …and when it keeps failing
     healthy_after: float = 600.0  # a loop that ran for so long has recovered
@@ -123,15 +123,13 @@ class Supervisor:
         self._last_failure = ""
         self._progress_at = clock.monotonic()
         self._samples: deque[_Sample] = deque(maxlen=_SAMPLES)
-        self._restarts = registry.counter("kubeloop_loop_restarts_total", "Starts after a failure.", "name").of(
-            self.name
-        )
-        healthy = registry.gauge("kubeloop_loop_healthy", "1 while a loop is well.", "name")
-        healthy.read(lambda: float(self.health().ok), self.name)
+        self._restarts = registry.counter("kubeloop_loop_restarts_total", "name").with_labels(self.name)
+        healthy = registry.gauge("kubeloop_loop_healthy", "name")
+        healthy.set_function(lambda: float(self.health().ok), self.name)
 
     # -- running
 
-    async def keep(self) -> None:
+    async def run(self) -> None:
         """Run the loop, restarting it, until it is drained or this is cancelled."""
         try:
             self._note_progress(self._clock.monotonic(), self._loop.status())
@@ -162,9 +160,9 @@ class Supervisor:
             await asyncio.wait((task,))
         except asyncio.CancelledError:
             task.cancel()
-            _, late = await asyncio.wait((task,), timeout=self._bounds.to_end)
+            _, late = await asyncio.wait((task,), timeout=self._bounds.cancel_timeout)
             if late:
-                log.error("%s does not end, and is left behind", self.name)
+                log.error("%s does not stop, and is abandoned", self.name)
             raise
         finally:
             self._task = None
@@ -181,7 +179,7 @@ class Supervisor:
         delay = self._backoff.delay()
         self._enter("restarting")
         self._last_failure = self._hung or why
-        log.error("%s: %s; it starts again in %.1f s", self.name, self._last_failure, delay)
+        log.error("%s: %s; restart in %.1f s", self.name, self._last_failure, delay)
         if not self._hung:
             self._tell(Incident(self.name, "LoopCrashed", why))
         await asyncio.sleep(delay)
@@ -194,13 +192,13 @@ class Supervisor:
 
     # -- checks
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Check the loop's progress, and cancel it if it hangs; called periodically."""
         now, status = self._clock.monotonic(), self._loop.status()
         self._note_progress(now, status)
         if self._task is None or self.state != "running":
             return
-        ok, why = self._judge(now, status)
+        ok, why = self._check_health(now, status)
         if ok:
             return
         if status.phase == "waiting for caches":  # a restart would only wait again
@@ -208,7 +206,7 @@ class Supervisor:
             return
         self._hung = why
         self._enter("hung")
-        log.error("%s: %s; it is ended", self.name, why)
+        log.error("%s: %s; stopping it", self.name, why)
         self._tell(Incident(self.name, "LoopHung", why))
         self._task.cancel()
 
@@ -218,11 +216,11 @@ class Supervisor:
             self._progress_at = now
         self._samples.append(_Sample(now, status.reconciles, status.busy_seconds))
 
-    def _judge(self, now: float, status: ControllerStatus) -> Health:
+    def _check_health(self, now: float, status: ControllerStatus) -> Health:
         found = self._loop.health()
         idle = now - self._progress_at
-        if found.ok and status.phase == "running" and idle > self._bounds.without_progress:
-            return Health(False, f"{status.depth} keys wait, and nothing is done about any for {idle:.0f} s")
+        if found.ok and status.phase == "running" and idle > self._bounds.progress_timeout:
+            return Health(False, f"{status.depth} keys are queued, and no key was processed for {idle:.0f} s")
         return found
 
     def _tell_once(self, incident: Incident) -> None:
@@ -235,23 +233,23 @@ class Supervisor:
         try:
             self._report(incident)
         except Exception:
-            log.exception("%s: an incident could not be reported", self.name)
+            log.exception("%s: failed to report an incident", self.name)
 
     # -- reporting
 
     def health(self) -> Health:
         """Return the health of the loop with the reason."""
         if self.state == "hung":
-            return Health(False, f"{self._hung}; it was told to end, and hasn't yet")
+            return Health(False, f"{self._hung}; cancelled, but still running")
         if self.state == "restarting":
-            return Health(False, f"{self._last_failure}; it is about to start again")
-        return self._judge(self._clock.monotonic(), self._loop.status())
+            return Health(False, f"{self._last_failure}; restart pending")
+        return self._check_health(self._clock.monotonic(), self._loop.status())
 
     def status(self) -> LoopStatus:
         """Return a summary of the state."""
         seen = self._loop.status()
         healthy, why = self.health()
-        rate, latency = self._pace(seen)
+        rate, latency = self._rates(seen)
         return LoopStatus(
             name=self.name,
             state=self.state,
@@ -271,7 +269,7 @@ class Supervisor:
             last_failure=self._last_failure,
         )
 
-    def _pace(self, seen: ControllerStatus) -> tuple[float, float]:
+    def _rates(self, seen: ControllerStatus) -> tuple[float, float]:
         if not self._samples:
             return 0.0, 0.0
         first = self._samples[0]
@@ -284,11 +282,11 @@ class Supervisor:
 def _end_reason(task: asyncio.Task[None]) -> str:
     """Return why a task is over."""
     if task.cancelled():
-        return "it was cancelled"
+        return "cancelled"
     error: BaseException | None = task.exception()
     if error is None:
-        return "it ended by itself"
-    log.debug("a loop ended", exc_info=error)
+        return "exited unexpectedly"
+    log.debug("a loop exited", exc_info=error)
     while isinstance(error, BaseExceptionGroup):  # a task group's; the first is as good as any
         error = error.exceptions[0]
     return f"{type(error).__name__}: {error}"

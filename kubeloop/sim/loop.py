@@ -30,7 +30,7 @@ class _JumpingSelector(selectors.SelectSelector):
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         ready = super().select(0)
         if not ready and timeout != 0:
-            self.loop.nothing_to_do(timeout)
+            self.loop.on_idle(timeout)
         return ready
 
 
@@ -82,12 +82,12 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._waiting.append(idle)
         await idle
 
-    def nothing_to_do(self, timeout: float | None) -> None:
+    def on_idle(self, timeout: float | None) -> None:
         """Advance time to the next timer, or resolve the pending `advance`."""
         deadline = None if timeout is None else self._now + timeout
         if not self._waiting:
             if deadline is None:
-                raise VirtualDeadlock("nothing is left to run, and the program has not ended")
+                raise VirtualDeadlock("deadlock: no task is runnable, and the program has not finished")
             self._now = deadline
         elif deadline is not None and deadline <= self._horizon:
             self._now = deadline
@@ -110,12 +110,16 @@ class VirtualClock:
     def __init__(self, loop: VirtualLoop, start: datetime = START, seed: int = 0) -> None:
         self._loop = loop
         self._start = start
-        self.wrong_by = 0.0  # seconds by which the time of day is not the true one
+        self.wall_offset = 0.0  # seconds by which the time of day is not the true one
         self._random = random.Random(seed)
 
     def now(self) -> datetime:
         """Return the virtual wall time, including the configured clock error."""
-        return self._start + timedelta(seconds=self._loop.time() + self.wrong_by)
+        return self._start + timedelta(seconds=self._loop.time() + self.wall_offset)
+
+    def set_wall_offset(self, seconds: float) -> None:
+        """Let the time of day differ from the true one by this many seconds."""
+        self.wall_offset = seconds
 
     def monotonic(self) -> float:
         """Return the loop's time."""

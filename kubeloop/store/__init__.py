@@ -56,7 +56,7 @@ def open_store(url: str) -> Store:
 
         return MemoryStore()
     if backend == "sqlite" and path:
-        from kubeloop.store.sqlite.store import SqliteStore
+        from kubeloop.store.sqlite.log import SqliteStore
 
         return SqliteStore(path)
     if backend == "etcd" and path.startswith("//"):

@@ -37,7 +37,7 @@ class StoreEvent(msgspec.Struct, frozen=True, gc=False):
     previous: Record | None
 
     @property
-    def deleted(self) -> bool:
+    def is_deleted(self) -> bool:
         """True if the key was deleted."""
         return self.record is None
 
@@ -47,7 +47,7 @@ class RangeResult(msgspec.Struct, frozen=True, gc=False):
 
     records: list[Record]
     revision: int
-    more: bool
+    has_more: bool
     remaining: int
 
 
@@ -84,18 +84,22 @@ class Store(Protocol):
         """Revision up to and including which history is compacted."""
 
     @property
-    def trouble(self) -> str:
+    def last_error(self) -> str:
         """Error of the newest flush; empty if it succeeded."""
 
     @property
-    def shared(self) -> bool:
+    def is_shared(self) -> bool:
         """True if other processes write to the same data, so that reads here may be behind: see `current`."""
 
     @property
-    def lost(self) -> int:
+    def file_bytes(self) -> int:
+        """Size of the database file; 0 if the data is in memory or in another process."""
+
+    @property
+    def rollbacks(self) -> int:
         """Number of rollbacks of writes that others may have peeked at."""
 
-    async def settled(self) -> None:
+    async def wait_settled(self) -> None:
         """Wait until the outcome of every pending write is decided."""
 
     async def start(self) -> None:
@@ -104,16 +108,16 @@ class Store(Protocol):
     async def close(self) -> None:
         """Make every pending write durable, then release all resources."""
 
-    async def current(self) -> None:
+    async def wait_current(self) -> None:
         """Wait until reads show every write acknowledged by any server before this call.
 
         Raises `StoreError` if that cannot be determined.
         """
 
-    async def reached(self, revision: int) -> None:
+    async def wait_revision(self, revision: int) -> None:
         """Wait for a limited time for a revision seen on another server; check `revision` for the result."""
 
-    def expires(self, prefix: str, seconds: float) -> bool:
+    def set_ttl(self, prefix: str, seconds: float) -> bool:
         """Set a time to live, counted from the last write, for keys under a prefix; False if unsupported."""
 
     def peek(self, key: str) -> Record | None:
@@ -145,7 +149,7 @@ class Store(Protocol):
         same task.
         """
 
-    async def durable(self, record: Record) -> int:
+    async def wait_durable(self, record: Record) -> int:
         """Wait until a peeked record is durable; returns its final revision. `StoreError` if its flush failed.
 
         For answers that come from a record without writing it: a shared store also makes sure that it is the newest

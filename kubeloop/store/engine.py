@@ -12,7 +12,7 @@ import asyncio
 from typing import TypeAlias
 
 from kubeloop.store.base import Record, StoreEvent
-from kubeloop.store.committed import DEFAULT_HISTORY_BYTES, CommittedState
+from kubeloop.store.committed_state import DEFAULT_HISTORY_BYTES, CommittedState
 from kubeloop.store.errors import FutureRevision, StoreClosed, StoreConflict, StoreError
 from kubeloop.store.log import LoadedLog, Log
 
@@ -27,19 +27,20 @@ Pending: TypeAlias = tuple[StoreEvent, "asyncio.Future[StoreEvent]"]
 class LoggedStore(CommittedState):
     """Store with its state in memory; the log makes it durable."""
 
-    shared = False
+    is_shared = False
+    file_bytes = 0
 
     def __init__(self, log: Log, history_bytes: int = DEFAULT_HISTORY_BYTES) -> None:
         self._log = log
         self._accepting = False
-        self.lost = 0
-        self._gathering: list[Pending] = []
+        self.rollbacks = 0
+        self._next_batch: list[Pending] = []
         self._in_flight: list[Pending] = []
         self._speculative: dict[str, StoreEvent] = {}  # the newest event of each key that is not durable yet
         self._drained = asyncio.Event()  # set while nothing gathers and nothing is in flight
         self._drained.set()
-        self._trouble = ""
-        self._trial: asyncio.TimerHandle | None = None
+        self._last_error = ""
+        self._retry_timer: asyncio.TimerHandle | None = None
         super().__init__(history_bytes)
 
     def _adopt(self, loaded: LoadedLog) -> None:
@@ -58,22 +59,22 @@ class LoggedStore(CommittedState):
         self._accepting = False
         await self._drained.wait()
         self._end_watches()
-        if self._trial is not None:
-            self._trial.cancel()
+        if self._retry_timer is not None:
+            self._retry_timer.cancel()
         await self._log.close()
 
-    async def settled(self) -> None:
+    async def wait_settled(self) -> None:
         """Wait until the outcome of every pending write is decided."""
-        if under_way := [future for _, future in (*self._in_flight, *self._gathering)]:
+        if under_way := [future for _, future in (*self._in_flight, *self._next_batch)]:
             await asyncio.wait(under_way)
 
-    async def current(self) -> None:
+    async def wait_current(self) -> None:
         """Return at once: the store has a single writer."""
 
-    async def reached(self, revision: int) -> None:
+    async def wait_revision(self, revision: int) -> None:
         """Return at once: no other process can have seen a later revision."""
 
-    def expires(self, prefix: str, seconds: float) -> bool:
+    def set_ttl(self, prefix: str, seconds: float) -> bool:
         """Return False: a time to live is not supported."""
         return False
 
@@ -93,7 +94,7 @@ class LoggedStore(CommittedState):
     def _sweep(self) -> None:
         """Drop compacted events, a slice per turn of the event loop, so that it is not blocked."""
         self._log.compact(self._history.compact_revision, self._history.sweep(SWEEP_EVENTS))
-        if self._history.sweepable and self._accepting:
+        if self._history.has_compacted and self._accepting:
             self._loop.call_soon(self._sweep)
 
     def _trim_history(self) -> None:
@@ -111,23 +112,23 @@ class LoggedStore(CommittedState):
             raise StoreConflict(previous)
         event = self._speculate(key, value, previous)
         future: asyncio.Future[StoreEvent] = self._loop.create_future()
-        if not self._gathering and not self._in_flight:
+        if not self._next_batch and not self._in_flight:
             self._drained.clear()
             self._loop.call_soon(self._flush)  # deferred, so that all writes of this turn of the loop share the flush
-        self._gathering.append((event, future))
+        self._next_batch.append((event, future))
         return future
 
     @property
-    def trouble(self) -> str:
+    def last_error(self) -> str:
         """Error of the newest flush; empty if it succeeded."""
-        return self._trouble
+        return self._last_error
 
-    async def durable(self, record: Record) -> int:
+    async def wait_durable(self, record: Record) -> int:
         """Wait until a peeked record is durable; returns its revision."""
         revision = record.mod_revision
         if revision <= self._revision:
             return revision
-        for event, future in (*self._in_flight, *self._gathering):
+        for event, future in (*self._in_flight, *self._next_batch):
             if event.revision == revision:
                 await asyncio.shield(future)
                 return revision
@@ -147,21 +148,21 @@ class LoggedStore(CommittedState):
         return event
 
     def _flush(self) -> None:
-        self._in_flight, self._gathering = self._gathering, []
+        self._in_flight, self._next_batch = self._next_batch, []
         try:
             self._log.append([event for event, _ in self._in_flight], self._revision, self._flushed)
         except Exception as error:  # every writer must get a result
-            self._roll_back(StoreError(f"the store could not take the writes: {error!r}"))
+            self._roll_back(StoreError(f"the store failed to write: {error!r}"))
 
     def _flushed(self, error: StoreError | None) -> None:
         if error is not None:
             self._roll_back(error)
             return
-        self._trouble = ""
+        self._last_error = ""
         batch, self._in_flight = self._in_flight, []
         events = [event for event, _ in batch]
         self._commit(events)
-        if self._gathering:
+        if self._next_batch:
             self._flush()  # the disk works while we publish
         self._subscribers.publish(events)
         for event, future in batch:
@@ -178,10 +179,10 @@ class LoggedStore(CommittedState):
 
     def _roll_back(self, error: StoreError) -> None:
         """Undo all writes that were not flushed."""
-        self._trouble = str(error)
-        failed, self._in_flight, self._gathering = self._in_flight + self._gathering, [], []
+        self._last_error = str(error)
+        failed, self._in_flight, self._next_batch = self._in_flight + self._next_batch, [], []
         self._speculative.clear()
-        self.lost += 1
+        self.rollbacks += 1
         for _, future in failed:
             if not future.done():
                 future.set_exception(type(error)(str(error)))  # one each: a traceback belongs to one writer
@@ -189,19 +190,19 @@ class LoggedStore(CommittedState):
         self._try_again_later()
 
     def _try_again_later(self) -> None:
-        if self._trial is None:
-            self._trial = self._loop.call_later(TRY_SECONDS, self._try_again)
+        if self._retry_timer is None:
+            self._retry_timer = self._loop.call_later(TRY_SECONDS, self._try_again)
 
     def _try_again(self) -> None:
-        self._trial = None
-        if self._trouble and self._accepting and not self._in_flight and not self._gathering:
+        self._retry_timer = None
+        if self._last_error and self._accepting and not self._in_flight and not self._next_batch:
             self._log.append([], self._revision, self._tried)
 
     def _tried(self, error: StoreError | None) -> None:
-        self._trouble = "" if error is None else str(error)
+        self._last_error = "" if error is None else str(error)
         if error is not None:
             self._try_again_later()
 
     def _note_drained(self) -> None:
-        if not self._gathering and not self._in_flight:
+        if not self._next_batch and not self._in_flight:
             self._drained.set()

@@ -21,7 +21,7 @@ class StoreConflict(StoreError):
 
     def __init__(self, current: Record | None) -> None:
         found = "nothing" if current is None else f"revision {current.mod_revision}"
-        super().__init__(f"the write expected another state of the key: found {found}")
+        super().__init__(f"the write expected a different state of the key: found {found}")
         self.current = current
 
 
@@ -29,7 +29,7 @@ class DependentConflict(StoreError):
     """Conflict of an earlier write of the same task; nothing of this write has happened."""
 
     def __init__(self, key: str) -> None:
-        super().__init__(f"somebody else has changed {key} meanwhile")
+        super().__init__(f"{key} was modified concurrently")
         self.key = key
 
 
@@ -45,7 +45,7 @@ class FutureRevision(StoreError):
     """Requested revision does not exist yet."""
 
     def __init__(self, asked: int, revision: int) -> None:
-        super().__init__(f"revision {asked} has not happened yet: the newest is {revision}")
+        super().__init__(f"revision {asked} is in the future: the latest is {revision}")
         self.revision = revision
 
 
@@ -62,7 +62,7 @@ class StoreInUse(StoreError):
 
 
 class StoreFull(StoreError):
-    """No room for a write. Reads work, and writes succeed again once there is room."""
+    """Raised if there is no space for a write. Reads work, and writes succeed again once there is space."""
 
 
 class StoreCorrupt(StoreError):

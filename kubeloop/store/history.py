@@ -58,7 +58,7 @@ class EventHistory:
         return self._events[-1].revision
 
     @property
-    def sweepable(self) -> bool:
+    def has_compacted(self) -> bool:
         """True if there are compacted events left to drop."""
         return bool(self._events) and self._events[0].revision <= self.compact_revision
 
@@ -70,7 +70,7 @@ class EventHistory:
         """
         garbage: list[int] = []
         for _ in range(at_most):
-            if not self.sweepable:
+            if not self.has_compacted:
                 break
             event = self._events.popleft()
             self._bytes -= _footprint(event)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kubeloop.store.base import StoreEvent
-from kubeloop.store.committed import DEFAULT_HISTORY_BYTES
+from kubeloop.store.committed_state import DEFAULT_HISTORY_BYTES
 from kubeloop.store.engine import LoggedStore
 from kubeloop.store.log import Appended, LoadedLog
 
@@ -18,7 +18,7 @@ class MemoryStore(LoggedStore):
 
     def fork(self) -> MemoryStore:
         """Return an independent store, not yet started, with all that is committed here; takes milliseconds."""
-        return MemoryStore(self._frozen(), history_bytes=self._history_bytes)
+        return MemoryStore(self._snapshot_content(), history_bytes=self._history_bytes)
 
 
 class _NoLog:

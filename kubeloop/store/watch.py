@@ -56,7 +56,7 @@ class BufferedWatch:
     async def __anext__(self) -> Sequence[StoreEvent]:
         while not self._batches:
             if self._overflowed:
-                raise WatchOverflow(f"more than {self._limit} events waited to be read")
+                raise WatchOverflow(f"more than {self._limit} events were pending")
             if self._ended:
                 raise StopAsyncIteration
             self._waiter = asyncio.get_running_loop().create_future()

@@ -6,9 +6,12 @@ test ─▶ Cluster: client, add, settle, advance, faults ─▶ API server on t
            └── serve(): a port and a kubeconfig, in real time, for programs outside of the process
 
 `plugin.py` has the pytest fixtures `cluster`, `make_cluster` and `live_cluster`; `builders.py` makes objects.
+ChaosPlane runs a whole highly available control plane in processes of its own.
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 from kubeloop.testing.builders import (
     config_map,
@@ -28,10 +31,25 @@ from kubeloop.testing.builders import (
     service_account,
     stateful_set,
 )
-from kubeloop.testing.cluster import Cluster
+from kubeloop.testing.cluster import CacheMutatedError, Cluster, LoopEndedError
+from kubeloop.testing.faults import ClusterFaults, Fault
+
+if TYPE_CHECKING:
+    from kubeloop.chaos.plan import PlaneConfig
+    from kubeloop.chaos.plane import ChaosPlane
+    from kubeloop.testing.chaos import ChaosSession
+    from kubeloop.testing.port import ClusterAddress
 
 __all__ = [
+    "CacheMutatedError",
+    "ChaosPlane",
+    "ChaosSession",
     "Cluster",
+    "ClusterAddress",
+    "ClusterFaults",
+    "Fault",
+    "LoopEndedError",
+    "PlaneConfig",
     "config_map",
     "container",
     "cron_job",
@@ -49,3 +67,19 @@ __all__ = [
     "service_account",
     "stateful_set",
 ]
+
+# Loaded lazily: most tests need neither chaos nor a port.
+_LATER = {
+    "ChaosPlane": "kubeloop.chaos.plane",
+    "ChaosSession": "kubeloop.testing.chaos",
+    "ClusterAddress": "kubeloop.testing.port",
+    "PlaneConfig": "kubeloop.chaos.plan",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_LATER[name]), name)

@@ -12,7 +12,7 @@ from kubeloop.runtime.objects.keys import ObjectKey, key_of
 def changed_object(informer: Informer, registry: StorageRegistry) -> ObjectKey | None:
     """Return the first object that differs from the server's record of the same version."""
     try:
-        storage = registry.of(informer.resource)
+        storage = registry.storage_of(informer.resource)
     except KeyError:  # its definition is gone
         return None
     for obj in informer.list():
@@ -20,7 +20,7 @@ def changed_object(informer: Informer, registry: StorageRegistry) -> ObjectKey |
         record = storage.get(meta.namespace, meta.name)
         if record is None or str(record.mod_revision) != meta.resource_version:
             continue  # the cache is behind, as it may be
-        stored = storage.decoded(record, record.mod_revision)
+        stored = storage.decode(record, record.mod_revision)
         if not _is_same(obj, stored):
             return key_of(obj)
     return None

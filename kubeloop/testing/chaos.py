@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kubeloop.apiserver.app import ApiServer
-from kubeloop.chaos.faults.calls import CallFaults, InjectedFault
+from kubeloop.chaos.faults.call_faults import CallFaults, InjectedFault
 from kubeloop.chaos.plan import ChaosPlan, ClockJump, CutWatches, OnCalls, PlanError, load_plan, plan_of
 from kubeloop.sim.loop import VirtualClock
 from kubeloop.testing.faults import ClusterFaults
@@ -35,8 +35,9 @@ class ChaosSession(CallFaults):
     def begin(self) -> None:
         """Schedule the plan's faults."""
         loop, plan = asyncio.get_running_loop(), self.plan
-        self._within.plan = self._server.faults = self
-        for at, until, fault in dict.fromkeys((one.at, one.until, one.fault) for one in plan.moments()):
+        self._within.set_plan(self)
+        self._server.inject_faults(self)
+        for at, until, fault in dict.fromkeys((one.at, one.until, one.fault) for one in plan.schedule()):
             if isinstance(fault, CutWatches):
                 self._timers.append(loop.call_later(at, self._cut, fault))
             elif isinstance(fault, ClockJump):
@@ -48,13 +49,14 @@ class ChaosSession(CallFaults):
         """Stop all faults."""
         for timer in self._timers:
             timer.cancel()
-        self._clock.wrong_by = 0.0
+        self._clock.set_wall_offset(0.0)
         if self._within.plan is self:
-            self._within.plan = self._server.faults = None
+            self._within.set_plan(None)
+            self._server.inject_faults(None)
 
-    def strike(self, user: str, verb: str, resource: str, name: str) -> InjectedFault | None:
+    def fault_of(self, user: str, verb: str, resource: str, name: str) -> InjectedFault | None:
         """Return the fault that hits a call, and count it."""
-        struck = super().strike(user, verb, resource, name)
+        struck = super().fault_of(user, verb, resource, name)
         self.hits += struck is not None
         return struck
 
@@ -65,7 +67,7 @@ class ChaosSession(CallFaults):
 
     def _set_clock(self, wrong_by: float) -> None:
         self.hits += wrong_by != 0
-        self._clock.wrong_by = wrong_by
+        self._clock.set_wall_offset(wrong_by)
 
 
 def _read(given: ChaosPlan | Path | str | Mapping[str, Any]) -> ChaosPlan:
@@ -76,5 +78,5 @@ def _read(given: ChaosPlan | Path | str | Mapping[str, Any]) -> ChaosPlan:
         plan = load_plan(Path(given)) if isinstance(given, Path | str) else plan_of(given)
     for index, fault in enumerate(plan.faults):
         if not isinstance(fault, OnCalls | CutWatches | ClockJump):
-            raise PlanError(f"faults[{index}]: a cluster in a test has no processes: try `kubeloop chaos run`")
+            raise PlanError(f"faults[{index}]: a cluster in a test has no processes: use `kubeloop chaos run`")
     return plan

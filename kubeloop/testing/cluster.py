@@ -35,7 +35,7 @@ from kubeloop.testing.plane import CONFIG, bootstrap_objects, config_of, start_p
 if TYPE_CHECKING:
     from kubeloop.chaos.plan import ChaosPlan
     from kubeloop.kubelet.agent import NodeAgent
-    from kubeloop.kubelet.events.recorder import EventLevel
+    from kubeloop.kubelet.events.pod_events import EventLevel
     from kubeloop.kubelet.node_status.registration import NodeShape
     from kubeloop.testing.chaos import ChaosSession
     from kubeloop.testing.port import ClusterAddress
@@ -79,7 +79,7 @@ class Cluster:
         records = bootstrap_objects(config) if beginning is None else beginning
         self._loop = ClusterLoop(random.Random(seed) if shuffle else None)
         self._parts = AsyncExitStack()
-        self._hosted: dict[str, asyncio.Task[None]] = {}
+        self._loop_tasks: dict[str, asyncio.Task[None]] = {}
         self._forks = count(seed + 1)
         gates_and_groups = {"runtime_config": runtime_config, "feature_gates": feature_gates}
         self._options: dict[str, Any] = {"shuffle": shuffle, **gates_and_groups}
@@ -166,47 +166,50 @@ class Cluster:
         return loop
 
     async def _host(self, wire: Wire | Loop) -> Loop:
-        context = self.context.for_another()
+        context = self.context.without_kinds()
         loop = wire(context) if callable(wire) else wire
-        if loop.name in self._hosted:
-            raise ValueError(f"a loop named {loop.name} runs already")
+        if loop.name in self._loop_tasks:
+            raise ValueError(f"a loop named {loop.name} is already running")
         for kind in context.kinds:
             await kind.ensure(self._admin)
-        if not self._hosted:
+        if not self._loop_tasks:
             self.context.informers.start()
-            self._hosted[COMPONENT] = asyncio.create_task(self.context.recorder.run())
-        self._hosted[loop.name] = asyncio.create_task(loop.run(), name=loop.name)
+            self._loop_tasks[COMPONENT] = asyncio.create_task(self.context.recorder.run())
+        self._loop_tasks[loop.name] = asyncio.create_task(loop.run(), name=loop.name)
         return loop
 
     def add_nodes(self, count: int = 1, *, shape: NodeShape | None = None, events: EventLevel = "all") -> NodeAgent:
         """Add simulated nodes n1, n2, …; once per cluster. Their calls go through `faults`."""
-        from kubeloop.kubelet.agent import NodeAgent, NodeAgentConfig
+        from kubeloop.kubelet.agent import NodeAgent
+        from kubeloop.kubelet.agent_config import NodeAgentConfig
         from kubeloop.kubelet.node_status.registration import NodeShape
 
-        config = NodeAgentConfig(count=count, shape=shape or NodeShape(), events=events, untaint=True)
+        config = NodeAgentConfig(count=count, shape=shape or NodeShape(), event_level=events, untaint=True)
         fleet = NodeAgent(self.async_client, self.context.informers, self.clock, config)
-        self.server.nodes = fleet.access
-        self.server.provide(fleet.metrics)
+        self.server.add_local_nodes(fleet.dialer)
+        self.server.serve_virtual_group(fleet.metrics)
         for loop in fleet.loops:
             self.start(loop)
-        self._hosted["events of nodes"] = self._loop.run(_start_loop(fleet.recorder.run()))
+        self._loop_tasks["events of nodes"] = self._loop.run(_start_loop(fleet.recorder.run()))
         if not self._loop.is_live:
             self.settle()
         return fleet
 
     def stop(self, loop: Loop) -> None:
         """Cancel a loop at once, as if its process had been killed; start another to test recovery."""
-        self._loop.run(_cancel_tasks([self._hosted.pop(loop.name)]))
+        self._loop.run(_cancel_tasks([self._loop_tasks.pop(loop.name)]))
 
     def _check_loops(self) -> None:
-        for name, task in self._hosted.items():
+        for name, task in self._loop_tasks.items():
             if task.done():
                 raise LoopEndedError(f"{name} has ended") from (None if task.cancelled() else task.exception())
 
     def _check_caches(self) -> None:
         for informer in self.context.informers:
             if (changed := changed_object(informer, self.server.registry)) is not None:
-                raise CacheMutatedError(f"somebody changed {informer.resource.qualified} {changed} in the shared cache")
+                raise CacheMutatedError(
+                    f"{informer.resource.group_resource} {changed} was modified in the shared cache"
+                )
 
     def fork(self, *, seed: int | None = None) -> Cluster:
         """Return an independent cluster with this one's present content; takes milliseconds.
@@ -264,7 +267,7 @@ class Cluster:
             self._loop.close()
 
     async def _end(self) -> None:
-        await _cancel_tasks(list(self._hosted.values()))
+        await _cancel_tasks(list(self._loop_tasks.values()))
         await self.context.informers.stop()
         await self._parts.aclose()
         await _cancel_tasks([one for one in asyncio.all_tasks() if one is not asyncio.current_task()])
@@ -276,7 +279,7 @@ class Cluster:
         self.close()
 
     def _blocking(self, client: Client) -> SyncClient:
-        return SyncClient.over(client, self._loop)
+        return SyncClient.wrap(client, self._loop)
 
 
 def _status_of(obj: Any) -> Any:

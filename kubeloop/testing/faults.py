@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any
 from kubeloop.api import errors
 from kubeloop.api.kinds import Resource
 from kubeloop.api.requests import Call, WatchEvent
+from kubeloop.chaos.call_matcher import CallMatcher
 from kubeloop.client.errors import ConnectionLost
 from kubeloop.client.transport import ClientTransport
 
 if TYPE_CHECKING:
-    from kubeloop.chaos.faults.calls import CallFaults, InjectedFault
+    from kubeloop.chaos.faults.call_faults import CallFaults, InjectedFault
 
 ErrorOf = Callable[[Call], Exception]
 _USER = "kubernetes-admin"  # user of the code under test
-_WRITES = ("create", "update", "patch", "delete", "deletecollection")
 
 
 def conflict_of(call: Call) -> Exception:
@@ -38,16 +38,14 @@ def unavailable_error(_: Call) -> Exception:
 
 def connection_lost_error(call: Call) -> Exception:
     """Return a ConnectionLost error."""
-    return ConnectionLost(f"{call.verb} {call.resource.qualified}: the connection broke")
+    return ConnectionLost(f"{call.verb} {call.resource.group_resource}: the connection broke")
 
 
 @dataclass(slots=True, kw_only=True)
 class Fault:
-    """Selector, count and effect of a fault. Empty selectors match any call."""
+    """Selector, count and effect of a fault."""
 
-    verb: str
-    resource: str
-    name: str
+    calls: CallMatcher
     times: int | None  # how many calls it still hits; None for all
     chance: float
     error: ErrorOf | None
@@ -55,14 +53,9 @@ class Fault:
     answered: bool  # True if the call is executed and only its answer is lost
     hits: int = 0
 
-    def concerns(self, call: Call) -> bool:
+    def matches(self, call: Call) -> bool:
         """Return True if the fault applies to a call."""
-        return (
-            self.times != 0
-            and self.verb in ("", call.verb, "write" if call.verb in _WRITES else "read")
-            and self.resource in ("", call.resource.plural, call.resource.qualified)
-            and self.name in ("", call.name)
-        )
+        return self.times != 0 and self.calls.matches(call.verb, call.resource.group_resource, call.name)
 
     def hit(self) -> None:
         """Count a hit."""
@@ -71,10 +64,16 @@ class Fault:
             self.times -= 1
 
 
+def _matcher(verb: str = "", resource: str = "", name: str = "") -> CallMatcher:
+    """Return a matcher in which an empty text matches any call."""
+    verbs, resources, names = ((one,) if one else () for one in (verb, resource, name))
+    return CallMatcher(verbs, resources, names)
+
+
 def _error_of(struck: InjectedFault) -> ErrorOf | None:
     if (error := struck.error) is not None:
         return lambda _: error
-    return connection_lost_error if struck.loses_answer else None
+    return connection_lost_error if struck.drops_response else None
 
 
 class ClusterFaults:
@@ -85,6 +84,10 @@ class ClusterFaults:
         self._faults: list[Fault] = []
         self._watches: dict[asyncio.Future[None], Call] = {}
         self.plan: CallFaults | None = None  # what hits calls beside the switches, by chance
+
+    def set_plan(self, plan: CallFaults | None) -> None:
+        """Apply the faults of a plan beside the switches; None ends that."""
+        self.plan = plan
 
     def fail(
         self,
@@ -98,27 +101,28 @@ class ClusterFaults:
     ) -> Fault:
         """Fail the next calls of a verb (or `read`, `write`) on a resource, without reaching the server."""
         error_of = error if callable(error) else lambda _: error
-        return self._add(verb, resource, name, times, chance, error=error_of)
+        return self._add(_matcher(verb, resource, name), times, chance, error=error_of)
 
     def conflict(self, verb: str = "patch", resource: str = "", *, name: str = "", times: int | None = 1) -> Fault:
         """Fail the next writes with a Conflict."""
-        return self._add(verb, resource, name, times, 1.0, error=conflict_of)
+        return self._add(_matcher(verb, resource, name), times, error=conflict_of)
 
     def lose_answers(
         self, verb: str = "write", resource: str = "", *, name: str = "", times: int | None = 1, chance: float = 1.0
     ) -> Fault:
         """Execute the next calls, but break the connection before the answer."""
-        return self._add(verb, resource, name, times, chance, error=connection_lost_error, answered=True)
+        return self._add(_matcher(verb, resource, name), times, chance, error=connection_lost_error, answered=True)
 
     def delay(
         self, seconds: float, verb: str = "", resource: str = "", *, name: str = "", times: int | None = 1
     ) -> Fault:
         """Delay the next calls before they reach the server."""
-        return self._add(verb, resource, name, times, 1.0, delay=seconds)
+        return self._add(_matcher(verb, resource, name), times, delay=seconds)
 
     def drop_watches(self, resource: str = "") -> int:
         """Break all open watches of a resource now; returns their number."""
-        found = [one for one, call in self._watches.items() if resource in ("", call.resource.plural)]
+        matcher = _matcher(resource=resource)
+        found = [one for one, call in self._watches.items() if matcher.matches_resource(call.resource.group_resource)]
         for one in found:
             if not one.done():
                 one.set_result(None)
@@ -136,65 +140,52 @@ class ClusterFaults:
 
     def _add(
         self,
-        verb: str,
-        resource: str,
-        name: str,
+        calls: CallMatcher,
         times: int | None,
-        chance: float,
+        chance: float = 1.0,
         *,
         error: ErrorOf | None = None,
         delay: float = 0.0,
         answered: bool = False,
     ) -> Fault:
-        fault = Fault(
-            verb=verb,
-            resource=resource,
-            name=name,
-            times=times,
-            chance=chance,
-            error=error,
-            delay=delay,
-            answered=answered,
-        )
+        fault = Fault(calls=calls, times=times, chance=chance, error=error, delay=delay, answered=answered)
         self._faults.append(fault)
         return fault
 
-    def strike(self, call: Call) -> Fault | None:
+    def match(self, call: Call) -> Fault | None:
         """Return the fault that hits this call, if any."""
         for fault in self._faults:
-            if fault.concerns(call) and (fault.chance >= 1.0 or self._random.random() < fault.chance):
+            if fault.matches(call) and (fault.chance >= 1.0 or self._random.random() < fault.chance):
                 fault.hit()
                 return fault
-        return self._planned(call) if self.plan is not None else None
+        return self._plan_fault(call) if self.plan is not None else None
 
-    def _planned(self, call: Call) -> Fault | None:
+    def _plan_fault(self, call: Call) -> Fault | None:
         """Return the chaos plan's fault for a call."""
         assert self.plan is not None
-        struck = self.plan.strike(_USER, call.verb, call.resource.qualified, call.name)
+        struck = self.plan.fault_of(_USER, call.verb, call.resource.group_resource, call.name)
         if struck is None:
             return None
         return Fault(
-            verb=call.verb,
-            resource=call.resource.qualified,
-            name=call.name,
+            calls=CallMatcher(),
             times=0,
             chance=1.0,
             error=_error_of(struck),
             delay=struck.delay,
-            answered=struck.loses_answer,
+            answered=struck.drops_response,
         )
 
-    def delay_of_event(self, call: Call) -> float:
+    def event_delay(self, call: Call) -> float:
         """Return the delay of a watch's next events in seconds."""
-        return 0.0 if self.plan is None else self.plan.delay_of_event(_USER, call.resource.qualified)
+        return 0.0 if self.plan is None else self.plan.event_delay(_USER, call.resource.group_resource)
 
-    def opened(self, call: Call) -> asyncio.Future[None]:
+    def register_watch(self, call: Call) -> asyncio.Future[None]:
         """Register a watch; the returned future is set when it shall break."""
         broken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._watches[broken] = call
         return broken
 
-    def closed(self, broken: asyncio.Future[None]) -> None:
+    def unregister_watch(self, broken: asyncio.Future[None]) -> None:
         """Unregister a watch."""
         del self._watches[broken]
 
@@ -208,7 +199,7 @@ class FaultyTransport:
 
     async def call(self, call: Call) -> Any:
         """Make a call, unless a fault hits it."""
-        fault = self._faults.strike(call)
+        fault = self._faults.match(call)
         if fault is None:
             return await self._inner.call(call)
         if fault.delay:
@@ -220,29 +211,29 @@ class FaultyTransport:
 
     async def watch(self, call: Call) -> AsyncIterator[Sequence[WatchEvent]]:
         """Watch until a fault breaks it."""
-        fault = self._faults.strike(call)
+        fault = self._faults.match(call)
         if fault is not None:
             await asyncio.sleep(fault.delay)
             if fault.error is not None:
                 raise fault.error(call)
         batches = self._inner.watch(call)
-        broken = self._faults.opened(call)
+        broken = self._faults.register_watch(call)
         try:
             while batch := await _next_of(batches, broken, call):
-                if delay := self._faults.delay_of_event(call):
+                if delay := self._faults.event_delay(call):
                     await asyncio.sleep(delay)
                 yield batch
         finally:
-            self._faults.closed(broken)
+            self._faults.unregister_watch(broken)
             await batches.aclose()  # type: ignore[attr-defined]  # an async generator
 
     def is_in_process(self, resource: Resource) -> bool:
         """Return the wrapped transport's answer."""
         return self._inner.is_in_process(resource)
 
-    def edition(self) -> object | None:
+    def discovery_version(self) -> object | None:
         """Return the wrapped transport's edition."""
-        return self._inner.edition()
+        return self._inner.discovery_version()
 
     def stream(self, call: Call) -> AsyncIterator[bytes]:
         """Stream through the wrapped transport."""

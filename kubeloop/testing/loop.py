@@ -64,12 +64,12 @@ class ClusterLoop(VirtualLoop):
     async def advance(self, seconds: float) -> None:
         """Let virtual time pass; raises RuntimeError while live."""
         if self.is_live:
-            raise RuntimeError("while a port is open time passes by itself: use eventually()")
+            raise RuntimeError("while a port is open, time is not virtual: use eventually()")
         await super().advance(seconds)
 
-    def nothing_to_do(self, timeout: float | None) -> None:
+    def on_idle(self, timeout: float | None) -> None:
         """Wait for I/O if live, else advance virtual time."""
         if self.is_live:
             selectors.SelectSelector.select(self._selector, timeout)  # type: ignore[attr-defined]  # asyncio's own
         else:
-            super().nothing_to_do(timeout)
+            super().on_idle(timeout)

@@ -89,7 +89,7 @@ async def _end(task: asyncio.Future[None]) -> None:
 @cache
 def config_of(runtime_config: str, feature_gates: str) -> ApiServerConfig:
     """Return a server configuration with runtime config and feature gates."""
-    return ApiServerConfig(serving=parse_resource_config([runtime_config], [feature_gates]))
+    return ApiServerConfig(resource_config=parse_resource_config([runtime_config], [feature_gates]))
 
 
 # No cluster's own: uids that a test's objects get must not be those of the objects that were there before.

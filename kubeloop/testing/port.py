@@ -39,7 +39,7 @@ async def open_cluster_port(app: ApiServer, clock: Clock, pki: Pki, folder: Path
     config = replace(
         CONFIG, certificate=pki.serving_certificate, key=pki.serving_key, client_authorities=(pki.ca,), port=0
     )
-    hooks = HttpHooks(reject=rejection_response, on_error=app.failed)
+    hooks = HttpHooks(reject=rejection_response, on_error=app.internal_error_response)
     listener = await serve(app.handle, HOST, 0, tls_context(config), config.limits, clock, hooks)
     try:
         url = server_url(HOST, listener.port)

@@ -1,4 +1,4 @@
-"""Everything public has a docstring, and docstrings begin with a verb or a noun."""
+"""Checks that everything public has a docstring that begins with a verb or a noun."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_everything_public_has_a_docstring() -> None:
 
 
 @pytest.mark.parametrize("path", [str(path.relative_to(ROOT)) for path in sources()])
-def test_docstrings_begin_with_what_the_thing_does(path: str) -> None:
+def test_docstrings_start_with_verb_or_noun(path: str) -> None:
     tree = ast.parse((ROOT / path).read_text())
     opened = {name: (ast.get_docstring(node) or "").split("\n")[0] for name, node in documented(tree)}
     assert {name: line for name, line in opened.items() if OPENINGS.match(line) or "TODO" in line} == {}

@@ -1,4 +1,4 @@
-"""The documents name what exists: files that they link, symbols that they point at, targets that they tell to make."""
+"""Checks that documents refer to existing files, symbols and make targets."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def found(pattern: re.Pattern[str]) -> list[object]:
 
 
 @pytest.mark.parametrize(("document", "target"), found(_LINK))
-def test_link_leads_somewhere(document: Path, target: str) -> None:
+def test_links_resolve(document: Path, target: str) -> None:
     path, _, anchor = target.partition("#")
     if "://" in path:
         return

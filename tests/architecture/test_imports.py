@@ -1,4 +1,4 @@
-"""Every module can be imported, without a warning, by the interpreter that runs the tests."""
+"""Checks that every module can be imported without a warning."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 
-# In a process of its own: what the tests have imported already would not warn again.
+# Runs in a separate process: modules that the tests have imported would not warn again.
 _IMPORT_ALL = """
 import importlib, pkgutil, sys
 for top in sys.argv[1:]:

@@ -1,4 +1,4 @@
-"""Who may import whom, and what pure code may not touch."""
+"""Checks the import layers, and what pure code may not use."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+from tests.bounds import GIVE_UP_SECONDS
+
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "kubeloop"
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if "generated" not in path.parts)
-# What would make a pure function depend on the moment, the machine or the network.
+# Modules that would make a pure function depend on the time, the machine or the network.
 _IMPURE = {"asyncio", "os", "random", "selectors", "socket", "sqlite3", "ssl", "subprocess", "threading", "time"}
 # The calls by which time and chance would come in unseen, and the one module that may make them.
 _HIDDEN_INPUTS = {"time.time", "time.monotonic", "time.sleep", "datetime.now", "datetime.utcnow", "date.today"}
@@ -39,18 +41,18 @@ def imported_by(path: Path) -> Iterator[str]:
             yield node.module.partition(".")[0]
 
 
-def test_layers_are_kept() -> None:
+def test_layers_hold() -> None:
     program = Path(sys.executable).with_name("lint-imports")
-    done = subprocess.run([program], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    done = subprocess.run([program], cwd=ROOT, capture_output=True, text=True, timeout=GIVE_UP_SECONDS)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_what_objects_are_depends_on_neither_time_nor_machine() -> None:
+def test_api_types_do_not_depend_on_time_or_machine() -> None:
     pure = [path for path in MODULES if path.is_relative_to(PACKAGE / "api")]
     assert {name_of(path): bad for path in pure if (bad := _IMPURE.intersection(imported_by(path)))} == {}
 
 
-def test_time_and_chance_come_from_the_clock_alone() -> None:
+def test_time_and_randomness_come_from_the_clock_module() -> None:
     others = [path for path in MODULES if path != _CLOCK]
     assert {name_of(path): bad for path in others if (bad := hidden_inputs_of(path))} == {}
 
@@ -76,10 +78,10 @@ def dotted(called: ast.expr) -> str:
     return called.id if isinstance(called, ast.Name) else ""
 
 
-def test_module_opens_with_a_sentence_that_says_what_it_is_for() -> None:
+def test_module_has_a_summary_docstring() -> None:
     assert [name_of(path) for path in MODULES if not _SENTENCE.match(path.read_text())] == []
 
 
-def test_module_has_a_name_that_says_something() -> None:
+def test_module_names_are_specific() -> None:
     vague = {"utils", "util", "helpers", "helper", "common", "misc"}
     assert [name_of(path) for path in MODULES if path.stem in vague] == []

@@ -1,4 +1,4 @@
-"""A cloud in memory: does what it is asked, remembers it, and fails when a test says so."""
+"""In-memory cloud provider that records calls and fails on request."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Machine:
 
 @dataclass
 class Balancer:
-    """One load balancer, as it was last asked for."""
+    """Load balancer, as it was last requested."""
 
     address: str
     service: Service
@@ -32,7 +32,7 @@ class Balancer:
 
 
 class _Failing:
-    """Whatever is asked fails as long as there are errors for it."""
+    """Makes calls fail while errors are queued for them."""
 
     def __init__(self) -> None:
         self.errors: dict[str, list[Exception]] = {}
@@ -156,7 +156,13 @@ def start(cluster: Cluster, wire: Wire, cloud: Any, **config: Any) -> Loop:
     """Run one of the cloud's loops in a cluster."""
     around = cluster.context
     context = CloudControllerContext(
-        around.client, around.informers, around.clock, around.recorder, cloud, CloudConfig(**config), around.telemetry
+        around.client,
+        around.informers,
+        around.clock,
+        around.recorder,
+        cloud,
+        CloudConfig(**config),
+        telemetry=around.telemetry,
     )
     return cluster.start(lambda _: wire(context))
 

@@ -1,4 +1,4 @@
-"""What Amazon has to have for a service, found in moto's state; and what is decided without asking anybody."""
+"""Tests of AWS resources for a service, read from moto's state, and of decisions made without the cloud."""
 
 from __future__ import annotations
 
@@ -15,9 +15,16 @@ from msgspec import structs
 from kubeloop.api.generated.core_v1 import Node, Service, ServicePort, ServiceSpec
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.cloud.aws.instances import instance_id_of
+from kubeloop.cloud.aws.load_balancer_spec import (
+    INTERNAL,
+    health_check,
+    load_balancer_name,
+    ports_of,
+    scheme,
+    targets_of,
+)
 from kubeloop.cloud.aws.routes import route_of
 from kubeloop.cloud.aws.security_groups import parse_permissions, to_ip_permissions
-from kubeloop.cloud.aws.wanted import INTERNAL, health_check, load_balancer_name, ports_of, scheme, targets_of
 from kubeloop.cloud.provider import CloudError, Route
 from kubeloop.cloud.provider_registry import InvalidProvider, ProviderDependencies, load
 from tests.cloud.worlds import CLUSTER, AwsWorld, aws_world, node_of
@@ -41,7 +48,7 @@ def service(*ports: ServicePort, annotations: dict[str, str] | None = None, **sp
 # Decided without asking.
 
 
-def test_name_is_upstreams_and_not_too_long() -> None:
+def test_name_follows_upstream_and_length_limit() -> None:
     assert load_balancer_name(service()) == "a0a1b2c3d00004000800000000000000"
     assert len(load_balancer_name(service())) == 32
     assert all(len(one.group) <= 32 for one in ports_of(service(port(65535, 32767, "UDP"))))
@@ -53,12 +60,12 @@ def test_same_node_port_of_two_protocols_has_two_groups() -> None:
 
 
 @pytest.mark.parametrize("bad", [port(80, 0), port(80, 30080, "SCTP")])
-def test_port_that_can_not_be_balanced_is_refused(bad: ServicePort) -> None:
+def test_unsupported_protocol_is_rejected(bad: ServicePort) -> None:
     with pytest.raises(CloudError):
         ports_of(service(bad))
 
 
-def test_instances_are_those_of_provider_ids_of_this_cloud() -> None:
+def test_instances_come_from_matching_provider_ids() -> None:
     assert instance_id_of("aws:///us-east-1a/i-1") == "i-1"
     assert targets_of([node_of("a", "aws:///z/i-1"), node_of("b", "local://b"), node_of("c")]) == {"i-1"}
 
@@ -75,12 +82,12 @@ def test_annotation_makes_a_balancer_internal() -> None:
     assert scheme(service(annotations={INTERNAL: "false"})) == "internet-facing"
 
 
-def test_permissions_are_read_as_they_are_written() -> None:
+def test_security_group_permissions_round_trip() -> None:
     wanted = frozenset({("tcp", 80, "10.0.0.0/8"), ("udp", 53, "fd00::/8")})
     assert parse_permissions(to_ip_permissions(wanted)) == wanted
 
 
-def test_routes_to_gateways_are_none_of_ours_and_blackholes_are() -> None:
+def test_gateway_routes_are_ignored_and_blackholes_are_listed() -> None:
     names = {"i-1": "n1"}
     ours = {"DestinationCidrBlock": "10.1.0.0/24", "InstanceId": "i-1", "State": "active"}
     assert route_of(ours, names) == Route("n1", "10.1.0.0/24", "i-1-10.1.0.0/24", False)
@@ -90,7 +97,7 @@ def test_routes_to_gateways_are_none_of_ours_and_blackholes_are() -> None:
     assert lost.blackhole
 
 
-def test_missing_library_is_told_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_boto3_is_reported_with_a_hint(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "boto3", None)
     with pytest.raises(InvalidProvider, match=r"pip install 'kubeloop\[aws\]'"):
         load("aws", ProviderDependencies(None, None, None))  # type: ignore[arg-type]
@@ -126,7 +133,7 @@ def delete(world: AwsWorld, wanted: Service) -> None:
 
 
 def listeners(world: AwsWorld) -> dict[int, int]:
-    """From each port to the node port of its targets."""
+    """Return the node port of the targets by listener port."""
     (balancer,) = world.elb.describe_load_balancers()["LoadBalancers"]
     groups = {one["TargetGroupArn"]: one["Port"] for one in world.elb.describe_target_groups()["TargetGroups"]}
     found = world.elb.describe_listeners(LoadBalancerArn=balancer["LoadBalancerArn"])["Listeners"]
@@ -140,7 +147,7 @@ def security_groups(world: AwsWorld) -> list[Any]:
 
 
 @needs_moto
-def test_listeners_follow_the_ports_and_leave_no_groups_behind(world: AwsWorld) -> None:
+def test_listeners_follow_ports_and_unused_target_groups_are_deleted(world: AwsWorld) -> None:
     ensure(world, service(port(80, 30080), port(443, 30443)))
     assert listeners(world) == {80: 30080, 443: 30443}
     ensure(world, service(port(80, 31111), port(8443, 30443)))
@@ -168,7 +175,7 @@ def test_affinity_makes_targets_sticky(world: AwsWorld) -> None:
 
 
 @needs_moto
-def test_only_the_wanted_ranges_may_come(world: AwsWorld) -> None:
+def test_only_allowed_source_ranges_are_admitted(world: AwsWorld) -> None:
     ensure(world, service())
     ensure(world, service(load_balancer_source_ranges=("10.0.0.0/8", "192.168.0.0/16")))
     (group,) = security_groups(world)
@@ -176,7 +183,7 @@ def test_only_the_wanted_ranges_may_come(world: AwsWorld) -> None:
 
 
 @needs_moto
-def test_nothing_is_left_of_a_deleted_balancer(world: AwsWorld) -> None:
+def test_deleted_load_balancer_leaves_no_resources(world: AwsWorld) -> None:
     ensure(world, service(port(80, 30080), port(443, 30443)))
     delete(world, service())
     assert world.elb.describe_load_balancers()["LoadBalancers"] == []

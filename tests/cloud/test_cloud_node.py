@@ -33,16 +33,16 @@ def read(cluster: Cluster, name: str = "n1") -> Node:
 
 
 def taints(cluster: Cluster) -> tuple[Taint, ...]:
-    """Without the one that admission gives every new node."""
+    """Return the taints without the one that admission adds to every new node."""
     return tuple(one for one in read(cluster).spec.taints if one.key != NOT_READY)
 
 
-def told(cluster: Cluster, *addresses: Any) -> None:
+def patch_addresses(cluster: Cluster, *addresses: Any) -> None:
     status = {"addresses": [{"type": one.type, "address": one.address} for one in addresses]}
     cluster.client.patch(Node, "n1", {"status": status}, subresource="status")
 
 
-def test_waiting_node_gets_all_that_the_cloud_knows_and_loses_its_taint(cluster: Cluster) -> None:
+def test_uninitialized_node_gets_cloud_metadata_and_loses_its_taint(cluster: Cluster) -> None:
     cloud = MemoryCloud()
     cloud.instances.add("n1", instance_type="large", zone="z1", region="r", addresses=(INTERNAL, EXTERNAL))
     start(cluster, wire, cloud)
@@ -60,7 +60,7 @@ def test_waiting_node_gets_all_that_the_cloud_knows_and_loses_its_taint(cluster:
     assert (event.message, event.source.component) == ("Node synced successfully", "cloud-node-controller")
 
 
-def test_node_that_does_not_wait_is_not_initialized(cluster: Cluster) -> None:
+def test_node_without_the_taint_is_not_initialized(cluster: Cluster) -> None:
     cloud = MemoryCloud()
     cloud.instances.add("n1", instance_type="large")
     start(cluster, wire, cloud)
@@ -70,7 +70,7 @@ def test_node_that_does_not_wait_is_not_initialized(cluster: Cluster) -> None:
     assert "node.kubernetes.io/instance-type" not in read(cluster).metadata.labels
 
 
-def test_node_waits_until_the_cloud_knows_its_instance(cluster: Cluster) -> None:
+def test_initialization_waits_for_the_instance(cluster: Cluster) -> None:
     cloud = MemoryCloud()
     start(cluster, wire, cloud)
     cluster.add(waiting())
@@ -81,7 +81,7 @@ def test_node_waits_until_the_cloud_knows_its_instance(cluster: Cluster) -> None
     assert taints(cluster) == (OTHER,)
 
 
-def test_instance_without_an_id_is_none_for_a_node_without_one(cluster: Cluster) -> None:
+def test_instance_without_provider_id_does_not_match_node_without_one(cluster: Cluster) -> None:
     cloud = MemoryCloud()
     cloud.instances.add("n1", provider_id="")
     start(cluster, wire, cloud)
@@ -90,7 +90,7 @@ def test_instance_without_an_id_is_none_for_a_node_without_one(cluster: Cluster)
     assert WAITING in read(cluster).spec.taints
 
 
-def test_id_that_the_node_has_is_kept(cluster: Cluster) -> None:
+def test_existing_provider_id_is_kept(cluster: Cluster) -> None:
     cloud = MemoryCloud()
     cloud.instances.add("n1", provider_id="")
     start(cluster, wire, cloud)
@@ -100,7 +100,7 @@ def test_id_that_the_node_has_is_kept(cluster: Cluster) -> None:
     assert taints(cluster) == (OTHER,)
 
 
-def test_more_labels_neither_replace_any_nor_take_kubernetes_names(cluster: Cluster) -> None:
+def test_additional_labels_do_not_override_or_use_reserved_names(cluster: Cluster) -> None:
     cloud = MemoryCloud()
     more = {"example.com/rack": "7", "kubernetes.io/hostname": "x", "sub.k8s.io/a": "b", "mine": "cloud"}
     cloud.instances.add("n1", labels=more)
@@ -113,7 +113,7 @@ def test_more_labels_neither_replace_any_nor_take_kubernetes_names(cluster: Clus
     assert "sub.k8s.io/a" not in labels
 
 
-def test_conflict_is_tried_again_with_the_newest_state(cluster: Cluster) -> None:
+def test_conflict_is_retried_with_the_latest_object(cluster: Cluster) -> None:
     cloud = MemoryCloud()
     cloud.instances.add("n1")
     cluster.faults.conflict("patch", "nodes", times=3)
@@ -123,7 +123,7 @@ def test_conflict_is_tried_again_with_the_newest_state(cluster: Cluster) -> None
     assert taints(cluster) == (OTHER,)
 
 
-def test_addresses_are_asked_for_again_and_again(cluster: Cluster) -> None:
+def test_node_addresses_are_refreshed_periodically(cluster: Cluster) -> None:
     cloud = MemoryCloud()
     machine = cloud.instances.add("n1")
     start(cluster, wire, cloud, node_status_update_frequency=60.0)
@@ -137,16 +137,16 @@ def test_addresses_are_asked_for_again_and_again(cluster: Cluster) -> None:
     assert read(cluster).status.addresses == (EXTERNAL,)
 
 
-def test_host_name_of_the_node_is_kept_where_the_cloud_tells_none(cluster: Cluster) -> None:
+def test_node_hostname_is_kept_if_the_cloud_has_none(cluster: Cluster) -> None:
     cloud = MemoryCloud()
     cloud.instances.add("n1")
     cluster.add(node("n1"))
-    told(cluster, HOST)
+    patch_addresses(cluster, HOST)
     start(cluster, wire, cloud)
     assert read(cluster).status.addresses == (INTERNAL, HOST)
 
 
-def test_node_that_the_cloud_fails_for_keeps_nobody_else_waiting(cluster: Cluster) -> None:
+def test_failing_node_does_not_block_others(cluster: Cluster) -> None:
     cloud = MemoryCloud()
     cloud.instances.add("n1")
     cloud.instances.add("n2")
@@ -158,7 +158,7 @@ def test_node_that_the_cloud_fails_for_keeps_nobody_else_waiting(cluster: Cluste
     assert read(cluster).status.addresses == (INTERNAL,)
 
 
-def test_preferred_address_comes_first_and_alone_of_its_type(cluster: Cluster) -> None:
+def test_preferred_address_is_first_and_the_only_one_of_its_type(cluster: Cluster) -> None:
     cloud = MemoryCloud()
     second = address("InternalIP", "10.0.0.2")
     cloud.instances.machines["n1"] = Machine(InstanceMetadata("memory://n1", "", (INTERNAL, second, EXTERNAL)))
@@ -171,7 +171,7 @@ def test_preferred_address_comes_first_and_alone_of_its_type(cluster: Cluster) -
 
 
 @pytest.mark.parametrize("preferred", ["10.9.9.9", "nonsense"])
-def test_node_waits_while_the_cloud_does_not_know_the_preferred_address(cluster: Cluster, preferred: str) -> None:
+def test_initialization_waits_for_the_preferred_address(cluster: Cluster, preferred: str) -> None:
     cloud = MemoryCloud()
     cloud.instances.add("n1")
     start(cluster, wire, cloud)
@@ -182,7 +182,7 @@ def test_node_waits_while_the_cloud_does_not_know_the_preferred_address(cluster:
     assert WAITING in read(cluster).spec.taints
 
 
-def test_newer_labels_follow_the_older_ones(cluster: Cluster) -> None:
+def test_new_labels_are_reconciled_from_old_ones(cluster: Cluster) -> None:
     start(cluster, wire, MemoryCloud())
     cluster.add(node("n1"))
     labels = {"failure-domain.beta.kubernetes.io/zone": "a", "topology.kubernetes.io/zone": "b"}
@@ -191,6 +191,6 @@ def test_newer_labels_follow_the_older_ones(cluster: Cluster) -> None:
     assert read(cluster).metadata.labels["topology.kubernetes.io/zone"] == "a"
 
 
-def test_cloud_without_instances_has_no_such_loop(cluster: Cluster) -> None:
+def test_controller_is_skipped_without_instances_support(cluster: Cluster) -> None:
     with pytest.raises(ControllerUnsupported):
         start(cluster, wire, MemoryCloud(instances=None))  # type: ignore[arg-type]

@@ -18,7 +18,7 @@ def names(cluster: Cluster) -> list[str]:
 
 
 def taints(cluster: Cluster) -> tuple[Taint, ...]:
-    """Without the one that admission gives every new node."""
+    """Return the taints without the one that admission adds to every new node."""
     found: Node = cluster.client.get(Node, "n1")
     return tuple(one for one in found.spec.taints if one.key != "node.kubernetes.io/not-ready")
 
@@ -39,7 +39,7 @@ def test_node_that_is_not_ready_and_has_no_instance_is_deleted(cluster: Cluster)
     assert event.source.component == "cloud-node-lifecycle-controller"
 
 
-def test_ready_node_is_not_even_asked_about(cluster: Cluster) -> None:
+def test_ready_node_is_not_looked_up(cluster: Cluster) -> None:
     cluster.add(node("n1"))
     cloud = MemoryCloud()
     start(cluster, wire, cloud)
@@ -48,7 +48,7 @@ def test_ready_node_is_not_even_asked_about(cluster: Cluster) -> None:
     assert cloud.instances.calls == []
 
 
-def test_node_is_deleted_soon_after_its_instance_is_gone(cluster: Cluster) -> None:
+def test_node_is_deleted_after_its_instance_is_terminated(cluster: Cluster) -> None:
     cluster.add(node("n1", ready=False))
     cloud = MemoryCloud()
     cloud.instances.add("n1")
@@ -60,7 +60,7 @@ def test_node_is_deleted_soon_after_its_instance_is_gone(cluster: Cluster) -> No
     assert names(cluster) == []
 
 
-def test_node_stays_while_the_cloud_can_not_tell(cluster: Cluster) -> None:
+def test_node_is_kept_if_the_cloud_fails(cluster: Cluster) -> None:
     cluster.add(node("n1", ready=False))
     cloud = MemoryCloud()
     cloud.instances.fail("exists", *[CloudError("busy")] * 3)
@@ -71,7 +71,7 @@ def test_node_stays_while_the_cloud_can_not_tell(cluster: Cluster) -> None:
     assert names(cluster) == []
 
 
-def test_stopped_instance_taints_its_node_until_that_is_ready_again(cluster: Cluster) -> None:
+def test_shutdown_instance_taints_its_node_until_ready(cluster: Cluster) -> None:
     cluster.add(node("n1", ready=False, taints=(OTHER,)))
     cloud = MemoryCloud()
     machine = cloud.instances.add("n1")
@@ -96,7 +96,7 @@ def test_taint_is_written_once(cluster: Cluster) -> None:
     assert cluster.client.get(Node, "n1").metadata.resource_version == before
 
 
-def test_node_made_anew_under_the_name_is_not_deleted_for_the_old_one(cluster: Cluster) -> None:
+def test_recreated_node_is_not_deleted_for_the_old_instance(cluster: Cluster) -> None:
     cluster.add(node("n1", ready=False))
     cloud = MemoryCloud()
     cloud.instances.add("n1")
@@ -110,7 +110,7 @@ def test_node_made_anew_under_the_name_is_not_deleted_for_the_old_one(cluster: C
     assert names(cluster) == ["n1"]
 
 
-def test_failed_deletion_is_told_and_made_up_for(cluster: Cluster) -> None:
+def test_failed_deletion_records_an_event_and_is_retried(cluster: Cluster) -> None:
     cluster.add(node("n1", ready=False))
     cluster.faults.fail("delete", "nodes")
     start(cluster, wire, MemoryCloud())

@@ -1,4 +1,4 @@
-"""Whatever fails on the way, in the end every service has the one balancer that it wants, and no other is left."""
+"""Property tests: every service converges to exactly one load balancer under faults."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STEPS = 12
 
 @given(seed=st.integers(0, 10**6))
 @settings(max_examples=20, deadline=None)
-def test_balancers_are_those_of_the_services_in_the_end(seed: int) -> None:
+def test_load_balancers_converge_to_services_under_faults(seed: int) -> None:
     chance = Random(seed)
     with Cluster(seed=seed, shuffle=True) as cluster:
         cloud = MemoryCloud()

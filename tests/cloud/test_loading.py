@@ -37,7 +37,7 @@ def around(cluster: Cluster) -> ProviderDependencies:
     return ProviderDependencies(cluster.context.client, cluster.context.informers, cluster.clock)
 
 
-def test_provider_of_ones_own_is_found_by_its_entry_point(cluster: Cluster) -> None:
+def test_custom_provider_is_loaded_by_entry_point(cluster: Cluster) -> None:
     assert load("mine", around(cluster)).name == "mine"
 
 
@@ -50,12 +50,12 @@ def test_provider_of_ones_own_is_found_by_its_entry_point(cluster: Cluster) -> N
         ("lost", "no_such_module"),
     ],
 )
-def test_provider_that_can_not_be_had_is_told_in_one_sentence(cluster: Cluster, name: str, message: str) -> None:
+def test_unusable_provider_is_reported_in_one_sentence(cluster: Cluster, name: str, message: str) -> None:
     with pytest.raises(InvalidProvider, match=message):
         load(name, around(cluster))
 
 
-def test_loops_run_as_far_as_the_cloud_offers_what_they_need(cluster: Cluster) -> None:
+def test_controllers_run_only_with_the_interfaces_they_need(cluster: Cluster) -> None:
     nothing: Any = None
     cloud = MemoryCloud(instances=nothing, routes=nothing)
     shared = cluster.context

@@ -27,9 +27,8 @@ from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.clock import SystemClock
 from kubeloop.cloud.local.backends import Backend, SessionAffinityTable, affinity_seconds, backends_of
-from kubeloop.cloud.local.balancers import LocalLoadBalancers
-from kubeloop.cloud.local.file import LocalFile
-from kubeloop.cloud.local.placing import choose_address
+from kubeloop.cloud.local.config_file import LocalFile
+from kubeloop.cloud.local.load_balancers import LocalLoadBalancers, choose_address
 from kubeloop.cloud.provider import CloudError
 from kubeloop.cloud.provider_registry import InvalidProvider, ProviderDependencies, load
 from kubeloop.cloud.source_ranges import ANNOTATION, source_ranges
@@ -64,29 +63,29 @@ def slice_of(port: int, *addresses: str, ready: bool | None = True, name: str = 
 
 @given(uids=st.lists(st.uuids().map(str), min_size=1, max_size=6, unique=True))
 @settings(max_examples=50)
-def test_no_address_is_given_twice(uids: list[str]) -> None:
+def test_addresses_are_unique(uids: list[str]) -> None:
     taken: set[str] = set()
     for uid in uids:
         taken.add(choose_address(service(uid), taken, NETWORK))
     assert len(taken) == len(uids)
 
 
-def test_full_network_is_told() -> None:
+def test_exhausted_network_is_reported() -> None:
     everything = {str(one) for one in NETWORK}
-    with pytest.raises(CloudError, match="no address is left"):
+    with pytest.raises(CloudError, match="no free address"):
         choose_address(service(), everything, NETWORK)
 
 
-def test_service_keeps_the_address_that_it_tells() -> None:
+def test_service_keeps_its_status_address() -> None:
     assert choose_address(service(told="127.77.1.4"), set(), NETWORK) == "127.77.1.4"
 
 
-def test_service_gets_the_address_that_it_asks_for() -> None:
+def test_service_gets_its_requested_address() -> None:
     assert choose_address(service(load_balancer_ip="127.77.1.5"), set(), NETWORK) == "127.77.1.5"
 
 
 @pytest.mark.parametrize(("wanted", "taken"), [("127.77.1.5", {"127.77.1.5"}), ("10.0.0.1", set()), ("x", set())])
-def test_service_that_asks_for_what_it_can_not_have_gets_none(wanted: str, taken: set[str]) -> None:
+def test_unavailable_requested_address_is_rejected(wanted: str, taken: set[str]) -> None:
     with pytest.raises(CloudError):
         choose_address(service(load_balancer_ip=wanted), taken, NETWORK)
 
@@ -108,12 +107,12 @@ def test_names_under_localhost_are_this_machine() -> None:
     assert backends_of([slice_of(1, "notlocalhost.example")], port) == (Backend("notlocalhost.example", 1),)
 
 
-def test_client_stays_with_its_endpoint_for_its_time() -> None:
+def test_session_affinity_keeps_a_client_on_its_endpoint() -> None:
     loop = VirtualLoop()
     try:
         affinity = SessionAffinityTable(VirtualClock(loop, START, 0))
         backends = [Backend("10.0.0.1", number) for number in range(20)]
-        affinity.note("client", "http", backends[7])
+        affinity.record("client", "http", backends[7])
         assert affinity.order("client", "http", backends, 60.0)[0] == backends[7]
         assert sorted(affinity.order("client", "http", backends, 60.0)) == backends
         assert affinity.order("client", "http", backends[:3], 60.0)[0] in backends[:3]
@@ -124,7 +123,7 @@ def test_client_stays_with_its_endpoint_for_its_time() -> None:
         loop.close()
 
 
-def test_affinity_is_what_the_service_says() -> None:
+def test_session_affinity_follows_the_service() -> None:
     config = SessionAffinityConfig(client_ip=ClientIPConfig(timeout_seconds=5))
     assert affinity_seconds(service()) is None
     assert affinity_seconds(service(session_affinity="ClientIP")) == 10800
@@ -134,14 +133,14 @@ def test_affinity_is_what_the_service_says() -> None:
 # Source ranges.
 
 
-def test_source_ranges_are_the_specs_then_the_annotations_then_all() -> None:
+def test_source_ranges_come_from_spec_then_annotation_then_default() -> None:
     annotated = Service(metadata=ObjectMeta(annotations={ANNOTATION: "10.0.0.0/8, 192.168.0.0/16"}))
     assert source_ranges(service(load_balancer_source_ranges=("10.1.0.0/16",))) == ("10.1.0.0/16",)
     assert source_ranges(annotated) == ("10.0.0.0/8", "192.168.0.0/16")
     assert source_ranges(service()) == ("0.0.0.0/0",)
 
 
-def test_bad_source_ranges_are_told_in_upstreams_words() -> None:
+def test_invalid_source_ranges_report_upstreams_message() -> None:
     with pytest.raises(CloudError, match=r"service\.Spec\.LoadBalancerSourceRanges: \[x\] is not valid"):
         source_ranges(service(load_balancer_source_ranges=("x",)))
     with pytest.raises(CloudError, match="Expecting a comma-separated list of source IP ranges"):
@@ -152,7 +151,7 @@ def test_bad_source_ranges_are_told_in_upstreams_words() -> None:
 
 
 class Echo:
-    """A server that says its name, then what it heard."""
+    """Server that sends its name, then echoes."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -182,7 +181,7 @@ def run(scenario: Callable[[LocalLoadBalancers, SharedInformerFactory], Awaitabl
     asyncio.run(whole())
 
 
-async def say(address: str, text: bytes, port: int = PORT) -> bytes:
+async def send_and_receive(address: str, text: bytes, port: int = PORT) -> bytes:
     reader, writer = await asyncio.open_connection(address, port)
     try:
         writer.write(text)
@@ -193,65 +192,65 @@ async def say(address: str, text: bytes, port: int = PORT) -> bytes:
 
 
 def fill(informers: SharedInformerFactory, *slices: EndpointSlice) -> None:
-    informers.of(resource_of_class(EndpointSlice)).replace(slices, "1")
+    informers.for_resource(resource_of_class(EndpointSlice)).replace(slices, "1")
 
 
-def test_bytes_go_there_and_back_however_many() -> None:
+def test_data_is_forwarded_in_both_directions() -> None:
     async def scenario(balancers: LocalLoadBalancers, informers: SharedInformerFactory) -> None:
         echo = Echo("a")
         async with await echo.start():
             fill(informers, slice_of(echo.port, "127.0.0.1"))
             status = await balancers.ensure("c", service(), ())
             much = bytes(range(256)) * 8192
-            assert await say(status.ingress[0].ip, much) == b"a:" + much
+            assert await send_and_receive(status.ingress[0].ip, much) == b"a:" + much
 
     run(scenario)
 
 
-def test_endpoint_that_does_not_answer_is_passed_over() -> None:
+def test_unreachable_endpoint_is_skipped() -> None:
     async def scenario(balancers: LocalLoadBalancers, informers: SharedInformerFactory) -> None:
         echo = Echo("a")
         async with await echo.start():
             fill(informers, slice_of(echo.port, "127.0.0.1", "127.9.9.9"))
             status = await balancers.ensure("c", service(), ())
             for _ in range(8):
-                assert await say(status.ingress[0].ip, b"x") == b"a:x"
+                assert await send_and_receive(status.ingress[0].ip, b"x") == b"a:x"
 
     run(scenario)
 
 
-def test_without_endpoints_a_connection_is_closed() -> None:
+def test_connection_without_endpoints_is_closed() -> None:
     async def scenario(balancers: LocalLoadBalancers, informers: SharedInformerFactory) -> None:
         fill(informers)
         status = await balancers.ensure("c", service(), ())
-        assert await say(status.ingress[0].ip, b"") == b""
+        assert await send_and_receive(status.ingress[0].ip, b"") == b""
 
     run(scenario)
 
 
-def test_port_that_is_no_longer_wanted_is_closed() -> None:
+def test_removed_port_is_closed() -> None:
     async def scenario(balancers: LocalLoadBalancers, informers: SharedInformerFactory) -> None:
         status = await balancers.ensure("c", service(), ())
         await balancers.ensure("c", service(ports=(ServicePort(port=PORT + 1, protocol="TCP"),)), ())
         with pytest.raises(ConnectionRefusedError):
-            await say(status.ingress[0].ip, b"x")
+            await send_and_receive(status.ingress[0].ip, b"x")
 
     run(scenario)
 
 
-def test_address_of_a_service_that_is_not_served_yet_is_not_given_away() -> None:
+def test_address_of_an_unserved_service_stays_reserved() -> None:
     async def scenario(balancers: LocalLoadBalancers, informers: SharedInformerFactory) -> None:
         first = await balancers.ensure("c", service("one"), ())
         address = first.ingress[0].ip
         await balancers.close()  # as after a restart
-        informers.of(resource_of_class(Service)).replace([service("one", told=address)], "1")
+        informers.for_resource(resource_of_class(Service)).replace([service("one", told=address)], "1")
         second = await balancers.ensure("c", service("two", told=address), ())
         assert second.ingress[0].ip != address
 
     run(scenario)
 
 
-def test_ports_that_can_not_be_served_are_told() -> None:
+def test_unavailable_ports_are_reported() -> None:
     async def scenario(balancers: LocalLoadBalancers, informers: SharedInformerFactory) -> None:
         both = (ServicePort(name="t", port=PORT, protocol="TCP"), ServicePort(name="u", port=PORT, protocol="UDP"))
         status = await balancers.ensure("c", service(ports=both), ())
@@ -268,7 +267,7 @@ def test_ports_that_can_not_be_served_are_told() -> None:
 # The file.
 
 
-def test_without_a_word_of_nodes_there_are_no_instances() -> None:
+def test_config_without_nodes_has_no_instances_and_routes() -> None:
     made = load("local", ProviderDependencies(None, SharedInformerFactory(None, SystemClock()), SystemClock()))  # type: ignore[arg-type]
     assert made.instances is None
     assert made.routes is None
@@ -276,14 +275,14 @@ def test_without_a_word_of_nodes_there_are_no_instances() -> None:
 
 
 @pytest.mark.parametrize("text", ["nodes: 1", "unknown: 1", "loadBalancers: {network: 10.0.0.0/8}", "{"])
-def test_file_that_makes_no_sense_is_named(tmp_path: Path, text: str) -> None:
+def test_invalid_file_is_named_in_the_error(tmp_path: Path, text: str) -> None:
     path = tmp_path / "cloud.yaml"
     path.write_text(text)
     with pytest.raises(InvalidProvider, match=r"cloud\.yaml"):
         LocalFile(str(path)).read()
 
 
-def test_file_that_vanishes_is_an_error_and_not_the_end_of_all_nodes(tmp_path: Path) -> None:
+def test_removed_file_is_an_error_and_deletes_no_nodes(tmp_path: Path) -> None:
     path = tmp_path / "cloud.yaml"
     path.write_text("nodes: [{name: n1}]")
     file = LocalFile(str(path))

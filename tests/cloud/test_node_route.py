@@ -52,7 +52,7 @@ def test_every_range_of_every_node_gets_a_route(cluster: Cluster) -> None:
     assert condition(cluster, "n3") is None
 
 
-def test_route_that_is_right_is_left_alone(cluster: Cluster) -> None:
+def test_correct_route_is_unchanged(cluster: Cluster) -> None:
     cluster.add(routed("n1", FIRST))
     cloud = begin(cluster, Route("n1", FIRST, "r"))
     cluster.advance(minutes=1)
@@ -60,7 +60,7 @@ def test_route_that_is_right_is_left_alone(cluster: Cluster) -> None:
     assert condition(cluster) == MADE
 
 
-def test_routes_of_nobody_go_and_those_outside_of_the_network_stay(cluster: Cluster) -> None:
+def test_stale_routes_are_deleted_and_routes_outside_the_cidr_are_kept(cluster: Cluster) -> None:
     cluster.add(routed("n1", FIRST))
     cloud = begin(cluster, Route("gone", SECOND, "a"), Route("n1", SECOND, "b"), Route("gone", "192.168.0.0/24", "c"))
     assert routes(cloud) == {("n1", FIRST), ("gone", "192.168.0.0/24")}
@@ -72,7 +72,7 @@ def test_blackhole_is_replaced(cluster: Cluster) -> None:
     assert [(one.target_node, one.blackhole) for one in cloud.routes.routes] == [("n1", False)]
 
 
-def test_node_that_comes_and_goes_has_its_route_as_long(cluster: Cluster) -> None:
+def test_route_is_created_and_deleted_with_its_node(cluster: Cluster) -> None:
     cloud = begin(cluster)
     cluster.add(routed("n1", FIRST))
     cluster.advance(PERIOD + 1)
@@ -82,7 +82,7 @@ def test_node_that_comes_and_goes_has_its_route_as_long(cluster: Cluster) -> Non
     assert routes(cloud) == set()
 
 
-def test_failed_route_is_told_and_made_in_the_next_round(cluster: Cluster) -> None:
+def test_failed_route_records_an_event_and_is_retried(cluster: Cluster) -> None:
     cluster.add(routed("n1", FIRST))
     cloud = MemoryCloud()
     cloud.routes.fail("create", CloudError("no quota"))
@@ -97,7 +97,7 @@ def test_failed_route_is_told_and_made_in_the_next_round(cluster: Cluster) -> No
     assert condition(cluster) == MADE
 
 
-def test_cloud_that_can_not_list_changes_nothing(cluster: Cluster) -> None:
+def test_failed_list_changes_no_routes(cluster: Cluster) -> None:
     cluster.add(routed("n1", FIRST))
     cloud = MemoryCloud()
     cloud.routes.fail("list", *[CloudError("busy")] * 2)
@@ -123,11 +123,11 @@ def test_other_conditions_are_kept(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("networks", ["", "nonsense", "10.0.0.0/8,10.1.0.0/16", "10.0.0.0/8,fd00::/8,10.1.0.0/16"])
-def test_networks_that_make_no_sense_are_refused(cluster: Cluster, networks: str) -> None:
+def test_invalid_networks_are_rejected(cluster: Cluster, networks: str) -> None:
     with pytest.raises(InvalidClusterCidr):
         start(cluster, wire, MemoryCloud(), cluster_cidr=networks)
 
 
-def test_flag_turns_it_off(cluster: Cluster) -> None:
+def test_flag_disables_the_controller(cluster: Cluster) -> None:
     with pytest.raises(ControllerUnsupported):
         start(cluster, wire, MemoryCloud(), cluster_cidr=NETWORK, configure_cloud_routes=False)

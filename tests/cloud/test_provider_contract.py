@@ -1,4 +1,4 @@
-"""What every provider promises: one suite for the test's own, the local one, and Amazon's against moto.
+"""Contract tests of cloud providers: in memory, local, and AWS against moto.
 
 Amazon's needs boto3 and moto, which do not go with the kubernetes client's python-dateutil: `make test-aws`.
 """
@@ -22,7 +22,7 @@ from tests.skips import NEEDS_ROOT
 
 MARKS = {"aws": pytest.mark.aws}
 
-# What boto3 and moto say about themselves is not about us.
+# Deprecation warnings of boto3 and moto are not ours.
 pytestmark = pytest.mark.filterwarnings("default::DeprecationWarning", "default::ResourceWarning")
 
 
@@ -85,7 +85,7 @@ def places(status: LoadBalancerStatus | None) -> list[str]:
 # Instances.
 
 
-def test_machine_is_found_by_name_and_by_its_id_and_is_the_same(world: World) -> None:
+def test_instance_is_found_by_name_and_by_provider_id(world: World) -> None:
     async def scenario() -> None:
         node = world.add_machine()
         by_name = await instances(world).metadata(node)
@@ -102,7 +102,7 @@ def test_machine_is_found_by_name_and_by_its_id_and_is_the_same(world: World) ->
     run(world, scenario)
 
 
-def test_two_machines_have_two_ids(world: World) -> None:
+def test_instances_have_distinct_ids(world: World) -> None:
     async def scenario() -> None:
         first, second = await registered(world), await registered(world)
         assert first.spec.provider_id != second.spec.provider_id
@@ -110,7 +110,7 @@ def test_two_machines_have_two_ids(world: World) -> None:
     run(world, scenario)
 
 
-def test_machine_that_is_unknown_does_not_exist(world: World) -> None:
+def test_unknown_instance_does_not_exist(world: World) -> None:
     async def scenario() -> None:
         nobody = node_of("nobody")
         assert not await instances(world).exists(nobody)
@@ -120,7 +120,7 @@ def test_machine_that_is_unknown_does_not_exist(world: World) -> None:
     run(world, scenario)
 
 
-def test_stopped_machine_exists_and_is_shut_down(world: World) -> None:
+def test_stopped_instance_exists_and_is_shut_down(world: World) -> None:
     async def scenario() -> None:
         node = await registered(world)
         assert not await instances(world).is_shut_down(node)
@@ -131,7 +131,7 @@ def test_stopped_machine_exists_and_is_shut_down(world: World) -> None:
     run(world, scenario)
 
 
-def test_removed_machine_no_longer_exists(world: World) -> None:
+def test_removed_instance_does_not_exist(world: World) -> None:
     async def scenario() -> None:
         node = await registered(world)
         world.remove_machine(node)
@@ -143,7 +143,7 @@ def test_removed_machine_no_longer_exists(world: World) -> None:
 # Load balancers.
 
 
-def test_balancer_is_there_from_its_making_to_its_end(world: World) -> None:
+def test_load_balancer_exists_from_ensure_to_delete(world: World) -> None:
     async def scenario() -> None:
         wanted, nodes = service("web"), [await registered(world)]
         assert await balancers(world).status(CLUSTER, wanted) is None
@@ -156,7 +156,7 @@ def test_balancer_is_there_from_its_making_to_its_end(world: World) -> None:
     run(world, scenario)
 
 
-def test_asking_again_changes_nothing(world: World) -> None:
+def test_ensure_is_idempotent(world: World) -> None:
     async def scenario() -> None:
         wanted, nodes = service("web"), [await registered(world)]
         first = await balancers(world).ensure(CLUSTER, wanted, nodes)
@@ -165,7 +165,7 @@ def test_asking_again_changes_nothing(world: World) -> None:
     run(world, scenario)
 
 
-def test_deleting_what_is_not_there_is_well_done(world: World) -> None:
+def test_deleting_a_missing_load_balancer_succeeds(world: World) -> None:
     async def scenario() -> None:
         wanted = service("web")
         await balancers(world).delete(CLUSTER, wanted)
@@ -177,7 +177,7 @@ def test_deleting_what_is_not_there_is_well_done(world: World) -> None:
     run(world, scenario)
 
 
-def test_two_services_have_two_places(world: World) -> None:
+def test_two_services_have_distinct_addresses(world: World) -> None:
     async def scenario() -> None:
         nodes = [await registered(world)]
         first = await balancers(world).ensure(CLUSTER, service("aaaaaaaa"), nodes)
@@ -189,7 +189,7 @@ def test_two_services_have_two_places(world: World) -> None:
     run(world, scenario)
 
 
-def test_balancer_follows_its_service_and_stays_where_it_is(world: World) -> None:
+def test_load_balancer_follows_its_service_and_keeps_its_address(world: World) -> None:
     async def scenario() -> None:
         nodes = [await registered(world)]
         first = await balancers(world).ensure(CLUSTER, service("web", 21290, 21291), nodes)
@@ -201,7 +201,7 @@ def test_balancer_follows_its_service_and_stays_where_it_is(world: World) -> Non
     run(world, scenario)
 
 
-def test_hosts_come_and_go(world: World) -> None:
+def test_hosts_are_added_and_removed(world: World) -> None:
     async def scenario() -> None:
         wanted, first, second = service("web"), await registered(world), await registered(world)
         before = await balancers(world).ensure(CLUSTER, wanted, [first])
@@ -215,7 +215,7 @@ def test_hosts_come_and_go(world: World) -> None:
 # Routes.
 
 
-def test_route_is_there_from_its_making_to_its_end(world: World) -> None:
+def test_route_exists_from_create_to_delete(world: World) -> None:
     async def scenario() -> None:
         node = await registered(world)
         world.know(node)

@@ -53,7 +53,7 @@ def only(cloud: MemoryCloud) -> Any:
     return found
 
 
-def test_service_gets_a_balancer_a_finalizer_and_an_address(cluster: Cluster, cloud: MemoryCloud) -> None:
+def test_service_gets_load_balancer_finalizer_and_address(cluster: Cluster, cloud: MemoryCloud) -> None:
     cluster.add(balanced())
     cluster.settle()
     assert addresses(cluster) == [only(cloud).address]
@@ -63,21 +63,21 @@ def test_service_gets_a_balancer_a_finalizer_and_an_address(cluster: Cluster, cl
     assert {one.source.component for one in cluster.events("default")} == {"service-controller"}
 
 
-def test_service_that_was_there_before_gets_one_too(cluster: Cluster) -> None:
+def test_existing_service_gets_a_load_balancer(cluster: Cluster) -> None:
     cluster.add(node("n1"), balanced())
     cloud = MemoryCloud()
     start(cluster, wire, cloud)
     assert addresses(cluster) == [only(cloud).address]
 
 
-def test_services_of_other_types_and_of_a_class_are_left_alone(cluster: Cluster, cloud: MemoryCloud) -> None:
+def test_services_of_other_types_and_classes_are_ignored(cluster: Cluster, cloud: MemoryCloud) -> None:
     cluster.add(service("plain"), balanced("classy", load_balancer_class=CLASS))
     cluster.settle()
     assert cloud.load_balancers.calls == []
     assert read(cluster, "classy").metadata.finalizers == ()
 
 
-def test_nothing_is_asked_of_the_cloud_while_nothing_changes(cluster: Cluster, cloud: MemoryCloud) -> None:
+def test_unchanged_service_makes_no_cloud_calls(cluster: Cluster, cloud: MemoryCloud) -> None:
     cluster.add(balanced())
     cluster.advance(hours=2)
     assert cloud.load_balancers.calls == ["ensure"]
@@ -93,7 +93,7 @@ def test_nothing_is_asked_of_the_cloud_while_nothing_changes(cluster: Cluster, c
         {"ports": [{"port": 80, "targetPort": 8080}]},
     ],
 )
-def test_change_that_matters_reaches_the_balancer(cluster: Cluster, cloud: MemoryCloud, spec: dict[str, Any]) -> None:
+def test_relevant_change_updates_the_load_balancer(cluster: Cluster, cloud: MemoryCloud, spec: dict[str, Any]) -> None:
     cluster.add(balanced())
     cluster.settle()
     change(cluster, {"spec": spec})
@@ -101,7 +101,7 @@ def test_change_that_matters_reaches_the_balancer(cluster: Cluster, cloud: Memor
     assert only(cloud).service.spec == read(cluster).spec
 
 
-def test_annotations_matter_and_labels_do_not(cluster: Cluster, cloud: MemoryCloud) -> None:
+def test_annotations_are_relevant_and_labels_are_not(cluster: Cluster, cloud: MemoryCloud) -> None:
     cluster.add(balanced())
     cluster.settle()
     change(cluster, {"metadata": {"labels": {"a": "b"}}})
@@ -110,7 +110,7 @@ def test_annotations_matter_and_labels_do_not(cluster: Cluster, cloud: MemoryClo
     assert cloud.load_balancers.count("ensure") == 2
 
 
-def test_deleted_service_goes_when_its_balancer_is_gone(cluster: Cluster, cloud: MemoryCloud) -> None:
+def test_deleted_service_is_removed_after_its_load_balancer(cluster: Cluster, cloud: MemoryCloud) -> None:
     cluster.add(balanced())
     cluster.settle()
     cluster.client.delete(Service, "web", "default")
@@ -121,7 +121,7 @@ def test_deleted_service_goes_when_its_balancer_is_gone(cluster: Cluster, cloud:
     assert reasons(cluster)[2:] == ["DeletingLoadBalancer", "DeletedLoadBalancer"]
 
 
-def test_deleted_service_waits_for_a_cloud_that_fails(cluster: Cluster, cloud: MemoryCloud) -> None:
+def test_deleted_service_is_kept_while_the_cloud_fails(cluster: Cluster, cloud: MemoryCloud) -> None:
     cluster.add(balanced())
     cluster.settle()
     cloud.load_balancers.fail("delete", CloudError("busy"))
@@ -135,7 +135,7 @@ def test_deleted_service_waits_for_a_cloud_that_fails(cluster: Cluster, cloud: M
         read(cluster)
 
 
-def test_service_of_another_type_loses_balancer_finalizer_and_address(cluster: Cluster, cloud: MemoryCloud) -> None:
+def test_changed_type_removes_load_balancer_finalizer_and_address(cluster: Cluster, cloud: MemoryCloud) -> None:
     cluster.add(balanced())
     cluster.settle()
     change(cluster, {"spec": {"type": "ClusterIP", "allocateLoadBalancerNodePorts": None}})
@@ -144,7 +144,7 @@ def test_service_of_another_type_loses_balancer_finalizer_and_address(cluster: C
     assert addresses(cluster) == []
 
 
-def test_balancer_goes_even_if_somebody_took_the_finalizer(cluster: Cluster, cloud: MemoryCloud) -> None:
+def test_load_balancer_is_deleted_even_without_finalizer(cluster: Cluster, cloud: MemoryCloud) -> None:
     cluster.add(balanced())
     cluster.settle()
     cluster.client.patch(Service, "web", {"metadata": {"finalizers": None}}, "default")
@@ -163,7 +163,7 @@ def test_another_finalizer_is_kept(cluster: Cluster, cloud: MemoryCloud) -> None
     assert cloud.load_balancers.count("ensure") == 1
 
 
-def test_failures_are_told_and_tried_again_with_growing_delays(cluster: Cluster, cloud: MemoryCloud) -> None:
+def test_failures_record_events_and_back_off(cluster: Cluster, cloud: MemoryCloud) -> None:
     cloud.load_balancers.fail("ensure", *[CloudError("no quota")] * 3)
     cluster.add(balanced())
     cluster.settle()
@@ -184,7 +184,7 @@ def test_delays_never_exceed_five_minutes(cluster: Cluster, cloud: MemoryCloud) 
     assert cloud.load_balancers.count("ensure") == before + 2
 
 
-def test_cloud_may_say_when_to_ask_again(cluster: Cluster, cloud: MemoryCloud) -> None:
+def test_cloud_can_set_the_retry_delay(cluster: Cluster, cloud: MemoryCloud) -> None:
     cloud.load_balancers.fail("ensure", *[RetryAfter("being made", 60)] * 2)
     cluster.add(balanced())
     cluster.advance(59)
@@ -194,7 +194,7 @@ def test_cloud_may_say_when_to_ask_again(cluster: Cluster, cloud: MemoryCloud) -
     assert addresses(cluster) == [only(cloud).address]
 
 
-def test_balancer_of_somebody_else_is_left_to_them(cluster: Cluster, cloud: MemoryCloud) -> None:
+def test_load_balancer_of_another_owner_is_kept(cluster: Cluster, cloud: MemoryCloud) -> None:
     cloud.load_balancers.fail("ensure", ImplementedElsewhere())
     cluster.add(balanced())
     cluster.advance(minutes=10)
@@ -203,14 +203,14 @@ def test_balancer_of_somebody_else_is_left_to_them(cluster: Cluster, cloud: Memo
     assert addresses(cluster) == []
 
 
-def test_lost_status_write_is_made_up_for(cluster: Cluster, cloud: MemoryCloud) -> None:
+def test_lost_status_write_is_retried(cluster: Cluster, cloud: MemoryCloud) -> None:
     cluster.faults.fail("patch", "services", times=2)
     cluster.add(balanced())
     cluster.advance(minutes=1)
     assert addresses(cluster) == [only(cloud).address]
 
 
-def test_new_and_deleted_nodes_become_hosts_and_no_longer(cluster: Cluster, cloud: MemoryCloud) -> None:
+def test_hosts_follow_added_and_deleted_nodes(cluster: Cluster, cloud: MemoryCloud) -> None:
     cluster.add(balanced())
     cluster.settle()
     cluster.add(node("n3"))
@@ -223,7 +223,7 @@ def test_new_and_deleted_nodes_become_hosts_and_no_longer(cluster: Cluster, clou
     assert reasons(cluster).count("UpdatedLoadBalancer") >= 1
 
 
-def test_excluded_node_is_no_host(cluster: Cluster, cloud: MemoryCloud) -> None:
+def test_excluded_node_is_not_a_host(cluster: Cluster, cloud: MemoryCloud) -> None:
     cluster.add(balanced())
     cluster.settle()
     for said, hosts in (("", ("n2",)), ("false", ("n1", "n2")), ("true", ("n2",)), (None, ("n1", "n2"))):
@@ -232,7 +232,7 @@ def test_excluded_node_is_no_host(cluster: Cluster, cloud: MemoryCloud) -> None:
         assert only(cloud).hosts == hosts
 
 
-def test_node_that_is_not_ready_stays_a_host_and_one_to_be_deleted_does_not(cluster: Cluster) -> None:
+def test_not_ready_node_stays_a_host_and_deleted_one_does_not(cluster: Cluster) -> None:
     going = Taint(key=TO_BE_DELETED, effect="NoSchedule")
     cluster.add(node("n1", ready=False), node("n2", taints=(going,)), balanced())
     cloud = MemoryCloud()
@@ -240,7 +240,7 @@ def test_node_that_is_not_ready_stays_a_host_and_one_to_be_deleted_does_not(clus
     assert only(cloud).hosts == ("n1",)
 
 
-def test_heartbeats_of_nodes_do_not_reach_the_cloud(cluster: Cluster, cloud: MemoryCloud) -> None:
+def test_node_heartbeats_make_no_cloud_calls(cluster: Cluster, cloud: MemoryCloud) -> None:
     cluster.add(balanced())
     cluster.settle()
     condition = {"type": "Ready", "status": "False"}
@@ -249,14 +249,14 @@ def test_heartbeats_of_nodes_do_not_reach_the_cloud(cluster: Cluster, cloud: Mem
     assert cloud.load_balancers.calls == ["ensure"]
 
 
-def test_cluster_without_nodes_is_warned_about(cluster: Cluster) -> None:
+def test_cluster_without_nodes_records_a_warning(cluster: Cluster) -> None:
     cluster.add(balanced())
     start(cluster, wire, MemoryCloud())
     told = cluster.events("default", reason="UnAvailableLoadBalancer")[0]
     assert (told.type, told.message) == ("Warning", "There are no available nodes for LoadBalancer")
 
 
-def test_failed_update_of_hosts_is_told_and_made_up_for(cluster: Cluster, cloud: MemoryCloud) -> None:
+def test_failed_host_update_records_an_event_and_is_retried(cluster: Cluster, cloud: MemoryCloud) -> None:
     cluster.add(balanced())
     cluster.settle()
     cloud.load_balancers.fail("update_hosts", CloudError("busy"))
@@ -270,7 +270,7 @@ def test_failed_update_of_hosts_is_told_and_made_up_for(cluster: Cluster, cloud:
     assert only(cloud).hosts == ("n1", "n2", "n3")
 
 
-def test_nodes_do_not_hurry_a_service_that_waits_after_failures(cluster: Cluster, cloud: MemoryCloud) -> None:
+def test_node_changes_do_not_shorten_the_backoff(cluster: Cluster, cloud: MemoryCloud) -> None:
     cloud.load_balancers.fail("ensure", CloudError("no quota"))
     cluster.add(balanced())
     cluster.settle()
@@ -281,7 +281,7 @@ def test_nodes_do_not_hurry_a_service_that_waits_after_failures(cluster: Cluster
     assert only(cloud).hosts == ("n1", "n2", "n3")
 
 
-def test_node_that_comes_while_a_balancer_is_made_is_not_forgotten(cluster: Cluster, cloud: MemoryCloud) -> None:
+def test_node_added_during_ensure_becomes_a_host(cluster: Cluster, cloud: MemoryCloud) -> None:
     async def meanwhile() -> None:
         await cluster.async_client.create(node("n3"))
         await _until_seen(cluster, "n3")
@@ -294,10 +294,12 @@ def test_node_that_comes_while_a_balancer_is_made_is_not_forgotten(cluster: Clus
 
 async def _until_seen(cluster: Cluster, name: str) -> None:
     made = await cluster.async_client.get(Node, name)
-    await cluster.context.informers.of(resource_of_class(Node)).seen(made.metadata.resource_version)
+    await cluster.context.informers.for_resource(resource_of_class(Node)).wait_for_version(
+        made.metadata.resource_version
+    )
 
 
-def test_service_made_anew_under_its_name_has_a_balancer_of_its_own(cluster: Cluster, cloud: MemoryCloud) -> None:
+def test_recreated_service_gets_a_new_load_balancer(cluster: Cluster, cloud: MemoryCloud) -> None:
     cluster.add(balanced())
     cluster.settle()
     before = only(cloud).service.metadata.uid
@@ -309,7 +311,7 @@ def test_service_made_anew_under_its_name_has_a_balancer_of_its_own(cluster: Clu
     assert addresses(cluster) == [only(cloud).address]
 
 
-def test_loop_that_starts_again_keeps_the_balancer(cluster: Cluster) -> None:
+def test_restarted_controller_keeps_the_load_balancer(cluster: Cluster) -> None:
     cluster.add(node("n1"), balanced())
     cloud = MemoryCloud()
     loop = start(cluster, wire, cloud)
@@ -319,7 +321,7 @@ def test_loop_that_starts_again_keeps_the_balancer(cluster: Cluster) -> None:
     assert addresses(cluster) == before == [only(cloud).address]
 
 
-def test_service_deleted_while_no_loop_ran_is_cleaned_up_by_the_next(cluster: Cluster) -> None:
+def test_service_deleted_while_the_controller_was_down_is_cleaned_up(cluster: Cluster) -> None:
     cluster.add(node("n1"), balanced())
     cloud = MemoryCloud()
     loop = start(cluster, wire, cloud)

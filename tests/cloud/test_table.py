@@ -15,7 +15,7 @@ UPSTREAM = {
 }
 
 
-def test_names_and_aliases_are_upstreams() -> None:
+def test_names_and_aliases_match_upstream() -> None:
     assert {one.alias: one.name for one in CONTROLLERS} == UPSTREAM
 
 
@@ -33,7 +33,7 @@ def test_every_loop_can_be_wired() -> None:
         ([], set()),
     ],
 )
-def test_first_word_about_a_loop_counts(wanted: list[str], chosen: set[str]) -> None:
+def test_first_selector_of_a_controller_takes_precedence(wanted: list[str], chosen: set[str]) -> None:
     assert {one.name for one in select(wanted)} == chosen
 
 

@@ -1,4 +1,4 @@
-"""The same small world in every cloud: machines that come, stop and go, and a provider that speaks of them."""
+"""Equal test worlds for every cloud: instances that are added, stopped and removed, and a provider for them."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from kubeloop.clock import SystemClock
 from kubeloop.cloud.provider import CloudProvider
 from kubeloop.cloud.provider_registry import ProviderDependencies, load
 from kubeloop.runtime.informer.informer import SharedInformerFactory
+from tests.bounds import GIVE_UP_SECONDS
 from tests.cloud.memory_cloud import MemoryCloud
 
 CLUSTER = "kubernetes"
@@ -40,7 +41,7 @@ class World(Protocol):
     def remove_machine(self, node: Node) -> None: ...
 
     def know(self, *nodes: Node) -> None:
-        """What the caches show of nodes from now on."""
+        """Set the nodes of the caches."""
 
 
 def node_of(name: str, provider_id: str = "", address: str = "") -> Node:
@@ -53,7 +54,7 @@ def node_of(name: str, provider_id: str = "", address: str = "") -> Node:
 
 
 class _Unreachable:
-    """No API server: the caches are filled by hand."""
+    """Build caches without an API server."""
 
 
 class _Caches:
@@ -61,7 +62,7 @@ class _Caches:
         self.informers = SharedInformerFactory(Client(_Unreachable()), SystemClock())  # type: ignore[arg-type]
 
     def fill(self, kind: Any, *objects: Any) -> None:
-        self.informers.of(resource_of_class(kind)).replace(objects, "1")
+        self.informers.for_resource(resource_of_class(kind)).replace(objects, "1")
 
     def around(self, config_file: str) -> ProviderDependencies:
         return ProviderDependencies(Client(_Unreachable()), self.informers, SystemClock(), config_file)  # type: ignore[arg-type]
@@ -173,12 +174,12 @@ def network_namespace() -> Iterator[str]:
 
 
 def _ip(*arguments: str) -> bool:
-    return subprocess.run(["ip", *arguments], capture_output=True, timeout=10).returncode == 0
+    return subprocess.run(["ip", *arguments], capture_output=True, timeout=GIVE_UP_SECONDS).returncode == 0
 
 
 @contextmanager
 def moto_server() -> Iterator[str]:
-    """Where moto listens, forgetting all that other tests did."""
+    """Return the address of the moto server, with its state reset."""
     from moto.server import ThreadedMotoServer
 
     credentials = {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing"}

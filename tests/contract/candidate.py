@@ -25,7 +25,7 @@ TERMS = LeaseDurations(lease_duration=3, renew_deadline=2, retry_period=0.4)
 
 
 class WrongClock(SystemClock):
-    """Somebody's clock that is wrong by hours; seconds are as long as everybody's."""
+    """Clock that is wrong by hours with seconds of normal length."""
 
     def __init__(self, hours: float) -> None:
         super().__init__()

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 
 class _End(asyncio.Protocol):
-    """One side of a connection, whose bytes go to the other side as long as the line is there."""
+    """Side of a connection, whose bytes are forwarded while the line is up."""
 
     def __init__(self, line: Line, *, near: bool) -> None:
         self._line = line
@@ -48,14 +48,14 @@ class Line:
         self.port = 0
 
     def die(self) -> None:
-        """From here on nothing passes on the connections that there are, and neither side is told: half open."""
+        """Drop all bytes of the open connections without closing them: half open."""
         for end in self.ends:
             self._dead.add(end)
             assert end.transport is not None
             end.transport.pause_reading()
 
     def mute(self) -> None:
-        """From here on what is asked arrives, and what is answered does not."""
+        """Deliver requests and drop responses."""
         for end in self.ends:
             if not end.is_near:
                 assert end.transport is not None

@@ -28,7 +28,7 @@ DEADLINE = 20.0
 
 
 class Plane:
-    """A server with its store, and who may speak to it."""
+    """Server with its store and its users."""
 
     def __init__(self, store: Store, admin: Client, nobody: Client, port: int = 0) -> None:
         self.store = store
@@ -58,7 +58,7 @@ Scenario = Callable[[Plane], Awaitable[None]]
 
 
 def play_over_http(scenario: Scenario, pki: Pki, folder: Path) -> None:
-    """On a started server behind its TLS port."""
+    """Run against a started server behind its TLS port."""
 
     async def main() -> None:
         async with asyncio.timeout(DEADLINE), _http_plane(pki, folder) as plane:
@@ -79,7 +79,7 @@ def play_in_process(scenario: Scenario, pki: Pki, folder: Path) -> None:
 
 
 def config_of_admin(pki: Pki, port: int) -> ClientConfig:
-    """How the administrator finds a server of this machine."""
+    """Return the administrator's client configuration of a local server."""
     certificate, key = Pem(file=str(pki.admin_certificate)), Pem(data=pki.admin_key.read_bytes())
     return ClientConfig(f"https://127.0.0.1:{port}", Pem(file=str(pki.ca)), certificate=certificate, key=key)
 
@@ -108,7 +108,7 @@ async def _http_plane(pki: Pki, folder: Path) -> AsyncIterator[Plane]:
 
 @asynccontextmanager
 async def _local_plane(clock: VirtualClock) -> AsyncIterator[Plane]:
-    """The same server, but for its listener and chores."""
+    """Return a second server without listener and background tasks."""
     async with AsyncExitStack() as stack:
         store = open_store("memory")
         await store.start()

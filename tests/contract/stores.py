@@ -1,4 +1,4 @@
-"""Every store that there is, made for a test, and made to fail."""
+"""Store factories of all backends for tests, including failing ones."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kubeloop.store import StoreError
 from kubeloop.store.engine import LoggedStore
 from kubeloop.store.etcd.store import EtcdStore
 from kubeloop.store.memory import MemoryStore
-from kubeloop.store.sqlite.store import SqliteStore
+from kubeloop.store.sqlite.log import SqliteStore
 from tests.etcd_processes import EtcdCluster
 
 AnyStore: TypeAlias = LoggedStore | EtcdStore

@@ -37,13 +37,13 @@ def garden(name: str, **spec: Any) -> dict[str, Any]:
 
 async def define(plane: Plane, **fields: Any) -> None:
     with pytest.raises(NoKindMatchError):
-        await plane.client.resource(GARDENS)
+        await plane.client.resolve(GARDENS)
     await plane.client.create(definition(**fields))
-    plane.client.forget_discovered()
+    plane.client.invalidate_discovery()
 
 
 @on_both
-async def test_a_custom_object_is_a_document_with_metadata_like_any_other(plane: Plane) -> None:
+async def test_custom_object_is_a_document_with_metadata(plane: Plane) -> None:
     await define(plane, soil={"type": "string", "default": "loam"})
     made = await plane.client.create(garden("a", beds=3, unknown=True))
     assert isinstance(made, Unstructured)
@@ -74,7 +74,7 @@ async def test_a_custom_object_is_patched_applied_and_deleted(plane: Plane) -> N
 
 
 @on_both
-async def test_of_a_custom_object_the_metadata_can_be_had_alone(plane: Plane) -> None:
+async def test_custom_object_metadata_can_be_read_alone(plane: Plane) -> None:
     await define(plane)
     await plane.client.create(garden("a", beds=3))
     found = await plane.client.get(GARDENS, "a", NAMESPACE, metadata_only=True)
@@ -85,7 +85,7 @@ async def test_of_a_custom_object_the_metadata_can_be_had_alone(plane: Plane) ->
 
 
 @on_both
-async def test_a_watch_of_custom_objects_lives_through_a_change_of_their_definition(plane: Plane) -> None:
+async def test_watch_of_custom_objects_survives_a_changed_definition(plane: Plane) -> None:
     await define(plane)
     client = plane.client
     first = await client.create(garden("a", beds=1))
@@ -109,9 +109,9 @@ async def test_a_watch_of_custom_objects_lives_through_a_change_of_their_definit
 
 
 @on_both
-async def test_what_is_no_longer_defined_is_no_longer_found(plane: Plane) -> None:
+async def test_removed_definition_is_not_found(plane: Plane) -> None:
     await define(plane)
-    resource = await plane.client.resource(GARDENS)
+    resource = await plane.client.resolve(GARDENS)
     watch = plane.client.watch(DEFINITIONS)
     await anext(watch)
     await plane.client.delete(DEFINITIONS, NAME)  # its objects go first

@@ -1,4 +1,4 @@
-"""What only a store that is shared has to promise: among several servers, and whatever becomes of etcd's members."""
+"""Tests of a shared store: several servers, and failures of etcd members."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from typing import Any
 import pytest
 
 from kubeloop.clock import SystemClock
+from kubeloop.protobuf_wire import read_fields
 from kubeloop.store import CompactedError, DependentConflict, Record, StoreConflict, StoreError, StoreEvent
+from kubeloop.store.etcd import client as connection_module
+from kubeloop.store.etcd.client import RANGE, EtcdClient, Unavailable
 from kubeloop.store.etcd.config import EtcdConfig
-from kubeloop.store.etcd.grpc import client as connection_module
-from kubeloop.store.etcd.grpc.client import RANGE, EtcdClient, Unavailable
-from kubeloop.store.etcd.grpc.wire import fields
 from kubeloop.store.etcd.messages import range_request, read_range
-from kubeloop.store.etcd.pending import PROVISIONAL
+from kubeloop.store.etcd.pending_writes import PROVISIONAL
 from kubeloop.store.etcd.store import EtcdStore
+from tests.bounds import GIVE_UP_SECONDS
 from tests.contract.stores import EtcdSupply, started
 from tests.etcd_processes import EtcdCluster, EtcdMember
 
@@ -38,7 +39,11 @@ def two(cluster: EtcdCluster, request: pytest.FixtureRequest) -> Callable[[Pair]
 
     def play(scenario: Pair) -> None:
         async def main() -> None:
-            async with asyncio.timeout(30), started(cluster, prefix) as one, started(cluster, prefix) as other:
+            async with (
+                asyncio.timeout(GIVE_UP_SECONDS),
+                started(cluster, prefix) as one,
+                started(cluster, prefix) as other,
+            ):
                 await scenario(one, other)
 
         asyncio.run(main())
@@ -47,21 +52,21 @@ def two(cluster: EtcdCluster, request: pytest.FixtureRequest) -> Callable[[Pair]
     return play
 
 
-def test_what_one_server_has_acknowledged_another_shows_once_it_is_current(two: Callable[[Pair], None]) -> None:
+def test_acknowledged_write_is_visible_to_another_current_server(two: Callable[[Pair], None]) -> None:
     async def scenario(one: EtcdStore, other: EtcdStore) -> None:
         for number in range(20):
             written = await one.write("/a", str(number).encode())
-            await other.current()
+            await other.wait_current()
             assert other.get("/a") == written.record
             assert other.revision >= written.revision
 
     two(scenario)
 
 
-def test_of_two_servers_that_write_at_once_one_is_refused_and_sees_why(two: Callable[[Pair], None]) -> None:
+def test_concurrent_writes_of_two_servers_conflict(two: Callable[[Pair], None]) -> None:
     async def scenario(one: EtcdStore, other: EtcdStore) -> None:
         first = (await one.write("/a", b"0")).revision
-        await other.current()
+        await other.wait_current()
         writes = [one.write("/a", b"one", first), other.write("/a", b"other", first)]
         results = await asyncio.gather(*writes, return_exceptions=True)
         (refused,) = (result for result in results if isinstance(result, StoreConflict))
@@ -69,7 +74,7 @@ def test_of_two_servers_that_write_at_once_one_is_refused_and_sees_why(two: Call
         assert refused.current == done.record
         loser = one if isinstance(results[0], StoreConflict) else other
         assert loser.peek("/a") == loser.get("/a") == done.record
-        assert not loser.trouble
+        assert not loser.last_error
 
     two(scenario)
 
@@ -77,7 +82,7 @@ def test_of_two_servers_that_write_at_once_one_is_refused_and_sees_why(two: Call
 def test_increments_from_two_servers_lose_nothing(two: Callable[[Pair], None]) -> None:
     async def scenario(one: EtcdStore, other: EtcdStore) -> None:
         await one.write("/n", b"0")
-        await other.current()
+        await other.wait_current()
 
         async def increment(store: EtcdStore) -> None:
             while True:
@@ -90,7 +95,7 @@ def test_increments_from_two_servers_lose_nothing(two: Callable[[Pair], None]) -
                 return
 
         await asyncio.gather(*(increment(store) for store in (one, other) for _ in range(20)))
-        await one.current()
+        await one.wait_current()
         record = one.get("/n")
         assert record is not None
         assert record.value == b"40"
@@ -98,17 +103,17 @@ def test_increments_from_two_servers_lose_nothing(two: Callable[[Pair], None]) -
     two(scenario)
 
 
-def test_what_is_built_on_a_lost_write_is_lost_with_it(two: Callable[[Pair], None]) -> None:
+def test_writes_based_on_a_lost_write_are_lost(two: Callable[[Pair], None]) -> None:
     async def scenario(one: EtcdStore, other: EtcdStore) -> None:
         first = (await one.write("/a", b"0")).revision
-        await other.current()
+        await other.wait_current()
         faster = await one.write("/a", b"one", first)
 
-        await other.reached(faster.revision)
+        await other.wait_revision(faster.revision)
         known = other.get("/a")
         assert known is not None
         assert known == faster.record
-        # As if the other had not heard of it yet.
+        # Simulate that the other server has not observed it yet.
         stale = Record("/a", b"0", first, first)
         other._committed.apply(StoreEvent(first, "/a", stale, known))
         charge = other.write("/a", b"charged", first)
@@ -119,26 +124,26 @@ def test_what_is_built_on_a_lost_write_is_lost_with_it(two: Callable[[Pair], Non
         made = other.write("/made", b"")
         results = await asyncio.gather(charge, again, made, return_exceptions=True)
         assert [type(result) for result in results] == [StoreConflict, StoreConflict, DependentConflict]
-        await one.current()
+        await one.wait_current()
         assert one.get("/made") is None
 
     two(scenario)
 
 
-def test_a_provisional_revision_is_translated_even_when_the_write_is_done(two: Callable[[Pair], None]) -> None:
+def test_provisional_revision_is_translated_after_the_write(two: Callable[[Pair], None]) -> None:
     async def scenario(one: EtcdStore, other: EtcdStore) -> None:
         write = one.write("/a", b"1")
         peeked = one.peek("/a")
         assert peeked is not None
         written = await write
-        assert await one.durable(peeked) == written.revision
+        assert await one.wait_durable(peeked) == written.revision
         changed = await one.write("/a", b"2", peeked.mod_revision)
         assert changed.previous == written.record
 
     two(scenario)
 
 
-def test_what_is_told_before_its_writer_has_the_answer_can_be_built_on(two: Callable[[Pair], None]) -> None:
+def test_published_revision_can_be_used_before_the_writer_returns(two: Callable[[Pair], None]) -> None:
     async def scenario(one: EtcdStore, other: EtcdStore) -> None:
         carry_out, answered = one._transactions.write, asyncio.Event()
 
@@ -163,11 +168,11 @@ def test_what_is_told_before_its_writer_has_the_answer_can_be_built_on(two: Call
     two(scenario)
 
 
-def test_servers_agree_on_who_compacts(two: Callable[[Pair], None]) -> None:
+def test_servers_agree_on_the_compacting_server(two: Callable[[Pair], None]) -> None:
     async def scenario(one: EtcdStore, other: EtcdStore) -> None:
         for number in range(3):
             await one.write("/a", str(number).encode())
-        await other.current()
+        await other.wait_current()
         revision = other.revision
         turns = [await store._compactions.compact(revision - 1) for store in (one, other, one, other)]
         assert turns.count(True) in (1, 2)
@@ -176,11 +181,11 @@ def test_servers_agree_on_who_compacts(two: Callable[[Pair], None]) -> None:
     two(scenario)
 
 
-def test_who_missed_what_was_compacted_is_told_the_difference(two: Callable[[Pair], None]) -> None:
+def test_replica_behind_compaction_receives_the_difference(two: Callable[[Pair], None]) -> None:
     async def scenario(one: EtcdStore, other: EtcdStore) -> None:
         for key in ("/kept", "/changed", "/gone"):
             await one.write(key, b"old")
-        await other.current()
+        await other.wait_current()
         before = other.revision
         seen: list[StoreEvent] = []
         other.subscribe("", before, seen.extend)
@@ -193,7 +198,7 @@ def test_who_missed_what_was_compacted_is_told_the_difference(two: Callable[[Pai
         while not await one._compactions.compact(one.revision):
             pass
         other._following = asyncio.ensure_future(other._follow())
-        await other.current()
+        await other.wait_current()
         assert {event.key: event.record and event.record.value for event in seen} == {
             "/changed": b"new",
             "/gone": None,
@@ -207,38 +212,36 @@ def test_who_missed_what_was_compacted_is_told_the_difference(two: Callable[[Pai
     two(scenario)
 
 
-def test_keys_that_end_have_a_lease(cluster: EtcdCluster) -> None:
+def test_expiring_keys_have_a_lease(cluster: EtcdCluster) -> None:
     async def main() -> None:
-        async with asyncio.timeout(30), started(cluster, "/leases/") as store:
-            assert store.expires("/events/", 0.4)
+        async with asyncio.timeout(GIVE_UP_SECONDS), started(cluster, "/leases/") as store:
+            assert store.set_ttl("/events/", 0.4)
             gone = asyncio.Event()
             await store.write("/events/a", b"")
             await store.write("/stays", b"")
-            store.subscribe("/events/", store.revision, lambda events: gone.set() if events[-1].deleted else None)
+            store.subscribe("/events/", store.revision, lambda events: gone.set() if events[-1].is_deleted else None)
             await gone.wait()
             assert [record.key for record in store.range("").records] == ["/stays"]
 
     asyncio.run(main())
 
 
-def test_without_a_quorum_callers_are_told_and_afterwards_served(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lost_quorum_fails_calls_until_it_returns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection_module, "GIVE_UP_SECONDS", 1.0)
 
     async def main() -> None:
         with EtcdCluster(tmp_path) as cluster:
             monkeypatch.setattr(connection_module, "ATTEMPT_SECONDS", 3.0)
-            async with asyncio.timeout(40), started_patiently(cluster) as store:
+            async with asyncio.timeout(GIVE_UP_SECONDS), started_patiently(cluster) as store:
                 await store.write("/a", b"1")
                 cluster.members[0].kill()
-                for attempt in (store.current(), store.write("/a", b"2")):
-                    with pytest.raises(StoreError, match="does not answer"):
+                for attempt in (store.wait_current(), store.write("/a", b"2")):
+                    with pytest.raises(StoreError, match="does not respond"):
                         await attempt
-                assert "does not answer" in store.trouble
+                assert "does not respond" in store.last_error
                 cluster.members[0].start(cluster.members)
-                await eventually(store.current)
-                assert not store.trouble
+                await eventually(store.wait_current)
+                assert not store.last_error
                 event = await store.write("/a", b"3")
                 assert store.get("/a") == event.record
 
@@ -247,7 +250,7 @@ def test_without_a_quorum_callers_are_told_and_afterwards_served(
 
 @asynccontextmanager
 async def started_patiently(cluster: EtcdCluster) -> AsyncIterator[EtcdStore]:
-    """Of members that have only just been started."""
+    """Wait for members that were just started."""
     store = EtcdStore(cluster.config())
     await eventually(store.start)
     try:
@@ -265,11 +268,15 @@ async def eventually(attempt: Callable[[], Awaitable[None]]) -> None:
 
 
 def test_killing_the_leader_loses_nothing_acknowledged_and_no_event(tmp_path: Path) -> None:
-    """Two servers and their writers, and twice in a row whoever leads is killed and comes back."""
+    """Two servers with writers; the leader is killed twice and restarted."""
 
     async def main() -> None:
         with EtcdCluster(tmp_path, size=3) as cluster:
-            async with asyncio.timeout(60), started_patiently(cluster) as one, started_patiently(cluster) as other:
+            async with (
+                asyncio.timeout(GIVE_UP_SECONDS),
+                started_patiently(cluster) as one,
+                started_patiently(cluster) as other,
+            ):
                 histories: list[list[StoreEvent]] = [[], []]
                 for store, history in zip((one, other), histories, strict=True):
                     store.subscribe("", 1, history.extend)
@@ -282,14 +289,14 @@ def test_killing_the_leader_loses_nothing_acknowledged_and_no_event(tmp_path: Pa
                     await depose(cluster, one)
                 over.set()
                 acknowledged = [event for written in await asyncio.gather(*writers) for event in written]
-                await asyncio.gather(one.current(), other.current())
+                await asyncio.gather(one.wait_current(), other.wait_current())
                 check(acknowledged, histories)
 
     asyncio.run(main())
 
 
 async def write_on(store: EtcdStore, key: str, over: asyncio.Event) -> list[StoreEvent]:
-    """All that was acknowledged."""
+    """Return all acknowledged writes."""
     done: list[StoreEvent] = []
     number = 0
     while not over.is_set():
@@ -304,7 +311,7 @@ async def write_on(store: EtcdStore, key: str, over: asyncio.Event) -> list[Stor
 async def depose(cluster: EtcdCluster, store: EtcdStore) -> None:
     leader = await leader_of(cluster)
     leader.kill()
-    await events_of(store, 100)  # somebody else leads, and writes go on
+    await events_of(store, 100)  # another leader is elected, and writes continue
     leader.start(cluster.members)
     await events_of(store, 100)
 
@@ -317,13 +324,13 @@ async def events_of(store: EtcdStore, count: int) -> None:
 
 
 async def leader_of(cluster: EtcdCluster) -> EtcdMember:
-    """By what the members say of themselves: fields 4 (leader) and 2 in the header (member)."""
+    """Return the leader by the members' status: field 4 (leader) and field 2 of the header (member)."""
     for member in cluster.members:
         connection = EtcdClient(EtcdConfig((member.endpoint,)), SystemClock())
         connection.open()
-        answer = dict(fields(await connection.call("/etcdserverpb.Maintenance/Status", b"")))
+        answer = dict(read_fields(await connection.call("/etcdserverpb.Maintenance/Status", b"")))
         await connection.close()
-        header = dict(fields(bytes(answer[1])))
+        header = dict(read_fields(bytes(answer[1])))
         if header[2] == answer.get(4):
             return member
     raise AssertionError("nobody leads")
@@ -339,7 +346,7 @@ def check(acknowledged: Sequence[StoreEvent], histories: Sequence[Sequence[Store
         assert by_revision[event.revision].key == event.key
 
 
-def test_a_prefix_of_etcd_stands_for_ours(cluster: EtcdCluster) -> None:
+def test_etcd_prefix_is_transparent(cluster: EtcdCluster) -> None:
     async def main() -> None:
         store = EtcdStore(cluster.config("/elsewhere/", "/registry/"))
         await store.start()

@@ -1,4 +1,4 @@
-"""Writes whose answers the network swallows: each is found out about, happens once, and is nobody else's."""
+"""Tests of writes with lost responses: each is resolved, executed once, and attributed correctly."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ import pytest
 from kubeloop.chaos.plane import free_ports
 from kubeloop.clock import SystemClock
 from kubeloop.store import StoreConflict, StoreError, StoreEvent
+from kubeloop.store.etcd.client import RANGE, EtcdClient
 from kubeloop.store.etcd.config import EtcdConfig
-from kubeloop.store.etcd.grpc.client import RANGE, EtcdClient
 from kubeloop.store.etcd.load import KeyTranslator
 from kubeloop.store.etcd.messages import range_request, read_range
 from kubeloop.store.etcd.store import EtcdStore
+from tests.bounds import GIVE_UP_SECONDS
 from tests.contract.line import Line, line_to
 from tests.contract.stores import EtcdSupply, started
 from tests.etcd_processes import EtcdCluster
 
 
-class Far:
+class RemoteStore:
     """A server behind a line that fails, and what it writes."""
 
     def __init__(self, store: EtcdStore, line: Line) -> None:
@@ -46,7 +47,7 @@ class Far:
 
 
 _Write = asyncio.Future[StoreEvent]
-Scenario = Callable[[Far, EtcdStore], Awaitable[None]]
+Scenario = Callable[[RemoteStore, EtcdStore], Awaitable[None]]
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +63,11 @@ def play(cluster: EtcdCluster, request: pytest.FixtureRequest) -> Callable[[Scen
 
     def run(scenario: Scenario) -> None:
         async def main() -> None:
-            async with asyncio.timeout(30), started(cluster, prefix) as near, behind_line(cluster, prefix) as far:
+            async with (
+                asyncio.timeout(GIVE_UP_SECONDS),
+                started(cluster, prefix) as near,
+                behind_line(cluster, prefix) as far,
+            ):
                 await scenario(far, near)
 
         asyncio.run(main())
@@ -71,12 +76,12 @@ def play(cluster: EtcdCluster, request: pytest.FixtureRequest) -> Callable[[Scen
 
 
 @asynccontextmanager
-async def behind_line(cluster: EtcdCluster, prefix: str) -> AsyncIterator[Far]:
+async def behind_line(cluster: EtcdCluster, prefix: str) -> AsyncIterator[RemoteStore]:
     async with line_to(cluster.members[0].client_port) as line:
         store = EtcdStore(EtcdConfig((f"127.0.0.1:{line.port}",), prefix, "/"))
         await store.start()
         try:
-            yield Far(store, line)
+            yield RemoteStore(store, line)
         finally:
             await store.close()
 
@@ -88,25 +93,25 @@ async def _changed(near: EtcdStore, key: str, after: int) -> None:
     subscription.cancel()
 
 
-async def _made(far: Far, near: EtcdStore) -> int:
+async def _made(far: RemoteStore, near: EtcdStore) -> int:
     await _deletes(far.store)
     revision = (await far.store.write("/a", b"0", 0)).revision
-    await near.current()
+    await near.wait_current()
     return revision
 
 
 async def _deletes(store: EtcdStore) -> None:
-    """Not for the first time: it has the lease that its marks end with."""
+    """Delete once before, so that the lease of the delete markers exists."""
     await store.write(f"/{id(store)}", b"")
     await store.write(f"/{id(store)}", None)
 
 
 @pytest.mark.parametrize("is_conditional", [True, False])
 @pytest.mark.parametrize("value", [b"1", None])
-def test_a_write_that_was_carried_out_is_found_to_be_ours(
+def test_executed_write_is_recognized_after_a_lost_response(
     value: bytes | None, is_conditional: bool, play: Callable[[Scenario], None]
 ) -> None:
-    async def scenario(far: Far, near: EtcdStore) -> None:
+    async def scenario(far: RemoteStore, near: EtcdStore) -> None:
         base = await _made(far, near)
         write = await far.lose_answer("/a", value, base if is_conditional else None, near)
         far.line.drop()
@@ -120,10 +125,10 @@ def test_a_write_that_was_carried_out_is_found_to_be_ours(
 
 @pytest.mark.parametrize("is_conditional", [True, False])
 @pytest.mark.parametrize("value", [b"ours", None])
-def test_a_write_that_was_carried_out_is_not_done_again_over_what_somebody_has_written_since(
+def test_executed_write_is_not_repeated_over_a_later_write(
     value: bytes | None, is_conditional: bool, play: Callable[[Scenario], None]
 ) -> None:
-    async def scenario(far: Far, near: EtcdStore) -> None:
+    async def scenario(far: RemoteStore, near: EtcdStore) -> None:
         base = await _made(far, near)
         write = await far.lose_answer("/a", value, base if is_conditional else None, near)
         since = await near.write("/a", b"since")
@@ -132,16 +137,16 @@ def test_a_write_that_was_carried_out_is_not_done_again_over_what_somebody_has_w
         assert (event.record.value if event.record else None) == value
         assert event.revision < since.revision
         for store in (far.store, near):
-            await store.current()
+            await store.wait_current()
             assert store.get("/a") == since.record
 
     play(scenario)
 
 
-def test_a_delete_that_never_arrived_is_refused_if_somebody_else_has_deleted(
+def test_lost_delete_conflicts_with_a_concurrent_delete(
     play: Callable[[Scenario], None],
 ) -> None:
-    async def scenario(far: Far, near: EtcdStore) -> None:
+    async def scenario(far: RemoteStore, near: EtcdStore) -> None:
         base = await _made(far, near)
         write = await far.lose_question("/a", None, base)
         await near.write("/a", None, base)
@@ -153,8 +158,8 @@ def test_a_delete_that_never_arrived_is_refused_if_somebody_else_has_deleted(
     play(scenario)
 
 
-def test_a_delete_that_never_arrived_is_refused_if_somebody_has_written(play: Callable[[Scenario], None]) -> None:
-    async def scenario(far: Far, near: EtcdStore) -> None:
+def test_lost_delete_conflicts_with_a_concurrent_write(play: Callable[[Scenario], None]) -> None:
+    async def scenario(far: RemoteStore, near: EtcdStore) -> None:
         base = await _made(far, near)
         write = await far.lose_question("/a", None, base)
         faster = await near.write("/a", b"faster", base)
@@ -166,30 +171,30 @@ def test_a_delete_that_never_arrived_is_refused_if_somebody_has_written(play: Ca
     play(scenario)
 
 
-def test_an_unconditional_delete_that_never_arrived_deletes_what_is_there_by_then(
+def test_lost_unconditional_delete_deletes_the_current_object(
     play: Callable[[Scenario], None],
 ) -> None:
-    async def scenario(far: Far, near: EtcdStore) -> None:
+    async def scenario(far: RemoteStore, near: EtcdStore) -> None:
         base = await _made(far, near)
         write = await far.lose_question("/a", None, None)
         faster = await near.write("/a", b"faster", base)
         far.line.drop()
         event = await write
         assert (event.record, event.previous) == (None, faster.record)
-        await near.current()
+        await near.wait_current()
         assert near.get("/a") is None
 
     play(scenario)
 
 
-def test_of_two_servers_that_delete_the_same_while_answers_are_lost_one_is_told_that_it_did(
+def test_concurrent_deletes_with_lost_responses_succeed_once(
     cluster: EtcdCluster,
 ) -> None:
     async def main() -> None:
         keys = [f"/{number}" for number in range(24)]
         prefix = "/both/"
         async with (
-            asyncio.timeout(30),
+            asyncio.timeout(GIVE_UP_SECONDS),
             started(cluster, prefix) as near,
             behind_line(cluster, prefix) as one,
             behind_line(cluster, prefix) as other,
@@ -198,7 +203,7 @@ def test_of_two_servers_that_delete_the_same_while_answers_are_lost_one_is_told_
                 await near.write(key, b"", 0)
             for far in (one, other):
                 await _deletes(far.store)
-                await far.store.current()
+                await far.store.wait_current()
                 far.line.mute()
             writes = [asyncio.ensure_future(_delete(far.store, key)) for key in keys for far in (one, other)]
             for key in keys:
@@ -214,14 +219,14 @@ def test_of_two_servers_that_delete_the_same_while_answers_are_lost_one_is_told_
 
 
 async def _delete(store: EtcdStore, key: str) -> StoreEvent:
-    """As a task of its own: a task's writes wait for each other."""
+    """Write in a separate task: the writes of one task are sequential."""
     return await store.write(key, None)
 
 
-def test_the_marks_of_deletes_take_little_room_and_end(cluster: EtcdCluster) -> None:
+def test_delete_markers_are_small_and_expire(cluster: EtcdCluster) -> None:
     async def main() -> None:
         prefix = "/marks/"
-        async with asyncio.timeout(30), started(cluster, prefix) as near:
+        async with asyncio.timeout(GIVE_UP_SECONDS), started(cluster, prefix) as near:
             for number in range(12):
                 await near.write(f"/{number}", b"")
             await near.write("/0", None)
@@ -237,7 +242,7 @@ def test_the_marks_of_deletes_take_little_room_and_end(cluster: EtcdCluster) -> 
 
 async def marks_under(cluster: EtcdCluster, prefix: str) -> list[bytes]:
     config = cluster.config(prefix)
-    first = KeyTranslator(config).witnesses
+    first = KeyTranslator(config).markers_prefix
     connection = EtcdClient(config, SystemClock())
     connection.open()
     try:
@@ -247,17 +252,17 @@ async def marks_under(cluster: EtcdCluster, prefix: str) -> list[bytes]:
     return [one.key for one in read_range(found).found]
 
 
-def test_only_what_was_sent_may_have_had_an_effect(cluster: EtcdCluster) -> None:
+def test_only_sent_requests_may_have_an_effect(cluster: EtcdCluster) -> None:
     async def main() -> None:
-        async with asyncio.timeout(30), line_to(cluster.members[0].client_port) as line:
+        async with asyncio.timeout(GIVE_UP_SECONDS), line_to(cluster.members[0].client_port) as line:
             nobody, member = f"127.0.0.1:{free_ports(1)[0]}", f"127.0.0.1:{line.port}"
             connection = EtcdClient(EtcdConfig((nobody, member), "/", "/"), SystemClock())
             connection.open()
             question = range_request(b"\0", count_only=True)
             try:
-                assert not (await connection.call_told(RANGE, question))[1], "nobody was there to send it to"
+                assert not (await connection.call_with_history(RANGE, question))[1], "nobody was there to send it to"
                 line.mute()
-                asked = asyncio.ensure_future(connection.call_told(RANGE, question))
+                asked = asyncio.ensure_future(connection.call_with_history(RANGE, question))
                 for _ in range(10):
                     await asyncio.sleep(0)
                 line.drop()
@@ -268,17 +273,17 @@ def test_only_what_was_sent_may_have_had_an_effect(cluster: EtcdCluster) -> None
     asyncio.run(main())
 
 
-def test_without_an_answer_for_long_a_delete_is_told_to_be_in_doubt(
+def test_delete_without_response_reports_an_unknown_outcome(
     play: Callable[[Scenario], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kubeloop.store.etcd.grpc.client.GIVE_UP_SECONDS", 0.1)
+    monkeypatch.setattr("kubeloop.store.etcd.client.GIVE_UP_SECONDS", 0.1)
 
-    async def scenario(far: Far, near: EtcdStore) -> None:
+    async def scenario(far: RemoteStore, near: EtcdStore) -> None:
         base = await _made(far, near)
         write = await far.lose_answer("/a", None, base, near)
         far.line.accepts = False
         far.line.drop()
-        with pytest.raises(StoreError, match="does not answer") as told:
+        with pytest.raises(StoreError, match="does not respond") as told:
             await write
         assert not isinstance(told.value, StoreConflict)
         far.line.accepts = True

@@ -1,4 +1,4 @@
-"""A real etcd that shows a certificate and wants to see one: who trusts whom, and how it is told when nobody does."""
+"""Tests against a real etcd with TLS and client certificates, including verification failures."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ import pytest
 from kubeloop.cli.pki.files import Pki, ensure_pki
 from kubeloop.clock import SystemClock
 from kubeloop.store import StoreError
+from kubeloop.store.etcd import client as connection_module
+from kubeloop.store.etcd.client import Unavailable
 from kubeloop.store.etcd.config import EtcdConfig, config_of_servers, config_of_url
-from kubeloop.store.etcd.grpc import client as connection_module
-from kubeloop.store.etcd.grpc.client import Unavailable
 from kubeloop.store.etcd.store import EtcdStore
 from kubeloop.store.etcd.tls import tls_context
+from tests.bounds import GIVE_UP_SECONDS
 from tests.etcd_processes import EtcdCluster, EtcdTls
 
 
@@ -41,16 +42,16 @@ def strangers(tmp_path_factory: pytest.TempPathFactory) -> Pki:
     return ensure_pki(tmp_path_factory.mktemp("others"), ["127.0.0.1"], SystemClock().now())
 
 
-def test_certificates_are_verified_no_more_strictly_than_by_other_clients_of_etcd(trusted: EtcdConfig) -> None:
+def test_certificate_verification_is_as_strict_as_other_etcd_clients(trusted: EtcdConfig) -> None:
     """Go does not ask for the extensions that OpenSSL's strict verification demands."""
     assert not tls_context(trusted).verify_flags & ssl.VERIFY_X509_STRICT
 
 
 def outcome(config: EtcdConfig) -> str:
-    """What a write left, or why there was none."""
+    """Return the result of a write, or its error."""
 
     async def main() -> str:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(GIVE_UP_SECONDS):
             store = EtcdStore(config)
             while True:
                 try:
@@ -60,7 +61,7 @@ def outcome(config: EtcdConfig) -> str:
                     if "refused" not in str(error).lower():  # a member that was only just started
                         raise
             event = await store.write("/registry/a", b"x" * 300_000)  # in many frames, more than a window
-            await store.current()
+            await store.wait_current()
             record = store.get("/registry/a")
             await store.close()
             assert record is not None
@@ -73,28 +74,24 @@ def outcome(config: EtcdConfig) -> str:
         return str(error)
 
 
-def test_with_the_right_files_it_is_a_store_like_any(trusted: EtcdConfig) -> None:
+def test_store_works_with_valid_tls_files(trusted: EtcdConfig) -> None:
     assert outcome(trusted) == "done"
     assert outcome(config_of_url(trusted.url())) == "done"
 
 
-def test_a_member_that_nobody_we_know_has_signed_is_refused_at_once(trusted: EtcdConfig, strangers: Pki) -> None:
+def test_certificate_of_an_unknown_ca_fails_immediately(trusted: EtcdConfig, strangers: Pki) -> None:
     told = outcome(msgspec.structs.replace(trusted, cafile=str(strangers.ca)))
-    assert told.startswith(
-        f"etcd at {trusted.endpoints[0]} and we do not trust each other: its certificate is refused: "
-    )
+    assert told.startswith(f"etcd at {trusted.endpoints[0]}: TLS handshake failed: certificate verification failed: ")
 
 
-def test_without_a_certificate_that_it_trusts_etcd_refuses_us_and_we_say_so(
-    trusted: EtcdConfig, strangers: Pki
-) -> None:
+def test_rejected_client_certificate_is_reported(trusted: EtcdConfig, strangers: Pki) -> None:
     foreign = {"certfile": str(strangers.admin_certificate), "keyfile": str(strangers.admin_key)}
     for files in ({"certfile": "", "keyfile": ""}, foreign):
         told = outcome(msgspec.structs.replace(trusted, **files))
-        assert "it refuses our certificate" in told
+        assert "the client certificate was rejected" in told
 
 
-def test_files_that_cannot_be_used_are_named(trusted: EtcdConfig, tmp_path: Path) -> None:
+def test_unusable_files_are_named(trusted: EtcdConfig, tmp_path: Path) -> None:
     empty = tmp_path / "empty.pem"
     empty.write_text("")
     missing = tmp_path / "missing.pem"
@@ -103,9 +100,9 @@ def test_files_that_cannot_be_used_are_named(trusted: EtcdConfig, tmp_path: Path
     assert str(empty) in outcome(msgspec.structs.replace(trusted, certfile=str(empty)))
 
 
-def test_a_member_with_tls_asked_without_it_is_told_as_not_answering(
+def test_plaintext_connection_to_a_tls_member_reports_no_response(
     trusted: EtcdConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection_module, "GIVE_UP_SECONDS", 0.3)
     plain = msgspec.structs.replace(trusted, tls=False, cafile="", certfile="", keyfile="")
-    assert "does not answer" in outcome(plain)
+    assert "does not respond" in outcome(plain)

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from tests.bounds import GIVE_UP_SECONDS
 from tests.e2e.plane import SOURCE_ROOT, Plane, environment, eventually
 
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/default/leases/contract"
@@ -54,7 +55,7 @@ class Election:
         assert [after for before, after in pairwise(["", *leaders]) if before != after] == list(expected)
 
     def writes(self) -> list[tuple[int, str, int]]:
-        """All that leaders have written, as (revision, who, in which term), in the server's order."""
+        """Return all writes of leaders as (revision, identity, term), in the server's order."""
         items = self._plane.call("GET", "/api/v1/namespaces/default/configmaps").json["items"]
         return sorted(_write(item) for item in items if item["metadata"]["name"].startswith("written-"))
 
@@ -87,7 +88,7 @@ def election(tmp_path: Path) -> Iterator[Election]:
         yield Election(plane, cleanup)
 
 
-def test_leaders_that_are_killed_or_paused_are_followed_and_never_write_again(election: Election) -> None:
+def test_killed_or_paused_leaders_are_replaced_and_never_write_again(election: Election) -> None:
     for name in ("one", "two", "three"):
         election.enter(name)
     first = election.leader_other_than()
@@ -101,13 +102,13 @@ def test_leaders_that_are_killed_or_paused_are_followed_and_never_write_again(el
     assert election.holder() == third, "who was away wants back at once"
 
     election.signal(third, signal.SIGTERM)
-    election.candidates[third].wait(20)
+    election.candidates[third].wait(GIVE_UP_SECONDS)
     assert election.leader_other_than(first, third) == second
 
     election.check_turns(first, second, third, second)
 
 
-def test_clocks_that_are_hours_apart_make_no_second_leader(election: Election) -> None:
+def test_clock_skew_of_hours_does_not_elect_a_second_leader(election: Election) -> None:
     for name, hours in (("behind", "-5"), ("right", "0"), ("ahead", "3")):
         election.enter(name, hours)
     first = election.leader_other_than()
@@ -124,7 +125,7 @@ def test_clocks_that_are_hours_apart_make_no_second_leader(election: Election) -
     election.check_turns(first, second, third)
 
 
-def test_the_lease_says_what_client_go_reads_and_writes(election: Election) -> None:
+def test_lease_has_client_go_fields(election: Election) -> None:
     micro_time = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
     election.enter("one")
     election.leader_other_than()
@@ -137,7 +138,7 @@ def test_the_lease_says_what_client_go_reads_and_writes(election: Election) -> N
     assert election.record()["acquireTime"] == first["acquireTime"], "a renewal is no new term"
 
     election.signal("one", signal.SIGTERM)
-    election.candidates["one"].wait(20)
+    election.candidates["one"].wait(GIVE_UP_SECONDS)
     released = election.record()
     assert (released["holderIdentity"], released["leaseDurationSeconds"]) == ("", 1)
     assert released["leaseTransitions"] == 0
@@ -148,7 +149,7 @@ def test_the_lease_says_what_client_go_reads_and_writes(election: Election) -> N
     assert election.record()["leaseTransitions"] == 1
 
 
-def test_another_implementation_of_the_same_rules_competes_for_the_same_lease(election: Election) -> None:
+def test_another_implementation_competes_for_the_same_lease(election: Election) -> None:
     election.enter("ours")
     assert election.leader_other_than() == "ours"
     election.enter("theirs", program="tests.contract.official_candidate")

@@ -1,4 +1,4 @@
-"""A log that is followed comes as it is written, and whoever stops reading is noticed; over every transport."""
+"""Tests of followed logs over every transport: lines arrive as written, and closed readers are detected."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.contract.planes import NAMESPACE, Plane, Scenario
 
 
 class Log(StreamResponse):
-    """What a container writes, as a node would hand it on; the test does the writing."""
+    """Container log as delivered by a node; the test writes it."""
 
     __slots__ = ("_read_up", "_writes", "left")
 
@@ -32,7 +32,7 @@ class Log(StreamResponse):
             if isinstance(text, Exception):
                 raise text
             stream.write(encode_chunk(text))
-            await stream.drained()
+            await stream.wait_drained()
 
 
 Follow = Callable[[Callable[[Plane, Log], object]], None]
@@ -57,9 +57,9 @@ def follow(play: Callable[[Scenario], None], monkeypatch: pytest.MonkeyPatch) ->
     return run
 
 
-def test_a_line_is_heard_as_soon_as_it_is_whole(follow: Follow) -> None:
+def test_complete_line_is_delivered_immediately(follow: Follow) -> None:
     async def scenario(plane: Plane, log: Log) -> None:
-        lines = plane.client.logs("p", NAMESPACE, follow=True)
+        lines = plane.client.stream_logs("p", NAMESPACE, follow=True)
         log.write(b"first\nsec")
         assert await anext(lines) == "first"
         log.write(b"ond\n")
@@ -71,9 +71,9 @@ def test_a_line_is_heard_as_soon_as_it_is_whole(follow: Follow) -> None:
     follow(scenario)
 
 
-def test_who_stops_reading_is_noticed(follow: Follow) -> None:
+def test_disconnected_reader_is_detected(follow: Follow) -> None:
     async def scenario(plane: Plane, log: Log) -> None:
-        lines = plane.client.logs("p", NAMESPACE, follow=True)
+        lines = plane.client.stream_logs("p", NAMESPACE, follow=True)
         log.write(b"first\n")
         await anext(lines)
         await lines.aclose()  # type: ignore[attr-defined]  # an async generator
@@ -82,14 +82,14 @@ def test_who_stops_reading_is_noticed(follow: Follow) -> None:
     follow(scenario)
 
 
-def test_a_reader_that_is_slow_gets_everything(follow: Follow) -> None:
+def test_slow_reader_receives_everything(follow: Follow) -> None:
     async def scenario(plane: Plane, log: Log) -> None:
         text = b"x" * 99 + b"\n"
         for _ in range(300):
             log.write(text * 100)
         log.write(None)
         count = 0
-        async for line in plane.client.logs("p", NAMESPACE, follow=True):
+        async for line in plane.client.stream_logs("p", NAMESPACE, follow=True):
             count += 1
             assert line == "x" * 99
             if count % 1000 == 0:
@@ -99,9 +99,9 @@ def test_a_reader_that_is_slow_gets_everything(follow: Follow) -> None:
     follow(scenario)
 
 
-def test_a_log_that_breaks_off_is_no_end(follow: Follow) -> None:
+def test_interrupted_log_raises_an_error(follow: Follow) -> None:
     async def scenario(plane: Plane, log: Log) -> None:
-        lines = plane.client.logs("p", NAMESPACE, follow=True)
+        lines = plane.client.stream_logs("p", NAMESPACE, follow=True)
         log.write(b"first\n")
         await anext(lines)
         log.write(RuntimeError("the node is gone"))
@@ -111,9 +111,9 @@ def test_a_log_that_breaks_off_is_no_end(follow: Follow) -> None:
     follow(scenario)
 
 
-def test_who_may_not_read_logs_is_told(play: Callable[[Scenario], None]) -> None:
+def test_unauthorized_log_request_is_forbidden(play: Callable[[Scenario], None]) -> None:
     async def scenario(plane: Plane) -> None:
         with pytest.raises(errors.Forbidden, match='cannot get resource "pods/log"'):
-            await anext(plane.nobody.logs("p", NAMESPACE, follow=True))
+            await anext(plane.nobody.stream_logs("p", NAMESPACE, follow=True))
 
     play(scenario)

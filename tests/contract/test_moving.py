@@ -17,11 +17,11 @@ from kubeloop.store import CompactedError, Record, Store, StoreError, StoreInUse
 from kubeloop.store.backup.fork import fork_sqlite
 from kubeloop.store.backup.migrate import RestoreOptions, move, restore, save
 from kubeloop.store.backup.snapshot import read_snapshot
-from kubeloop.store.sqlite.store import SqliteStore
+from kubeloop.store.sqlite.log import SqliteStore
 from tests.contract.stores import EtcdSupply
 from tests.etcd_processes import EtcdCluster
 
-AGAIN = RestoreOptions(above=1000)
+AGAIN = RestoreOptions(revision_offset=1000)
 JUST_SO = RestoreOptions()
 
 
@@ -33,7 +33,7 @@ def cluster(etcd_servers: EtcdSupply) -> Iterator[EtcdCluster]:
 
 @pytest.fixture(scope="module")
 def etcd_url(cluster: EtcdCluster) -> Callable[[], str]:
-    """Each time another prefix of the same etcd."""
+    """Use another prefix of the same etcd each time."""
     numbers = itertools.count()
     return lambda: f"etcd://{cluster.members[0].endpoint}/moving{next(numbers)}"
 
@@ -65,7 +65,7 @@ def values(store: Store) -> dict[str, bytes]:
     return {record.key: record.value for record in store.range("").records}
 
 
-def test_what_is_saved_and_restored_is_the_same_in_every_backend(tmp_path: Path, etcd_url: Callable[[], str]) -> None:
+def test_snapshot_restores_the_same_state_in_every_backend(tmp_path: Path, etcd_url: Callable[[], str]) -> None:
     async def main() -> None:
         for number, source in enumerate((url_in(tmp_path), etcd_url())):
             written, file = await fill(source), str(tmp_path / f"saved{number}")
@@ -76,7 +76,7 @@ def test_what_is_saved_and_restored_is_the_same_in_every_backend(tmp_path: Path,
                 assert values(store) == written
                 assert store.revision >= revision >= saved + 1000
                 with pytest.raises(CompactedError):
-                    store.subscribe("", saved, lambda _: None)  # who followed before must look again
+                    store.subscribe("", saved, lambda _: None)  # existing watchers must relist
                 event = await store.write("/registry/things/2", b"later")
                 assert event.revision > revision
                 assert event.record is not None
@@ -86,7 +86,7 @@ def test_what_is_saved_and_restored_is_the_same_in_every_backend(tmp_path: Path,
     asyncio.run(main())
 
 
-def test_a_move_within_sqlite_keeps_revisions_and_history(tmp_path: Path) -> None:
+def test_migration_within_sqlite_keeps_revisions_and_history(tmp_path: Path) -> None:
     async def main() -> None:
         source, target = url_in(tmp_path), url_in(tmp_path, "moved.db")
         await fill(source)
@@ -103,7 +103,7 @@ def test_a_move_within_sqlite_keeps_revisions_and_history(tmp_path: Path) -> Non
     asyncio.run(main())
 
 
-def test_a_move_to_etcd_and_back_never_lowers_a_revision(tmp_path: Path, etcd_url: Callable[[], str]) -> None:
+def test_migration_to_etcd_and_back_never_lowers_a_revision(tmp_path: Path, etcd_url: Callable[[], str]) -> None:
     async def main() -> None:
         source, shared = url_in(tmp_path), etcd_url()
         written = await fill(source)
@@ -116,7 +116,7 @@ def test_a_move_to_etcd_and_back_never_lowers_a_revision(tmp_path: Path, etcd_ur
         assert back >= there
         one, other = await opened(shared), await opened(shared)  # two servers agree on revisions
         event = await one.write("/registry/things/5", b"by one")
-        await other.current()
+        await other.wait_current()
         assert other.get("/registry/things/5") == event.record
         assert values(one) == written | {"/registry/things/5": b"by one"}
         await one.close()
@@ -125,7 +125,7 @@ def test_a_move_to_etcd_and_back_never_lowers_a_revision(tmp_path: Path, etcd_ur
     asyncio.run(main())
 
 
-def test_what_is_there_already_is_replaced_only_on_request_and_revisions_go_on(
+def test_existing_data_is_replaced_only_with_force_and_revisions_increase(
     tmp_path: Path, etcd_url: Callable[[], str]
 ) -> None:
     async def main() -> None:
@@ -137,7 +137,7 @@ def test_what_is_there_already_is_replaced_only_on_request_and_revisions_go_on(
             full = await opened(target)
             reached = full.revision
             await full.close()
-            with pytest.raises(StoreError, match="would have to be replaced"):
+            with pytest.raises(StoreError, match="would be replaced"):
                 await restore(file, target, JUST_SO)
             assert await restore(file, target, RestoreOptions(replace=True)) > reached
             store = await opened(target)
@@ -147,14 +147,14 @@ def test_what_is_there_already_is_replaced_only_on_request_and_revisions_go_on(
     asyncio.run(main())
 
 
-def test_an_etcd_that_servers_run_on_is_left_alone(etcd_url: Callable[[], str], tmp_path: Path) -> None:
+def test_etcd_in_use_is_not_overwritten(etcd_url: Callable[[], str], tmp_path: Path) -> None:
     async def main() -> None:
         source, target, file = url_in(tmp_path), etcd_url(), str(tmp_path / "saved")
         await fill(source)
         await save(source, file)
         running = await opened(target)
         await running.write("/registry/masterleases/a", b"")
-        how = RestoreOptions(replace=True, left_out=("/registry/masterleases/",))
+        how = RestoreOptions(replace=True, excluded_prefixes=("/registry/masterleases/",))
         with pytest.raises(StoreError, match="stop them first"):
             await restore(file, target, how)
         with pytest.raises(StoreError, match="stop them first"):
@@ -164,7 +164,7 @@ def test_an_etcd_that_servers_run_on_is_left_alone(etcd_url: Callable[[], str], 
     asyncio.run(main())
 
 
-def test_a_snapshot_of_a_store_in_use_holds_all_that_was_acknowledged(tmp_path: Path) -> None:
+def test_snapshot_of_a_store_in_use_contains_all_acknowledged_writes(tmp_path: Path) -> None:
     async def main() -> None:
         store = await opened(url_in(tmp_path))
         over, last = asyncio.Event(), 0
@@ -204,7 +204,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
-def test_a_snapshot_that_is_cut_off_or_changed_is_refused_or_still_says_the_same(
+def test_truncated_or_modified_snapshot_is_rejected_or_unchanged(
     whole: Path, tmp_path: Path, data: st.DataObject
 ) -> None:
     """SQLite's pages have room that means nothing; whatever means something is covered by the seal."""
@@ -224,13 +224,13 @@ def test_a_snapshot_that_is_cut_off_or_changed_is_refused_or_still_says_the_same
     assert found == expected
 
 
-def test_a_store_s_own_file_is_no_snapshot_and_an_opened_snapshot_is_none_any_more(whole: Path, tmp_path: Path) -> None:
+def test_store_file_and_opened_snapshot_are_not_snapshots(whole: Path, tmp_path: Path) -> None:
     copied = str(shutil.copy(whole, tmp_path))
     read_snapshot(copied)
     asyncio.run(opened_once(copied))
     with pytest.raises(StoreError, match="not a snapshot"):
         read_snapshot(copied)
-    with pytest.raises(StoreError, match="there is no snapshot"):
+    with pytest.raises(StoreError, match="does not exist"):
         read_snapshot(str(tmp_path / "nothing"))
 
 
@@ -253,7 +253,7 @@ def test_the_program_saves_restores_forks_and_migrates(
     assert run_program(["snapshot", "save", str(saved), "--data-dir", str(data)]) == 0
     assert run_program(["snapshot", "restore", str(saved), "--data-dir", str(tmp_path / "again")]) == 0
     assert run_program(["snapshot", "restore", str(saved), "--data-dir", str(tmp_path / "again")]) == 1
-    assert "would have to be replaced" in capsys.readouterr().err
+    assert "would be replaced" in capsys.readouterr().err
     assert run_program(["snapshot", "fork", str(data), str(tmp_path / "fork")]) == 0
     assert (tmp_path / "fork" / "pki" / "ca.crt").read_text() == "a certificate"
     assert run_program(["snapshot", "fork", str(data), str(tmp_path / "fork")]) == 1

@@ -18,29 +18,26 @@ from kubeloop.apiserver.server import ApiServerConfig, RunningServer, start_serv
 from kubeloop.cli.pki.files import Pki
 from kubeloop.cli.up import election
 from kubeloop.cli.up.controllers import RunningControllers, start_controllers
-from kubeloop.cli.up.election import ElectedComponent
-from kubeloop.cli.up.scheduler import start_scheduler
+from kubeloop.cli.up.scheduler import RunningScheduler, start_scheduler
 from kubeloop.client import Client
 from kubeloop.clock import SystemClock
 from kubeloop.runtime.leaderelection.leader_elector import LeaseDurations
-from kubeloop.scheduler.app import SchedulerApp as Scheduler
-from kubeloop.store.etcd.grpc.client import Unavailable
+from kubeloop.store.etcd.client import Unavailable
+from tests.bounds import GIVE_UP_SECONDS
 from tests.contract.stores import EtcdSupply
 
 LEASES = ("kube-controller-manager", "kube-scheduler")
 
 
 class Plane:
-    """What `up` starts, as far as one can disturb another."""
+    """Components of `kubeloop up` that may affect another plane."""
 
-    def __init__(
-        self, server: RunningServer, loops: RunningControllers, scheduler: ElectedComponent[Scheduler]
-    ) -> None:
+    def __init__(self, server: RunningServer, loops: RunningControllers, scheduler: RunningScheduler) -> None:
         self.client = Client(InProcessTransport(server.app, User("admin", ("system:masters",))))
-        self.parts = (loops.part, scheduler)
+        self.parts = (loops.part, scheduler.component)
 
     def leads(self) -> list[bool]:
-        return [part.standing is None or part.standing.elector.is_leader for part in self.parts]
+        return [part.election is None or part.election.elector.is_leader for part in self.parts]
 
     async def make_pods(self, name: str) -> None:
         """Returns when the loops have made them."""
@@ -73,7 +70,7 @@ async def plane(store: str, pki: Pki) -> AsyncIterator[Plane]:
         stack.push_async_callback(server.close)
         loops = await start_controllers(server.app, pki, clock, 0)
         stack.push_async_callback(loops.close)
-        scheduler = start_scheduler(server.app, clock)
+        scheduler = await start_scheduler(server.app, pki, clock, 0)
         stack.push_async_callback(scheduler.close)
         yield Plane(server, loops, scheduler)
 
@@ -86,21 +83,21 @@ async def started(config: ApiServerConfig) -> RunningServer:
             continue
 
 
-def test_one_plane_works_and_the_other_follows_it_and_who_loses_a_lease_stands_again(
+def test_one_plane_leads_and_the_other_takes_over_after_losing_a_lease(
     etcd_servers: EtcdSupply, pki: Pki, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(election, "TERMS", LeaseDurations(1.5, 1.0, 0.1))
     monkeypatch.setattr(election, "_DRAIN_SECONDS", 0.1)
 
     async def main(url: str) -> None:
-        async with asyncio.timeout(60), AsyncExitStack() as ending, AsyncExitStack() as staying:
+        async with asyncio.timeout(GIVE_UP_SECONDS), AsyncExitStack() as ending, AsyncExitStack() as staying:
             one = await ending.enter_async_context(plane(url, pki))
             await until(lambda: all(one.leads()))
             two = await staying.enter_async_context(plane(url, pki))
             await two.make_pods("shared")
             assert (one.leads(), two.leads()) == ([True, True], [False, False])
             holders = [(await two.client.get(Lease, name, "kube-system")).spec.holder_identity for name in LEASES]
-            assert holders == [part.standing.identity for part in one.parts if part.standing is not None]
+            assert holders == [part.election.identity for part in one.parts if part.election is not None]
             await lose(one)
             await until(lambda: all(map(any, zip(one.leads(), two.leads(), strict=True))))
             await one.make_pods("after")
@@ -113,16 +110,16 @@ def test_one_plane_works_and_the_other_follows_it_and_who_loses_a_lease_stands_a
 
 
 async def lose(one: Plane) -> None:
-    """Somebody else has taken the leases, and is never heard of again."""
+    """Let another holder take the leases and never renew them."""
     for name in LEASES:
         taken = {"spec": {"holderIdentity": "nobody", "leaseDurationSeconds": 1}}
         await one.client.patch(Lease, name, taken, "kube-system")  # no version: the holder renews it meanwhile
     await until(lambda: not any(one.leads()))
 
 
-def test_a_plane_whose_store_is_its_own_needs_no_lease(pki: Pki) -> None:
+def test_plane_with_its_own_store_needs_no_lease(pki: Pki) -> None:
     async def main() -> None:
-        async with asyncio.timeout(30), plane("memory", pki) as one:
+        async with asyncio.timeout(GIVE_UP_SECONDS), plane("memory", pki) as one:
             assert one.leads() == [True, True]
             await one.make_pods("own")
             names = {lease.metadata.name for lease in (await one.client.list(Lease, "kube-system")).items}

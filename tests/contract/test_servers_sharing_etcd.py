@@ -35,7 +35,8 @@ from kubeloop.client import Client
 from kubeloop.clock import SystemClock
 from kubeloop.http import Request
 from kubeloop.store import Store
-from kubeloop.store.etcd.grpc.client import Unavailable
+from kubeloop.store.etcd.client import Unavailable
+from tests.bounds import GIVE_UP_SECONDS
 from tests.contract.stores import EtcdSupply
 from tests.etcd_processes import EtcdCluster
 
@@ -46,7 +47,7 @@ Scenario = Callable[[Sequence["Server"]], Awaitable[None]]
 
 
 class Server:
-    """One of them, and a client that speaks to it alone."""
+    """Server with a client of its own."""
 
     def __init__(self, running: RunningServer) -> None:
         self.running = running
@@ -64,7 +65,7 @@ async def servers(cluster: EtcdCluster, prefix: str, count: int) -> AsyncIterato
     async with AsyncExitStack() as stack:
         started: list[Server] = []
         for address in addresses:
-            config = ApiServerConfig(store=url, port=0, advertise_address=address, services=FEW)
+            config = ApiServerConfig(store=url, port=0, advertise_address=address, service_ranges=FEW)
             running = await _patiently_started(config)
             stack.push_async_callback(running.close_now)
             started.append(Server(running))
@@ -72,7 +73,7 @@ async def servers(cluster: EtcdCluster, prefix: str, count: int) -> AsyncIterato
 
 
 async def _patiently_started(config: ApiServerConfig) -> RunningServer:
-    """Of an etcd that may have been started only just now."""
+    """Wait for an etcd that was just started."""
     while True:
         try:
             return await start_server(config, SystemClock())
@@ -94,13 +95,13 @@ def runner() -> Iterator[asyncio.Runner]:
 
 @pytest.fixture(scope="module")
 def three(cluster: EtcdCluster, runner: asyncio.Runner) -> Iterator[Callable[[Scenario], None]]:
-    """Three servers that all tests of the module share; each test has a namespace of its own."""
+    """Three servers shared by all tests of the module; each test has its own namespace."""
     stack = AsyncExitStack()
     started = runner.run(_enter(stack, servers(cluster, "/three/", 3)))
 
     def play(scenario: Scenario) -> None:
         async def main() -> None:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(GIVE_UP_SECONDS):
                 await scenario(started)
 
         runner.run(main())
@@ -124,7 +125,7 @@ async def namespace(on: Sequence[Server], name: str) -> None:
     await on[0].client.create(Namespace(metadata=ObjectMeta(name=name)))
 
 
-def test_services_made_by_three_servers_at_once_share_neither_address_nor_port(
+def test_concurrent_services_of_three_servers_share_no_address_or_port(
     three: Callable[[Scenario], None],
 ) -> None:
     async def scenario(on: Sequence[Server]) -> None:
@@ -138,14 +139,14 @@ def test_services_made_by_three_servers_at_once_share_neither_address_nor_port(
         recorded = {int(one.key.removeprefix(PORTS)) for one in on[0].store.range(PORTS).records}
         assert recorded >= set(ports)
         await asyncio.gather(*(on[2].client.delete(Service, one.metadata.name, "unique") for one in made))
-        await on[1].store.current()
+        await on[1].store.wait_current()
         left = {int(one.key.removeprefix(PORTS)) for one in on[1].store.range(PORTS).records}
         assert not left & set(ports)
 
     three(scenario)
 
 
-def test_of_two_servers_asked_for_the_same_port_one_refuses(three: Callable[[Scenario], None]) -> None:
+def test_same_port_on_two_servers_is_rejected_once(three: Callable[[Scenario], None]) -> None:
     async def scenario(on: Sequence[Server]) -> None:
         await namespace(on, "same-port")
         for attempt in range(5):
@@ -165,7 +166,7 @@ def test_of_two_servers_asked_for_the_same_port_one_refuses(three: Callable[[Sce
     three(scenario)
 
 
-def test_a_port_that_a_change_gives_up_is_free_for_another_server(three: Callable[[Scenario], None]) -> None:
+def test_released_port_can_be_allocated_by_another_server(three: Callable[[Scenario], None]) -> None:
     async def scenario(on: Sequence[Server]) -> None:
         await namespace(on, "given-up")
         made = await on[0].client.create(service("first", "given-up", node_port=30007))
@@ -178,7 +179,7 @@ def test_a_port_that_a_change_gives_up_is_free_for_another_server(three: Callabl
     three(scenario)
 
 
-def test_a_quota_holds_for_all_servers_together(three: Callable[[Scenario], None]) -> None:
+def test_quota_is_enforced_across_servers(three: Callable[[Scenario], None]) -> None:
     async def scenario(on: Sequence[Server]) -> None:
         await namespace(on, "quota")
         hard = {"count/configmaps": Quantity("7")}
@@ -186,10 +187,10 @@ def test_a_quota_holds_for_all_servers_together(three: Callable[[Scenario], None
         quota = await on[0].client.create(ResourceQuota(metadata=meta, spec=ResourceQuotaSpec(hard=hard)))
         status = {"status": {"hard": hard, "used": {"count/configmaps": "0"}}}
         await on[0].client.patch(ResourceQuota, "few", status, "quota", subresource="status")
-        await asyncio.gather(*(server.store.current() for server in on))
+        await asyncio.gather(*(server.store.wait_current() for server in on))
 
         async def make(number: int) -> bool:
-            """As a client does: a conflict is tried again."""
+            """Retry conflicts like a client."""
             while True:
                 try:
                     meta = ObjectMeta(name=f"c{number}", namespace="quota")
@@ -208,8 +209,8 @@ def test_a_quota_holds_for_all_servers_together(three: Callable[[Scenario], None
     three(scenario)
 
 
-def test_what_one_server_acknowledged_no_other_denies(three: Callable[[Scenario], None]) -> None:
-    """Each step is done by the next server, which may not have heard of the one before it."""
+def test_acknowledged_write_is_visible_on_every_server(three: Callable[[Scenario], None]) -> None:
+    """Run each step on the next server, which may not have seen the step before."""
 
     async def scenario(on: Sequence[Server]) -> None:
         for attempt in range(20):
@@ -230,19 +231,19 @@ def test_what_one_server_acknowledged_no_other_denies(three: Callable[[Scenario]
     three(scenario)
 
 
-def test_a_change_of_nothing_is_answered_from_the_newest_state(
+def test_no_op_update_is_answered_from_the_latest_state(
     three: Callable[[Scenario], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def scenario(on: Sequence[Server]) -> None:
         await namespace(on, "nothing")
         one, other = on[0], on[1]
         await one.client.create(ConfigMap(metadata=ObjectMeta(name="a", namespace="nothing"), data={"v": "1"}))
-        await other.store.current()
+        await other.store.wait_current()
         stale = other.store.get("/registry/configmaps/nothing/a")
         assert stale is not None
         newest = await one.client.patch(ConfigMap, "a", {"data": {"v": "2"}}, "nothing")
-        await other.store.current()
-        peek, shown = other.store.peek, iter([stale])  # once, as if nothing had been heard yet
+        await other.store.wait_current()
+        peek, shown = other.store.peek, iter([stale])  # once, before anything was observed
         monkeypatch.setattr(other.store, "peek", lambda key: (key == stale.key and next(shown, None)) or peek(key))
         patched = await other.client.patch(ConfigMap, "a", {"data": {"v": "1"}}, "nothing")
         assert patched.data == {"v": "1"}
@@ -251,20 +252,20 @@ def test_a_change_of_nothing_is_answered_from_the_newest_state(
     three(scenario)
 
 
-def test_the_service_kubernetes_leads_to_all_servers_that_live(cluster: EtcdCluster) -> None:
+def test_kubernetes_service_has_endpoints_of_all_live_servers(cluster: EtcdCluster) -> None:
     async def main() -> None:
-        async with asyncio.timeout(40), servers(cluster, "/known/", 2) as on:
-            assert await addresses_told(on[0]) == {"192.0.2.1", "192.0.2.2"}
+        async with asyncio.timeout(GIVE_UP_SECONDS), servers(cluster, "/known/", 2) as on:
+            assert await published_addresses(on[0]) == {"192.0.2.1", "192.0.2.2"}
             leases = await on[1].client.list(Lease, "kube-system")
             assert sum("apiserver.kubernetes.io/identity" in one.metadata.labels for one in leases.items) == 2
             await on[1].running.close_now()
-            assert await addresses_told(on[0], until=1) == {"192.0.2.1"}
+            assert await published_addresses(on[0], until=1) == {"192.0.2.1"}
 
     asyncio.run(main())
 
 
-async def addresses_told(server: Server, until: int = 0) -> set[str]:
-    """By Endpoints and slices alike, which others may be about to correct."""
+async def published_addresses(server: Server, until: int = 0) -> set[str]:
+    """Return the addresses of Endpoints and slices, once both agree."""
     while True:
         endpoints = await server.client.get(Endpoints, "kubernetes", "default")
         told = {one.ip for subset in endpoints.subsets for one in subset.addresses}
@@ -275,21 +276,21 @@ async def addresses_told(server: Server, until: int = 0) -> set[str]:
         await asyncio.sleep(0.05)
 
 
-def test_what_a_server_left_that_died_half_way_is_put_right(three: Callable[[Scenario], None]) -> None:
+def test_leftovers_of_a_crashed_server_are_repaired(three: Callable[[Scenario], None]) -> None:
     async def scenario(on: Sequence[Server]) -> None:
         await namespace(on, "repair")
         made = await on[0].client.create(service("whole", "repair", node_port=30020))
         store = on[0].store
         await store.write(f"{PORTS}30020", None)  # its record is lost,
         await store.write(f"{PORTS}30021", b'{"namespace":"repair","name":"gone"}')  # and one is without its service
-        allocator = on[0].running.app.registry.named("", "v1", "services").allocator
+        allocator = on[0].running.app.registry.storage_named("", "v1", "services").allocator
         assert allocator is not None
         repair = allocator.repair(SystemClock())
         for _ in range(2):
-            repair.look()
+            repair.run_once()
             await store.write("/registry/masterleases/later", b'{"address":"127.0.0.1","port":1}')
         await store.write("/registry/masterleases/later", None)
-        await store.current()
+        await store.wait_current()
         record = store.get(f"{PORTS}30020")
         assert record is not None
         assert msgspec.json.decode(record.value, type=PortRecord) == PortRecord("repair", "whole")
@@ -299,10 +300,10 @@ def test_what_a_server_left_that_died_half_way_is_put_right(three: Callable[[Sce
     three(scenario)
 
 
-def test_a_server_without_etcd_says_that_it_is_not_ready_until_it_is_back(tmp_path: Path) -> None:
+def test_server_without_etcd_is_not_ready_until_it_returns(tmp_path: Path) -> None:
     async def main() -> None:
         with EtcdCluster(tmp_path) as own:
-            async with asyncio.timeout(40), servers(own, "/ready/", 1) as (server,):
+            async with asyncio.timeout(GIVE_UP_SECONDS), servers(own, "/ready/", 1) as (server,):
                 assert status(server, "/readyz") == status(server, "/livez") == 200
                 own.members[0].kill()
                 await until(lambda: status(server, "/readyz") == 500)
@@ -314,7 +315,7 @@ def test_a_server_without_etcd_says_that_it_is_not_ready_until_it_is_back(tmp_pa
 
 
 def status(server: Server, path: str) -> int:
-    return server.running.app.paths.answer(Request("GET", path)).status
+    return server.running.app.nonresource.handle(Request("GET", path)).status
 
 
 async def until(condition: Callable[[], bool]) -> None:

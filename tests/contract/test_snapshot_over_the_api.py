@@ -1,4 +1,4 @@
-"""Snapshots of servers that run, asked for over their API: also of what is kept in memory alone."""
+"""Tests of snapshots of running servers over their API, including in-memory stores."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kubeloop.store.backup.snapshot import read_snapshot
 from tests.contract.planes import Plane, play_over_http
 
 
-def test_an_administrator_saves_what_a_server_keeps_in_memory(
+def test_administrator_saves_a_snapshot_of_an_in_memory_store(
     pki: Pki, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file, kubeconfig = tmp_path / "saved", tmp_path / "admin.conf"
@@ -32,13 +32,13 @@ def test_an_administrator_saves_what_a_server_keeps_in_memory(
         assert found.records[key] == plane.store.get(key)
         assert str(found.revision) in capsys.readouterr().out
         assert await asyncio.to_thread(main, command) == 1
-        assert "is there already" in capsys.readouterr().err
+        assert "exists" in capsys.readouterr().err
 
     play_over_http(scenario, pki, tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["admin.conf", "saved", "tokens.csv"]
 
 
-def test_nobody_else_may(pki: Pki, tmp_path: Path) -> None:
+def test_other_users_are_forbidden(pki: Pki, tmp_path: Path) -> None:
     async def scenario(plane: Plane) -> None:
         with pytest.raises(Forbidden, match="/kubeloop/snapshot"):
             await plane.nobody.document("/kubeloop/snapshot")

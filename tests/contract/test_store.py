@@ -1,4 +1,4 @@
-"""What every store backend promises."""
+"""Contract tests of the store backends."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from kubeloop.store import (
     WatchOverflow,
     open_store,
 )
-from kubeloop.store.sqlite.store import SqliteStore
+from kubeloop.store.sqlite.log import SqliteStore
+from tests.bounds import GIVE_UP_SECONDS
 from tests.contract.stores import AnyStore, MakeStore, break_writes
 
 Scenario = Callable[[AnyStore], Coroutine[Any, Any, None]]
@@ -38,7 +39,7 @@ async def started(store: AnyStore) -> AsyncIterator[AnyStore]:
 def run(store: AnyStore, scenario: Scenario) -> None:
     async def main() -> None:
         async with started(store):
-            await asyncio.wait_for(scenario(store), 30)
+            await asyncio.wait_for(scenario(store), GIVE_UP_SECONDS)
 
     asyncio.run(main())
 
@@ -57,12 +58,12 @@ def peeked_revision(store: AnyStore, key: str) -> int:
     return record.mod_revision
 
 
-def test_an_empty_store_is_at_revision_one_and_its_first_write_gets_two(make_store: MakeStore) -> None:
+def test_empty_store_has_revision_one_and_the_first_write_gets_two(make_store: MakeStore) -> None:
     async def scenario(store: AnyStore) -> None:
         assert (store.revision, store.compact_revision) == (1, 1)
         event = await store.write("/a", b"1", 0)
         assert (event.revision, store.revision) == (2, 2)
-        assert not event.deleted
+        assert not event.is_deleted
 
     run(make_store(), scenario)
 
@@ -76,7 +77,7 @@ def test_a_record_keeps_its_create_revision_until_it_is_deleted(make_store: Make
         assert changed.record is not None
         assert (changed.record.create_revision, changed.record.mod_revision) == (2, 4)
         deleted = await store.write("/a", None)
-        assert deleted.deleted
+        assert deleted.is_deleted
         assert deleted.previous == changed.record
         again = await store.write("/a", b"3")
         assert again.record is not None
@@ -85,7 +86,7 @@ def test_a_record_keeps_its_create_revision_until_it_is_deleted(make_store: Make
     run(make_store(), scenario)
 
 
-def test_values_come_back_as_they_were_even_empty_or_binary(make_store: MakeStore) -> None:
+def test_values_round_trip_even_if_empty_or_binary(make_store: MakeStore) -> None:
     async def scenario(store: AnyStore) -> None:
         for value in (b"", b"\x00\xff" * 10, b"x" * 1_000_000):
             await store.write("/a", value)
@@ -96,7 +97,7 @@ def test_values_come_back_as_they_were_even_empty_or_binary(make_store: MakeStor
     run(make_store(), scenario)
 
 
-def test_a_write_with_the_wrong_expectation_is_refused_at_the_call(make_store: MakeStore) -> None:
+def test_write_with_a_wrong_expected_revision_fails_at_the_call(make_store: MakeStore) -> None:
     async def scenario(store: AnyStore) -> None:
         await store.write("/a", b"1", 0)
         for expected in (0, 1, 3):
@@ -113,7 +114,7 @@ def test_a_write_with_the_wrong_expectation_is_refused_at_the_call(make_store: M
     run(make_store(), scenario)
 
 
-def test_compare_and_swap_sees_writes_that_are_not_durable_yet(make_store: MakeStore) -> None:
+def test_compare_and_swap_sees_writes_that_are_not_durable(make_store: MakeStore) -> None:
     async def scenario(store: AnyStore) -> None:
         first = store.write("/a", b"1", 0)
         peeked = store.peek("/a")
@@ -156,7 +157,7 @@ def test_concurrent_increments_lose_nothing(make_store: MakeStore) -> None:
     run(make_store(), scenario)
 
 
-def test_a_writer_that_stops_waiting_does_not_undo_its_write(make_store: MakeStore) -> None:
+def test_cancelled_writer_does_not_undo_its_write(make_store: MakeStore) -> None:
     async def scenario(store: AnyStore) -> None:
         abandoned = store.write("/a", b"1")
         abandoned.cancel()
@@ -166,7 +167,7 @@ def test_a_writer_that_stops_waiting_does_not_undo_its_write(make_store: MakeSto
     run(make_store(), scenario)
 
 
-def test_a_range_is_sorted_and_keeps_to_its_prefix(make_store: MakeStore) -> None:
+def test_range_is_sorted_and_limited_to_its_prefix(make_store: MakeStore) -> None:
     async def scenario(store: AnyStore) -> None:
         await put_all(store, "/pods/b/1", "/pods/a/2", "/podsx", "/pods/a/1", "/nodes/1", "/pods/é")
         assert keys_of(store, "/pods/") == ["/pods/a/1", "/pods/a/2", "/pods/b/1", "/pods/é"]
@@ -183,13 +184,13 @@ def test_pages_continue_at_a_fixed_revision_while_others_write(make_store: MakeS
         await put_all(store, *names)
         page = store.range("/k/", limit=4)
         seen = [record.key for record in page.records]
-        assert (page.more, page.remaining) == (True, 6)
+        assert (page.has_more, page.remaining) == (True, 6)
         await asyncio.gather(
             store.write("/k/05", None), store.write("/k/055", b"new"), store.write("/k/07", b"changed")
         )
         await asyncio.gather(store.write("/k/09", None), store.write("/other", b""), store.write("/k/00", None))
         assert keys_of(store, "/k/") == [*names[1:5], "/k/055", *names[6:9]]
-        while page.more:
+        while page.has_more:
             before = page.remaining
             page = store.range("/k/", start_after=seen[-1], limit=4, revision=page.revision)
             assert page.remaining == before - len(page.records)
@@ -200,16 +201,16 @@ def test_pages_continue_at_a_fixed_revision_while_others_write(make_store: MakeS
     run(make_store(), scenario)
 
 
-def test_a_page_that_ends_exactly_at_the_last_key_says_so(make_store: MakeStore) -> None:
+def test_last_page_has_no_continue_key(make_store: MakeStore) -> None:
     async def scenario(store: AnyStore) -> None:
         await put_all(store, "/k/1", "/k/2", "/l/1")
         page = store.range("/k/", limit=2)
-        assert (len(page.records), page.more, page.remaining) == (2, False, 0)
+        assert (len(page.records), page.has_more, page.remaining) == (2, False, 0)
 
     run(make_store(), scenario)
 
 
-def test_a_range_refuses_revisions_that_are_forgotten_or_to_come(make_store: MakeStore) -> None:
+def test_range_rejects_compacted_and_future_revisions(make_store: MakeStore) -> None:
     async def scenario(store: AnyStore) -> None:
         for value in (b"1", b"2", b"3"):
             await store.write("/a", value)
@@ -228,7 +229,7 @@ def test_a_range_refuses_revisions_that_are_forgotten_or_to_come(make_store: Mak
     run(make_store(), scenario)
 
 
-def test_compacting_again_to_an_older_revision_changes_nothing(make_store: MakeStore) -> None:
+def test_compaction_to_an_older_revision_changes_nothing(make_store: MakeStore) -> None:
     async def scenario(store: AnyStore) -> None:
         await put_all(store, "/a", "/b", "/c")
         store.compact(3)
@@ -238,7 +239,7 @@ def test_compacting_again_to_an_older_revision_changes_nothing(make_store: MakeS
     run(make_store(), scenario)
 
 
-def test_a_subscriber_gets_the_past_then_every_event_once_in_order(make_store: MakeStore) -> None:
+def test_subscriber_gets_history_then_every_event_once_in_order(make_store: MakeStore) -> None:
     async def scenario(store: AnyStore) -> None:
         await put_all(store, "/a/1", "/b/1", "/a/2")
         seen: list[StoreEvent] = []
@@ -260,7 +261,7 @@ def test_a_subscriber_gets_the_past_then_every_event_once_in_order(make_store: M
     run(make_store(), scenario)
 
 
-def test_subscribers_are_told_before_the_writer_and_after_the_state_changed(make_store: MakeStore) -> None:
+def test_subscribers_are_notified_before_the_writer_and_after_the_state_change(make_store: MakeStore) -> None:
     async def scenario(store: AnyStore) -> None:
         order: list[str] = []
 
@@ -278,7 +279,7 @@ def test_subscribers_are_told_before_the_writer_and_after_the_state_changed(make
     run(make_store(), scenario)
 
 
-def test_who_subscribes_or_writes_from_within_a_callback_misses_and_doubles_nothing(make_store: MakeStore) -> None:
+def test_subscribing_or_writing_within_a_callback_neither_loses_nor_repeats_events(make_store: MakeStore) -> None:
     async def scenario(store: AnyStore) -> None:
         inner: list[int] = []
         echo: list[asyncio.Future[StoreEvent]] = []
@@ -296,7 +297,7 @@ def test_who_subscribes_or_writes_from_within_a_callback_misses_and_doubles_noth
     run(make_store(), scenario)
 
 
-def test_a_failing_subscriber_is_cut_off_and_reported_and_harms_nobody(make_store: MakeStore) -> None:
+def test_failing_subscriber_is_cancelled_and_reported_without_affecting_others(make_store: MakeStore) -> None:
     async def scenario(store: AnyStore) -> None:
         reports: list[Any] = []
         asyncio.get_running_loop().set_exception_handler(lambda _, context: reports.append(context))
@@ -315,7 +316,7 @@ def test_a_failing_subscriber_is_cut_off_and_reported_and_harms_nobody(make_stor
     run(make_store(), scenario)
 
 
-def test_a_subscription_refuses_revisions_that_are_forgotten_or_to_come(make_store: MakeStore) -> None:
+def test_subscription_rejects_compacted_and_future_revisions(make_store: MakeStore) -> None:
     async def scenario(store: AnyStore) -> None:
         await put_all(store, "/a", "/b", "/c")
         store.compact(3)
@@ -330,7 +331,7 @@ def test_a_subscription_refuses_revisions_that_are_forgotten_or_to_come(make_sto
     run(make_store(), scenario)
 
 
-def test_a_watch_resumes_where_another_stopped(make_store: MakeStore) -> None:
+def test_watch_resumes_at_the_revision_of_another(make_store: MakeStore) -> None:
     async def scenario(store: AnyStore) -> None:
         revisions: list[int] = []
         writes = [store.write(f"/k/{number}", b"") for number in range(5)]
@@ -345,7 +346,7 @@ def test_a_watch_resumes_where_another_stopped(make_store: MakeStore) -> None:
     run(make_store(), scenario)
 
 
-def test_a_watch_that_falls_behind_is_cut_off_and_told(make_store: MakeStore) -> None:
+def test_slow_watch_is_closed_with_an_error(make_store: MakeStore) -> None:
     async def scenario(store: AnyStore) -> None:
         await put_all(store, "/a", "/b", "/c")
         watch = store.watch("", 1, buffer=2)
@@ -363,7 +364,7 @@ def test_a_watch_that_falls_behind_is_cut_off_and_told(make_store: MakeStore) ->
     run(make_store(), scenario)
 
 
-def test_a_watch_ends_when_it_is_cancelled_or_the_store_closes(make_store: MakeStore) -> None:
+def test_watch_ends_on_cancellation_and_on_close(make_store: MakeStore) -> None:
     async def main() -> None:
         async with started(make_store()) as store:
             cancelled, waiting = store.watch("", 1), store.watch("", 1)
@@ -376,7 +377,7 @@ def test_a_watch_ends_when_it_is_cancelled_or_the_store_closes(make_store: MakeS
     asyncio.run(main())
 
 
-def test_history_is_bounded_by_bytes_and_compacts_by_itself(make_store: MakeStore) -> None:
+def test_history_is_bounded_by_bytes_and_compacted_automatically(make_store: MakeStore) -> None:
     async def scenario(store: AnyStore) -> None:
         for number in range(100):
             await store.write("/a", bytes(1000))
@@ -390,7 +391,7 @@ def test_history_is_bounded_by_bytes_and_compacts_by_itself(make_store: MakeStor
     run(make_store(history_bytes=50_000), scenario)
 
 
-def test_a_failed_flush_undoes_what_was_speculative_and_the_store_goes_on(
+def test_failed_flush_rolls_back_and_the_store_continues(
     make_store: MakeStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def scenario(store: AnyStore) -> None:
@@ -405,7 +406,7 @@ def test_a_failed_flush_undoes_what_was_speculative_and_the_store_goes_on(
             await asyncio.sleep(0)
             failing.append(store.write("/b", b"gathered meanwhile", peeked[1]))
             results = await asyncio.gather(*failing, return_exceptions=True)
-            assert store.trouble == "the disk is full"
+            assert store.last_error == "the disk is full"
             assert [str(result) for result in results] == ["the disk is full"] * 4
             assert all(isinstance(result, StoreError) for result in results)
         kept = store.get("/a")
@@ -415,14 +416,14 @@ def test_a_failed_flush_undoes_what_was_speculative_and_the_store_goes_on(
         assert store.peek("/b") is None
         assert store.revision == 2
         again = await store.write("/a", b"again", 2)
-        assert not store.trouble
-        assert again.revision not in peeked  # a revision that somebody peeked at never comes to mean something else
+        assert not store.last_error
+        assert again.revision not in peeked  # a revision that was peeked at is never reused
         assert [event.revision for event in seen] == [2, again.revision]
 
     run(make_store(), scenario)
 
 
-def test_closing_makes_pending_writes_durable_and_refuses_new_ones(make_store: MakeStore) -> None:
+def test_close_flushes_pending_writes_and_rejects_new_ones(make_store: MakeStore) -> None:
     async def main() -> None:
         store = make_store()
         with pytest.raises(StoreClosed):
@@ -437,7 +438,7 @@ def test_closing_makes_pending_writes_durable_and_refuses_new_ones(make_store: M
     asyncio.run(main())
 
 
-def test_a_key_that_cannot_be_written_fails_alone(make_store: MakeStore) -> None:
+def test_invalid_key_fails_alone(make_store: MakeStore) -> None:
     async def scenario(store: AnyStore) -> None:
         good = store.write("/good", b"")
         with pytest.raises(ValueError):
@@ -458,7 +459,7 @@ def test_a_snapshot_opens_with_the_same_state_and_history(make_store: MakeStore,
             store.compact(4)
             await store.write("/d", b"")
             taken = await store.snapshot(target)
-            with pytest.raises(StoreError, match="there already"):
+            with pytest.raises(StoreError, match="exists"):
                 await store.snapshot(target)
             async with started(SqliteStore(target)) as copy:
                 assert copy.range("").records == store.range("", revision=taken).records
@@ -471,7 +472,7 @@ def test_a_snapshot_opens_with_the_same_state_and_history(make_store: MakeStore,
     asyncio.run(main())
 
 
-def test_a_store_is_named_by_a_url(tmp_path: Path) -> None:
+def test_store_is_selected_by_url(tmp_path: Path) -> None:
     assert type(open_store("memory")).__name__ == "MemoryStore"
     assert type(open_store(f"sqlite:{tmp_path}/x.db")).__name__ == "SqliteStore"
     for url in ("", "sqlite", "sqlite:", "etcd:x", "memory:x"):
@@ -479,24 +480,24 @@ def test_a_store_is_named_by_a_url(tmp_path: Path) -> None:
             open_store(url)
 
 
-def test_once_writes_are_settled_they_are_seen_by_everybody(make_store: MakeStore) -> None:
+def test_settled_writes_are_visible_to_all_readers(make_store: MakeStore) -> None:
     async def scenario(store: AnyStore) -> None:
         writes = [store.write(f"/{number}", b"x") for number in range(3)]
         assert store.get("/2") is None
-        await store.settled()
+        await store.wait_settled()
         assert all(write.done() for write in writes)
         assert keys_of(store) == ["/0", "/1", "/2"]
-        assert store.lost == 0
+        assert store.rollbacks == 0
 
     run(make_store(), scenario)
 
 
-def test_writes_that_come_to_nothing_are_counted(make_store: MakeStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_op_writes_are_counted(make_store: MakeStore, monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario(store: AnyStore) -> None:
         break_writes(store, monkeypatch, "no")
         write = store.write("/a", b"x")
-        await store.settled()
+        await store.wait_settled()
         assert isinstance(write.exception(), StoreError)
-        assert store.lost == 1
+        assert store.rollbacks == 1
 
     run(make_store(), scenario)

@@ -1,4 +1,4 @@
-"""A store whose process is killed at any moment still has every write that it acknowledged, and no torn one."""
+"""Tests of crash safety: a killed store has every acknowledged write, and no torn one."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import kubeloop
-from kubeloop.store.sqlite.store import SqliteStore
+from kubeloop.store.sqlite.log import SqliteStore
 
 ROUNDS = 10
 SOURCE_ROOT = str(Path(kubeloop.__file__).parent.parent)
 
-# Concurrent writers that put, change and delete; what is acknowledged goes to stdout at once.
+# Concurrent writers that create, change and delete; acknowledged writes are printed immediately.
 WRITER = """
 import asyncio, os, sys, zlib
 from kubeloop.store.sqlite import checkpoint
-from kubeloop.store.sqlite.store import SqliteStore
+from kubeloop.store.sqlite.log import SqliteStore
 
 checkpoint.CHECKPOINT_BYTES = 1_000_000  # small, so that some die in the midst of one
 
@@ -46,7 +46,7 @@ asyncio.run(main(sys.argv[1], sys.argv[2]))
 
 
 def killed_after(path: Path, round_number: int, lines: int) -> list[str]:
-    """Run the writer until it has said so many lines, kill it in the midst, return all that it said."""
+    """Run the writer until it has printed some lines, kill it, and return all output."""
     writer = subprocess.Popen(
         [sys.executable, "-c", WRITER, str(path), str(round_number)],
         stdout=subprocess.PIPE,
@@ -62,7 +62,7 @@ def killed_after(path: Path, round_number: int, lines: int) -> list[str]:
 
 
 def expectations(said: list[str]) -> Iterator[tuple[str, set[str]]]:
-    """For each key: the last acknowledged outcome, or the one tried after it."""
+    """Map each key to its last acknowledged outcome, or the one attempted after it."""
     allowed: dict[str, set[str]] = {}
     for line in said:
         verb, key, outcome = line.split()

@@ -1,4 +1,4 @@
-"""Any sequence of operations leaves a store where a plain dictionary per revision says it should be."""
+"""Model test: any sequence of operations leaves a store in the state of a dictionary per revision."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class StoreModel(RuleBasedStateMachine):
         pending = []
         for key, value, expectation, pause in batch:
             found = state.get(key)
-            peeked = self.store.peek(key)  # a shared store knows the real revision only later
+            peeked = self.store.peek(key)  # a shared store learns the real revision later
             newest = peeked.mod_revision if peeked else 0
             expected = {"anything": None, "absent": 0, "newest": newest, "wrong": revision + 5}[expectation]
             if (expected is not None and expected != newest) or (value is None and not found):
@@ -139,8 +139,8 @@ class StoreModel(RuleBasedStateMachine):
         while True:
             found += [(r.key, (r.value, r.create_revision, r.mod_revision)) for r in page.records]
             assert page.remaining == len(expected) - len(found)
-            assert page.more == (page.remaining > 0)
-            if not page.more:
+            assert page.has_more == (page.remaining > 0)
+            if not page.has_more:
                 break
             page = self.store.range(prefix, start_after=found[-1][0], limit=limit, revision=revision)
         assert found == expected
@@ -181,7 +181,7 @@ class SqliteModel(StoreModel):
 
 
 class EtcdModel(StoreModel):
-    """All examples share a server: each has a prefix of its own, and begins where the one before it ended."""
+    """All examples share a server: each has its own prefix, and starts at the revision of the one before."""
 
     backend = "etcd"
     cluster: EtcdCluster
@@ -197,7 +197,7 @@ class EtcdModel(StoreModel):
 
     @rule(part=st.floats(0, 1))
     def compact(self, part: float) -> None:
-        """What is compacted in etcd is agreed upon with a key of its own."""
+        """Compaction of etcd is coordinated by a key."""
         super().compact(part)
         self.run(self.settle())
         self.note_revision()
@@ -206,11 +206,13 @@ class EtcdModel(StoreModel):
         assert isinstance(self.store, EtcdStore)
         while self.store._tasks:
             await asyncio.wait(self.store._tasks)
-        await self.store.current()
+        await self.store.wait_current()
 
     @rule()
     def reopen(self) -> None:
-        """A newcomer's first compaction only finds out whose turn it is: more may be known than was before."""
+        """The first compaction of a new server only determines the compacting server: more history may be available
+        than before.
+        """
         super().reopen()
         self.compacted = self.store.compact_revision
         self.note_revision()

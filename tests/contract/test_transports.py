@@ -1,4 +1,4 @@
-"""One client, one behaviour: every scenario holds over HTTP with TLS and within the process alike."""
+"""Contract tests of the client: every scenario runs over HTTP with TLS and in process."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def pod(name: str) -> Pod:
 
 
 @on_both
-async def test_what_is_created_is_read_back(plane: Plane) -> None:
+async def test_created_object_is_read_back(plane: Plane) -> None:
     made = await plane.config_map("a", {"key": "wärt"})
     assert made.metadata.uid
     assert await plane.client.get(ConfigMap, "a", NAMESPACE) == made
@@ -60,7 +60,7 @@ async def test_what_is_created_is_read_back(plane: Plane) -> None:
 
 
 @on_both
-async def test_a_kind_can_be_named_in_many_ways(plane: Plane) -> None:
+async def test_resource_can_be_given_in_many_forms(plane: Plane) -> None:
     await plane.client.create(deployment("web"))
     for what in (Deployment, "deployments", "deploy", "Deployment", "deployments.apps", "deployments.apps/v1"):
         found = await plane.client.get(what, "web", NAMESPACE)
@@ -68,7 +68,7 @@ async def test_a_kind_can_be_named_in_many_ways(plane: Plane) -> None:
 
 
 @on_both
-async def test_a_mapping_is_as_good_as_a_struct(plane: Plane) -> None:
+async def test_mapping_is_accepted_like_a_struct(plane: Plane) -> None:
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": NAMESPACE}}
     made = await plane.client.create(body)
     assert isinstance(made, ConfigMap)
@@ -85,7 +85,7 @@ async def test_an_update_replaces_and_a_stale_one_conflicts(plane: Plane) -> Non
 
 
 @on_both
-async def test_deleting_answers_a_status_and_then_it_is_gone(plane: Plane) -> None:
+async def test_delete_returns_a_status_and_removes_the_object(plane: Plane) -> None:
     made = await plane.config_map("a")
     answer = await plane.client.delete(ConfigMap, "a", NAMESPACE)
     assert (answer["status"], answer["details"]["uid"]) == ("Success", made.metadata.uid)
@@ -95,7 +95,7 @@ async def test_deleting_answers_a_status_and_then_it_is_gone(plane: Plane) -> No
 
 
 @on_both
-async def test_deleting_keeps_to_its_preconditions(plane: Plane) -> None:
+async def test_delete_honors_preconditions(plane: Plane) -> None:
     await plane.config_map("a")
     with pytest.raises(errors.Conflict):
         await plane.client.delete(ConfigMap, "a", NAMESPACE, preconditions=Preconditions(uid="other"))
@@ -103,7 +103,7 @@ async def test_deleting_keeps_to_its_preconditions(plane: Plane) -> None:
 
 
 @on_both
-async def test_an_object_with_finalizers_takes_its_time(plane: Plane) -> None:
+async def test_object_with_finalizers_is_deleted_later(plane: Plane) -> None:
     meta = ObjectMeta(name="a", namespace=NAMESPACE, finalizers=("example.com/wait",))
     await plane.client.create(ConfigMap(metadata=meta))
     going = await plane.client.delete(ConfigMap, "a", NAMESPACE)
@@ -112,7 +112,7 @@ async def test_an_object_with_finalizers_takes_its_time(plane: Plane) -> None:
 
 
 @on_both
-async def test_a_collection_is_deleted_by_its_labels(plane: Plane) -> None:
+async def test_collection_is_deleted_by_labels(plane: Plane) -> None:
     await plane.config_map("a", app="x")
     await plane.config_map("b", app="y")
     await plane.client.delete_collection(ConfigMap, NAMESPACE, labels={"app": "x"})
@@ -121,7 +121,7 @@ async def test_a_collection_is_deleted_by_its_labels(plane: Plane) -> None:
 
 
 @on_both
-async def test_a_dry_run_leaves_nothing(plane: Plane) -> None:
+async def test_dry_run_is_not_persisted(plane: Plane) -> None:
     made = await plane.client.create(ConfigMap(metadata=ObjectMeta(name="a", namespace=NAMESPACE)), dry_run=True)
     assert made.metadata.uid
     with pytest.raises(errors.NotFound):
@@ -132,7 +132,7 @@ async def test_a_dry_run_leaves_nothing(plane: Plane) -> None:
 
 
 @on_both
-async def test_merge_json_and_strategic_patches_change_what_they_say(plane: Plane) -> None:
+async def test_merge_json_and_strategic_patches_are_applied(plane: Plane) -> None:
     await plane.config_map("a", {"k": "1", "gone": "x"})
     client = plane.client
     merged = await client.patch(ConfigMap, "a", {"data": {"k": "2", "gone": None}}, NAMESPACE)
@@ -144,7 +144,7 @@ async def test_merge_json_and_strategic_patches_change_what_they_say(plane: Plan
 
 
 @on_both
-async def test_apply_makes_owns_and_conflicts_unless_forced(plane: Plane) -> None:
+async def test_apply_creates_owns_and_conflicts_unless_forced(plane: Plane) -> None:
     client = plane.client
     mine = ConfigMap(metadata=ObjectMeta(name="a", namespace=NAMESPACE), data={"k": "mine"})
     made = await client.apply(mine, manager="me")
@@ -158,7 +158,7 @@ async def test_apply_makes_owns_and_conflicts_unless_forced(plane: Plane) -> Non
 
 
 @on_both
-async def test_applying_a_struct_owns_only_what_was_set(plane: Plane) -> None:
+async def test_applying_a_struct_owns_only_set_fields(plane: Plane) -> None:
     made = await plane.client.apply(deployment("web"), manager="me")
     owned = msgspec.json.decode(made.metadata.managed_fields[0].fields_v1)
     assert set(owned) == {"f:spec"}
@@ -199,28 +199,28 @@ async def test_a_pod_is_bound_and_evicted(plane: Plane) -> None:
 
 
 @on_both
-async def test_a_pod_without_a_node_has_written_nothing(plane: Plane) -> None:
+async def test_pod_without_a_node_has_an_empty_log(plane: Plane) -> None:
     await plane.client.create(ServiceAccount(metadata=ObjectMeta(name="default", namespace=NAMESPACE)))
     await plane.client.create(pod("p"))
-    assert [line async for line in plane.client.logs("p", NAMESPACE)] == []
+    assert [line async for line in plane.client.stream_logs("p", NAMESPACE)] == []
     with pytest.raises(errors.NotFound, match=r'^pods "q" not found$'):
-        await anext(plane.client.logs("q", NAMESPACE))
+        await anext(plane.client.stream_logs("q", NAMESPACE))
 
 
 # Lists.
 
 
 @on_both
-async def test_pages_together_are_the_list(plane: Plane) -> None:
+async def test_pages_add_up_to_the_list(plane: Plane) -> None:
     for name in "abcde":
         await plane.config_map(name, app="x")
-    pages = [page async for page in plane.client.pages(ConfigMap, NAMESPACE, limit=2, labels={"app": "x"})]
+    pages = [page async for page in plane.client.list_pages(ConfigMap, NAMESPACE, limit=2, labels={"app": "x"})]
     assert [names(page.items) for page in pages] == [["a", "b"], ["c", "d"], ["e"]]
     assert len({page.resource_version for page in pages}) == 1
 
 
 @on_both
-async def test_a_page_tells_how_many_are_left(plane: Plane) -> None:
+async def test_page_has_the_remaining_item_count(plane: Plane) -> None:
     for name in "abc":
         await plane.client.create(Secret(metadata=ObjectMeta(name=name, namespace=NAMESPACE)))
     page = await plane.client.list(Secret, limit=2)
@@ -228,7 +228,7 @@ async def test_a_page_tells_how_many_are_left(plane: Plane) -> None:
 
 
 @on_both
-async def test_selectors_choose(plane: Plane) -> None:
+async def test_selectors_filter(plane: Plane) -> None:
     for name in "abc":
         await plane.config_map(name, app="x" if name == "a" else "y")
     listed = plane.client.list
@@ -238,7 +238,7 @@ async def test_selectors_choose(plane: Plane) -> None:
 
 
 @on_both
-async def test_metadata_only_is_only_metadata(plane: Plane) -> None:
+async def test_metadata_only_requests_return_metadata(plane: Plane) -> None:
     whole = await plane.config_map("a", {"k": "v"}, app="x")
     partial = PartialObjectMetadata(metadata=whole.metadata)
     assert await plane.client.get(ConfigMap, "a", NAMESPACE, metadata_only=True) == partial
@@ -251,7 +251,7 @@ async def test_metadata_only_is_only_metadata(plane: Plane) -> None:
 
 
 @on_both
-async def test_a_watch_tells_every_change_after_its_version(plane: Plane) -> None:
+async def test_watch_delivers_every_change_after_its_version(plane: Plane) -> None:
     since = (await plane.client.list(ConfigMap, NAMESPACE)).resource_version
     made = await plane.config_map("a")
     changed = await plane.client.patch(ConfigMap, "a", {"data": {"k": "v"}}, NAMESPACE)
@@ -265,7 +265,7 @@ async def test_a_watch_tells_every_change_after_its_version(plane: Plane) -> Non
 
 
 @on_both
-async def test_a_running_watch_hears_of_what_happens(plane: Plane) -> None:
+async def test_running_watch_delivers_new_events(plane: Plane) -> None:
     since = (await plane.client.list(ConfigMap, NAMESPACE)).resource_version
     async with asyncio.TaskGroup() as group:
         heard = group.create_task(plane.events(2, resource_version=since))
@@ -275,7 +275,7 @@ async def test_a_running_watch_hears_of_what_happens(plane: Plane) -> None:
 
 
 @on_both
-async def test_an_object_that_no_longer_matches_is_deleted_for_its_watcher(plane: Plane) -> None:
+async def test_object_that_no_longer_matches_is_deleted_for_the_watch(plane: Plane) -> None:
     made = await plane.config_map("a", app="x")
     await plane.client.patch(ConfigMap, "a", {"metadata": {"labels": {"app": "y"}}}, NAMESPACE)
     events = await plane.events(1, resource_version=made.metadata.resource_version, labels="app=x")
@@ -283,7 +283,7 @@ async def test_an_object_that_no_longer_matches_is_deleted_for_its_watcher(plane
 
 
 @on_both
-async def test_initial_events_end_with_a_bookmark_that_says_so(plane: Plane) -> None:
+async def test_initial_events_end_with_an_annotated_bookmark(plane: Plane) -> None:
     await plane.config_map("a", app="x")
     events = await plane.events(2, initial_events=True, labels="app=x")
     assert [(one.type, one.initial_events_end) for one in events] == [("ADDED", False), ("BOOKMARK", True)]
@@ -292,7 +292,7 @@ async def test_initial_events_end_with_a_bookmark_that_says_so(plane: Plane) -> 
 
 
 @on_both
-async def test_a_version_that_is_forgotten_is_expired(plane: Plane) -> None:
+async def test_compacted_version_is_expired(plane: Plane) -> None:
     since = (await plane.config_map("a")).metadata.resource_version
     await plane.config_map("b")
     await plane.config_map("c")
@@ -303,21 +303,21 @@ async def test_a_version_that_is_forgotten_is_expired(plane: Plane) -> None:
 
 
 @on_both
-async def test_a_watch_ends_when_its_time_is_over(plane: Plane) -> None:
+async def test_watch_ends_after_its_timeout(plane: Plane) -> None:
     since = (await plane.client.list(ConfigMap, NAMESPACE)).resource_version
     watch = plane.client.watch(ConfigMap, NAMESPACE, resource_version=since, timeout_seconds=1)
     assert [batch async for batch in watch] == []
 
 
 @on_both
-async def test_a_version_that_is_no_number_is_refused_before_the_watch(plane: Plane) -> None:
+async def test_non_numeric_version_is_rejected_before_the_watch(plane: Plane) -> None:
     with pytest.raises(errors.ApiError, match="Invalid value") as caught:
         await plane.events(1, resource_version="x")
     assert caught.value.code == 500
 
 
 @on_both
-async def test_a_read_can_ask_for_nothing_older_than_a_version(plane: Plane) -> None:
+async def test_read_can_require_a_minimum_version(plane: Plane) -> None:
     made = await plane.config_map("a")
     version = made.metadata.resource_version
     assert await plane.client.get(ConfigMap, "a", NAMESPACE, resource_version=version) == made
@@ -326,7 +326,7 @@ async def test_a_read_can_ask_for_nothing_older_than_a_version(plane: Plane) -> 
         await future
 
 
-# Errors and who may do what.
+# Errors and authorization.
 
 
 async def _every_failure(plane: Plane) -> list[dict[str, Any]]:
@@ -359,7 +359,7 @@ async def _every_failure(plane: Plane) -> list[dict[str, Any]]:
     return failures
 
 
-def test_every_failure_is_the_same_over_both_transports(pki: Pki, tmp_path: Path) -> None:
+def test_errors_are_the_same_over_both_transports(pki: Pki, tmp_path: Path) -> None:
     seen: dict[str, list[dict[str, Any]]] = {}
     for transport, player in PLAYERS.items():
 
@@ -371,7 +371,7 @@ def test_every_failure_is_the_same_over_both_transports(pki: Pki, tmp_path: Path
 
 
 @on_both
-async def test_who_is_nobody_may_do_nothing(plane: Plane) -> None:
+async def test_unprivileged_user_is_forbidden(plane: Plane) -> None:
     with pytest.raises(errors.Forbidden) as caught:
         await plane.nobody.list(Pod, NAMESPACE)
     assert caught.value.message == (
@@ -380,22 +380,22 @@ async def test_who_is_nobody_may_do_nothing(plane: Plane) -> None:
 
 
 @on_both
-async def test_calls_that_make_no_sense_never_leave(plane: Plane) -> None:
+async def test_invalid_calls_are_rejected_locally(plane: Plane) -> None:
     with pytest.raises(UsageError, match="needs a namespace"):
         await plane.client.get(ConfigMap, "a")
-    with pytest.raises(UsageError, match="have no namespace"):
+    with pytest.raises(UsageError, match="are not namespaced"):
         await plane.client.get(Node, "n", NAMESPACE)
     with pytest.raises(UsageError, match="needs a name"):
         await plane.client.get(Node, "")
 
 
 @on_both
-async def test_a_kind_that_nobody_serves_is_unknown(plane: Plane) -> None:
+async def test_unserved_kind_is_unknown(plane: Plane) -> None:
     for what in ("widgets.example.com/v1", "widgets.example.com", "widgets"):
-        with pytest.raises(NoKindMatchError, match="the server serves no widgets"):
+        with pytest.raises(NoKindMatchError, match="the server does not serve widgets"):
             await plane.client.list(what)
 
 
 @on_both
-async def test_the_server_tells_its_version(plane: Plane) -> None:
+async def test_server_returns_its_version(plane: Plane) -> None:
     assert (await plane.client.document("/version"))["major"] == "1"

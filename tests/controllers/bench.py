@@ -42,7 +42,7 @@ class Bench:
         return loops
 
     async def settle(self) -> None:
-        """Until everything that has a reason to happen now has happened, small retries included."""
+        """Run until everything that is due now is done, including short retries."""
         await self.loop.advance(0.1)
 
     async def namespace(self, name: str) -> Namespace:

@@ -1,4 +1,4 @@
-"""A kind of its own that tests define while loops run."""
+"""Custom kind that tests define while controllers run."""
 
 from __future__ import annotations
 

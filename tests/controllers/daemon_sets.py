@@ -1,4 +1,4 @@
-"""What tests of the DaemonSet loop ask a cluster, and how they change it."""
+"""Helpers for tests of the DaemonSet controller."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def start(cluster: Cluster, *nodes: str) -> Kubelet:
 
 
 def add_node(cluster: Cluster, name: str) -> None:
-    """A node that is known to be ready: the server taints every new one until somebody says so."""
+    """Add a ready node: the server taints every new node until it is ready."""
     cluster.add(node(name))
     cluster.client.patch(Node, name, {"spec": {"taints": None}})
 
@@ -82,7 +82,7 @@ def change_node(cluster: Cluster, name: str, **patch: Any) -> None:
 
 
 def taint(cluster: Cluster, name: str, effect: str | None, key: str = "dedicated") -> None:
-    """One taint, or none."""
+    """Set one taint, or none."""
     taints = [{"key": key, "effect": effect}] if effect is not None else None
     change_node(cluster, name, spec={"taints": taints})
 
@@ -93,7 +93,7 @@ def revisions(cluster: Cluster) -> dict[str, int]:
     return {one.metadata.name: one.revision for one in sorted(found, key=lambda one: one.revision)}
 
 
-def told(cluster: Cluster, reason: str = "") -> list[str]:
+def event_messages(cluster: Cluster, reason: str = "") -> list[str]:
     cluster.settle()
     return [one.message for one in cluster.events(reason=reason)]
 

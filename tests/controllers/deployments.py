@@ -1,4 +1,4 @@
-"""What tests of deployments share: nodes that run what is made, and short words for what the API says."""
+"""Helpers for tests of deployments: nodes that run pods, and summaries of the API state."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from kubeloop.runtime.queue.enqueue import own_key
 from kubeloop.testing import Cluster
 
 NS = "default"
-BROKEN = "broken"  # an image whose containers never become ready
+BROKEN = "broken"  # image whose containers never become ready
 REVISION = "deployment.kubernetes.io/revision"
 
 
 def running_pods(context: ControllerContext) -> Controller[ObjectKey]:
     """Nodes, as far as deployments see them: pods become ready as soon as they are there."""
-    pods = context.informers.of(resource_of_class(Pod))
+    pods = context.informers.for_resource(resource_of_class(Pod))
 
     async def run(key: ObjectKey) -> None:
         pod = pods.get(*key)
@@ -91,7 +91,7 @@ def image_of(one: ReplicaSet | Deployment) -> str:
     return containers[0].image
 
 
-class Told(NamedTuple):
+class ConditionSummary(NamedTuple):
     """A condition in short."""
 
     status: str
@@ -99,11 +99,11 @@ class Told(NamedTuple):
     message: str
 
 
-def told(cluster: Cluster, type: str, name: str = "app") -> Told | None:
+def summarize_condition(cluster: Cluster, type: str, name: str = "app") -> ConditionSummary | None:
     found = find_condition(get(cluster, name).status.conditions, type)
-    return None if found is None else Told(found.status, found.reason, found.message)
+    return None if found is None else ConditionSummary(found.status, found.reason, found.message)
 
 
 def scalings(cluster: Cluster) -> list[str]:
-    """What was told of scaling, oldest first, without names' hashes."""
+    """Return scaling events, oldest first, without hashes in names."""
     return [one.message for one in cluster.events(reason="ScalingReplicaSet")]

@@ -27,7 +27,7 @@ def claim(cluster: Cluster, name: str, finalizers: tuple[str, ...] = ()) -> None
 
 
 def allocate(cluster: Cluster, name: str, *pods: Any, device: str = "g0", **result: Any) -> None:
-    """As a scheduler does it: protected, given a device, and reserved for pods."""
+    """Allocate like a scheduler: finalizer, device, and reservation for pods."""
     meta = {"metadata": {"finalizers": [FINALIZER]}}
     cluster.client.patch(ResourceClaim, name, meta, "default")
     given = {"request": "gpu", "driver": DRIVER, "pool": "pool", "device": device, **result}

@@ -1,4 +1,4 @@
-"""What may go wrong around a loop: watches that break, calls that fail or lose their answers, and its own end."""
+"""Faults around a controller: broken watches, failing calls, lost responses, and restarts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def steps(*names: str, most: int = 20) -> st.SearchStrategy[list[Step]]:
 
 
 class Process:
-    """A loop with caches of its own, as in a process of its own."""
+    """Controller with its own caches, as in a separate process."""
 
     def __init__(self, cluster: Cluster, wire: Wire) -> None:
         self._cluster = cluster
@@ -44,7 +44,7 @@ class Process:
 
     def cached(self, what: type[Any], name: str, namespace: str = "") -> Any:
         """Return an object as the loop's cache has it, or None."""
-        return self._informers.of(resource_of_class(what)).get(namespace, name)
+        return self._informers.for_resource(resource_of_class(what)).get(namespace, name)
 
     def disturb(self, name: str, number: int) -> None:
         if name == "crash":

@@ -1,4 +1,4 @@
-"""Jobs and their pods as tests of the job loop handle them: who plays the kubelet, and what the API says."""
+"""Jobs and pods for tests of the job controller; the tests play the kubelet."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def of_index(found: Sequence[Pod], index: int) -> Pod:
 
 
 def report(cluster: Cluster, pod: Pod, **fields: Any) -> Pod:
-    """What a kubelet says of a pod; the pod as it is then."""
+    """Write a pod status like a kubelet; returns the pod."""
     meta = pod.metadata
     said: Pod = cluster.client.patch(Pod, meta.name, {"status": fields}, meta.namespace, subresource="status")
     return said
@@ -88,7 +88,7 @@ def bind(cluster: Cluster, *which: Pod) -> None:
 
 
 def end_deleted(cluster: Cluster) -> None:
-    """What a kubelet does to pods that are deleted: stop them, then let them go."""
+    """Terminate deleted pods like a kubelet, then remove them."""
     for pod in cluster.client.list(Pod, NAMESPACE).items:
         if deleted(pod):
             cluster.client.delete(Pod, pod.metadata.name, pod.metadata.namespace, grace_seconds=0)
@@ -101,7 +101,7 @@ def _ended(cluster: Cluster, code: int) -> dict[str, Any]:
     return {"name": "app", "image": "x", "imageID": "", "ready": False, "restartCount": 0, "state": state}
 
 
-def told(cluster: Cluster, kind: str = "Job") -> list[str]:
+def job_events(cluster: Cluster, kind: str = "Job") -> list[str]:
     """Events about jobs, oldest first, with the names of pods left out."""
     return [
         f"{one.type} {one.reason}: {one.message.partition(' pod: ')[0]}"

@@ -1,4 +1,4 @@
-"""A node agent for tests of loops that keep pods: it binds them, runs them as told, and ends those that are deleted."""
+"""Node agent for tests of controllers that manage pods: binds, runs and terminates them."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ NODE = "node"
 
 
 def image_of(pod: Pod) -> str:
-    """What a pod runs: the tag of its first image."""
+    """Return the tag of the first image of a pod."""
     return (pod.spec.containers or ())[0].image.rpartition(":")[2]
 
 
 class Kubelet:
-    """Makes every bound pod run and be ready, unless it is told otherwise; its own calls and watches never fail."""
+    """Makes every bound pod running and ready, unless configured otherwise; its own calls and watches never fail."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._clock = cluster.clock
         self._client = Client(InProcessTransport(cluster.server, ADMIN), user_agent="kubelet")
         self._informers = SharedInformerFactory(self._client, cluster.clock)
-        self.pods: Informer = self._informers.of(resource_of_class(Pod))
+        self.pods: Informer = self._informers.for_resource(resource_of_class(Pod))
         self.runs: Callable[[Pod], bool] = lambda _: True  # whether a pod gets ready
         self.lets_go: Callable[[Pod], bool] = lambda _: True  # whether a deleted pod ends
         self.start_seconds = 0.0  # from bound to ready

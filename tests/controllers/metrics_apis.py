@@ -22,7 +22,7 @@ Amounts = Mapping[str, str]
 
 
 class Metrics:
-    """What the metrics APIs would tell, in front of a cluster's own API."""
+    """Metrics APIs with given values in front of a cluster's own API."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -35,7 +35,7 @@ class Metrics:
         return self.before(as_account(self._cluster, account) if account else self._cluster.context)
 
     def before(self, context: ControllerContext) -> ControllerContext:
-        """The same context, but that its client sees these metrics."""
+        """Return the context with a client that sees these metrics."""
         inner: Any = context.client._caller._transport
         return changed(context, client=Client(_Transport(inner, self)))
 

@@ -1,4 +1,4 @@
-"""Nodes for tests of loops about nodes: those that live renew their leases, and all of them do what they are told."""
+"""Nodes for tests of node controllers: live ones renew their leases, and all follow the test."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class NodeWorld:
         self.beat()
 
     def report(self, name: str, **statuses: str) -> None:
-        """A node posts its conditions: ready, unless it is told otherwise."""
+        """Post the node's conditions: ready, unless given otherwise."""
         now = format_time(self.cluster.clock.now())
         said = {"Ready": "True", "MemoryPressure": "False", "DiskPressure": "False", "PIDPressure": "False", **statuses}
         conditions = [
@@ -53,7 +53,7 @@ class NodeWorld:
         self.cluster.client.patch(Node, name, {"status": {"conditions": conditions}}, subresource="status")
 
     def beat(self) -> None:
-        """All that live renew their leases."""
+        """Renew the leases of all live nodes."""
         now = format_micro_time(self.cluster.clock.now())
         for name in sorted(self.living):
             try:
@@ -67,7 +67,7 @@ class NodeWorld:
         self.living -= set(names)
 
     def revive(self, *names: str) -> None:
-        """As a kubelet that is started again: it reports at once."""
+        """Report immediately, like a restarted kubelet."""
         for name in names:
             self.living.add(name)
             self.report(name)

@@ -16,7 +16,7 @@ replace = msgspec.structs.replace
 
 
 def reference(owner: Any, *, block: bool | None = None, **other: Any) -> OwnerReference:
-    """To an object that was created; other fields of the reference may be made wrong."""
+    """Return a reference to a created object; fields can be overridden."""
     resource = resource_of_class(type(owner))
     fields = {
         "api_version": resource.group_version,
@@ -48,7 +48,7 @@ def delete(cluster: Cluster, name: str, propagation: str = "", kind: Any = Confi
 
 
 def finish(cluster: Cluster, name: str, kind: Any = ConfigMap) -> None:
-    """Whoever put finalizers on an object has done its part."""
+    """Remove all finalizers of an object."""
     finalizers = [one for one in find(cluster, name, kind=kind).metadata.finalizers if "/" not in one]
     cluster.client.patch(kind, name, {"metadata": {"finalizers": finalizers}}, "default")
     cluster.settle()

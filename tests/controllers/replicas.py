@@ -1,4 +1,4 @@
-"""What tests of loops that keep pods ask a cluster: which pods there are, and what happens to them."""
+"""Helpers for tests of controllers that manage pods."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def scale(cluster: Cluster, owner: Any, replicas: int) -> None:
 
 
 def make_ready(cluster: Cluster, *pods: Pod, ready: bool = True) -> None:
-    """As a node would: the pod runs, and says since when it is ready."""
+    """Mark a pod as running and ready, like a node."""
     condition = {
         "type": "Ready",
         "status": "True" if ready else "False",
@@ -66,7 +66,7 @@ def counts(owner: ReplicaSet | Any) -> tuple[int, int, int, int]:
 
 
 def as_account(cluster: Cluster, account: str) -> ControllerContext:
-    """The surroundings of a loop that writes with the rights of its own service account."""
+    """Context of a controller that writes as its own service account."""
     groups = ("system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated")
     user = User(f"system:serviceaccount:kube-system:{account}", groups)
     return replace(cluster.context, client=Client(CauseTransport(InProcessTransport(cluster.server, user))))

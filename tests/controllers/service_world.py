@@ -1,4 +1,4 @@
-"""What tests of the loops that say where a service is served ask a cluster: services, pods with addresses, slices."""
+"""Helpers for tests of service controllers: services, pods with addresses, slices."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ZONE = "topology.kubernetes.io/zone"
 
 
 def start(cluster: Cluster, wire: Wire, **config: Any) -> Any:
-    """A loop with flags of its own."""
+    """Start a controller with given flags."""
     return cluster.start(wire(replace(cluster.context, config=ManagerConfig(**config))))
 
 
@@ -59,7 +59,7 @@ def add_pod(cluster: Cluster, name: str, *ips: str, on: str = "n", ready: bool |
 def set_pod(
     cluster: Cluster, name: str, ips: tuple[str, ...] = (), ready: bool | None = None, **status: Any
 ) -> Pod:  # fmt: skip
-    """What a node reports."""
+    """Set the status of a node."""
     if ips:
         status |= {"phase": "Running", "podIP": ips[0], "podIPs": [{"ip": one} for one in ips]}
     if ready is not None:
@@ -83,7 +83,7 @@ def only_slice(cluster: Cluster, name: str = "s") -> EndpointSlice:
 
 
 def endpoints_in(*found: EndpointSlice) -> dict[str, Endpoint]:
-    """By the name of the pod, each of which must be there once."""
+    """Return endpoints by pod name, each exactly once."""
     listed = [one for each in found for one in each.endpoints or ()]
     names = [one.target_ref.name for one in listed if one.target_ref is not None]
     assert len(set(names)) == len(names) == len(listed)

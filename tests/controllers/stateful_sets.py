@@ -1,4 +1,4 @@
-"""What tests of the StatefulSet loop ask a cluster, and how they change it."""
+"""Helpers for tests of the StatefulSet controller."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def delete(cluster: Cluster, pod: str) -> None:
     cluster.settle()
 
 
-def told(cluster: Cluster, reason: str = "") -> list[str]:
+def event_messages(cluster: Cluster, reason: str = "") -> list[str]:
     """The messages of events, in their order."""
     cluster.settle()
     return [one.message for one in cluster.events(reason=reason)]

@@ -1,4 +1,4 @@
-"""Claims, volumes and classes for tests of the storage loops, and what the API says of them."""
+"""Claims, volumes and classes for tests of the storage controllers."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def volume_of(cluster: Cluster, name: str) -> PersistentVolume:
 
 
 def phase_of_volume(cluster: Cluster, name: str) -> str:
-    """Empty if it is gone."""
+    """Return the object, or an empty one if it does not exist."""
     try:
         return volume_of(cluster, name).status.phase
     except NotFound:
@@ -84,12 +84,12 @@ def phase_of_volume(cluster: Cluster, name: str) -> str:
 
 
 def delete_claim(cluster: Cluster, name: str) -> None:
-    """At once, as if the loop that protects claims had agreed."""
+    """Delete a claim, as if the protection controller had released it."""
     cluster.client.patch(PersistentVolumeClaim, name, {"metadata": {"finalizers": None}}, NS)
     cluster.client.delete(PersistentVolumeClaim, name, NS)
 
 
-def told(cluster: Cluster, about: str) -> list[str]:
+def events_about(cluster: Cluster, about: str) -> list[str]:
     """The events about an object, as `type reason: message`."""
     events = [one for one in cluster.events() if one.involved_object.name == about]
     return [f"{one.type} {one.reason}: {one.message}" for one in events]

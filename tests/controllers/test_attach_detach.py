@@ -14,7 +14,7 @@ from kubeloop.controllers.app.config import ManagerConfig
 from kubeloop.controllers.attach_detach import wire
 from kubeloop.controllers.attach_detach.names import OUT_OF_SERVICE
 from kubeloop.testing import Cluster
-from tests.controllers.storage import NS, claim, told, user_of, volume
+from tests.controllers.storage import NS, claim, events_about, user_of, volume
 
 UNIQUE = "kubernetes.io/csi/d.example.com^h-v"
 RWX = ("ReadWriteMany",)
@@ -41,13 +41,13 @@ def add_volume(cluster: Cluster, modes: tuple[str, ...] = ("ReadWriteOnce",)) ->
 
 
 def attachments(cluster: Cluster) -> dict[str, VolumeAttachment]:
-    """By node, those that are not being deleted."""
+    """Return attachments by node, without those being deleted."""
     found = cluster.client.list(VolumeAttachment).items
     return {one.spec.node_name: one for one in found if one.metadata.deletion_timestamp is None}
 
 
 def attach(cluster: Cluster, node: str) -> None:
-    """What a driver does."""
+    """Set the status of an attachment like a driver."""
     one = attachments(cluster)[node]
     cluster.client.patch(VolumeAttachment, one.metadata.name, {"status": {"attached": True}}, subresource="status")
     cluster.settle()
@@ -61,7 +61,7 @@ def fail(cluster: Cluster, node: str, message: str) -> None:
 
 
 def mount(cluster: Cluster, node: str, *names: str) -> None:
-    """What a node says it uses."""
+    """Set the volumes in use of a node."""
     cluster.client.patch(Node, node, {"status": {"volumesInUse": list(names)}}, subresource="status")
     cluster.settle()
 
@@ -90,7 +90,7 @@ def used_on(cluster: Cluster, node: str, modes: tuple[str, ...] = ("ReadWriteOnc
     attach(cluster, node)
 
 
-def test_a_volume_is_attached_where_its_pod_runs_and_the_node_is_told_when_it_is(world: Cluster) -> None:
+def test_volume_is_attached_to_the_pods_node_and_reported_in_its_status(world: Cluster) -> None:
     add_volume(world)
     world.add(user_of("p", "c"))
     world.settle()
@@ -104,11 +104,11 @@ def test_a_volume_is_attached_where_its_pod_runs_and_the_node_is_told_when_it_is
     assert reported(world, "n1") == []
     attach(world, "n1")
     assert reported(world, "n1") == [UNIQUE]
-    assert told(world, "p") == ['Normal SuccessfulAttachVolume: AttachVolume.Attach succeeded for volume "v" ']
+    assert events_about(world, "p") == ['Normal SuccessfulAttachVolume: AttachVolume.Attach succeeded for volume "v" ']
 
 
 @pytest.mark.parametrize("how", ["no driver source", "driver needs none", "node does it itself", "claim not bound"])
-def test_what_needs_no_attaching_is_not_attached(world: Cluster, how: str) -> None:
+def test_non_attachable_volumes_are_ignored(world: Cluster, how: str) -> None:
     if how == "no driver source":
         made = world.add(claim("c", volumeName="v"))
         world.add(volume("v", claimRef={"namespace": NS, "name": "c", "uid": made.metadata.uid}))
@@ -126,14 +126,14 @@ def test_what_needs_no_attaching_is_not_attached(world: Cluster, how: str) -> No
     assert attachments(world) == {}
 
 
-def test_a_claim_that_is_bound_after_its_pod_was_placed_is_attached(world: Cluster) -> None:
+def test_claim_bound_after_scheduling_is_attached(world: Cluster) -> None:
     world.add(user_of("p", "c", node="n1"))
     add_volume(world)
     world.settle()
     assert set(attachments(world)) == {"n1"}
 
 
-def test_a_volume_is_detached_when_no_pod_needs_it_and_the_node_has_unmounted_it(world: Cluster) -> None:
+def test_volume_is_detached_when_unused_and_unmounted(world: Cluster) -> None:
     used_on(world, "n1")
     mount(world, "n1", UNIQUE)
     end(world, "p")
@@ -144,14 +144,14 @@ def test_a_volume_is_detached_when_no_pod_needs_it_and_the_node_has_unmounted_it
     assert (attachments(world), reported(world, "n1")) == ({}, [])
 
 
-def test_a_pod_that_has_ended_needs_its_volume_no_longer(world: Cluster) -> None:
+def test_terminated_pod_releases_its_volume(world: Cluster) -> None:
     used_on(world, "n1")
     world.client.patch(Pod, "p", {"status": {"phase": "Succeeded"}}, NS, subresource="status")
     world.settle()
     assert attachments(world) == {}
 
 
-def test_a_volume_for_one_node_waits_until_the_other_has_let_it_go(world: Cluster) -> None:
+def test_exclusive_volume_waits_for_detach_from_another_node(world: Cluster) -> None:
     used_on(world, "n1")
     mount(world, "n1", UNIQUE)
     end(world, "p")
@@ -162,19 +162,19 @@ def test_a_volume_for_one_node_waits_until_the_other_has_let_it_go(world: Cluste
         'Waiting for detach for volume "v" Volume is already exclusively attached to one node, '
         "waiting on detach before it can be attached to another node"
     )
-    assert told(world, "q") == [f"Warning FailedAttachVolume: {why}"]
+    assert events_about(world, "q") == [f"Warning FailedAttachVolume: {why}"]
     mount(world, "n1")
     world.settle()
     assert set(attachments(world)) == {"n2"}
 
 
-def test_pods_that_are_in_the_way_are_named(world: Cluster) -> None:
+def test_pods_that_block_the_attachment_are_named(world: Cluster) -> None:
     used_on(world, "n1")
     world.add(user_of("q", "c", node="n2"))
     world.advance(30)
     assert set(attachments(world)) == {"n1"}
     message = 'Waiting for detach for volume "v" Volume is already used by pod(s) p'
-    assert told(world, "q") == [f"Warning FailedAttachVolume: {message}"]
+    assert events_about(world, "q") == [f"Warning FailedAttachVolume: {message}"]
 
 
 def test_a_shared_volume_is_attached_to_several_nodes(world: Cluster) -> None:
@@ -184,7 +184,7 @@ def test_a_shared_volume_is_attached_to_several_nodes(world: Cluster) -> None:
     assert set(attachments(world)) == {"n1", "n2"}
 
 
-def test_a_pod_that_moves_before_the_cache_shows_the_attachment_does_not_get_a_second_one(world: Cluster) -> None:
+def test_moved_pod_gets_no_second_attachment_before_the_cache_shows_the_first(world: Cluster) -> None:
     add_volume(world)
     world.faults.delay(30, "watch", "volumeattachments", times=None)
     world.faults.drop_watches("volumeattachments")
@@ -200,7 +200,7 @@ def test_a_pod_that_moves_before_the_cache_shows_the_attachment_does_not_get_a_s
     assert set(attachments(world)) == {"n2"}
 
 
-def test_two_nodes_that_need_an_exclusive_volume_do_not_both_get_it_while_the_cache_is_stale(world: Cluster) -> None:
+def test_exclusive_volume_is_attached_once_while_the_cache_is_stale(world: Cluster) -> None:
     add_volume(world)
     world.faults.delay(30, "watch", "volumeattachments", times=None)
     world.faults.drop_watches("volumeattachments")
@@ -224,8 +224,8 @@ def test_a_lost_create_counts_as_an_attachment(world: Cluster) -> None:
     assert set(attachments(world)) == {"n1"}
 
 
-def test_a_deleted_attachment_that_the_cache_still_shows_is_not_reported_again(world: Cluster) -> None:
-    """The pod comes back to the node before the cache shows that the attachment is gone."""
+def test_deleted_attachment_in_a_stale_cache_is_not_reported_again(world: Cluster) -> None:
+    """The pod returns to the node before the cache shows that the attachment is deleted."""
     used_on(world, "n1")
     world.faults.delay(30, "watch", "volumeattachments", times=None)
     world.faults.drop_watches("volumeattachments")
@@ -241,7 +241,7 @@ def test_a_deleted_attachment_that_the_cache_still_shows_is_not_reported_again(w
     assert set(attachments(world)) == {"n1"}
 
 
-def test_a_volume_stays_attached_while_a_report_that_names_it_is_on_its_way(world: Cluster) -> None:
+def test_volume_stays_attached_while_a_status_report_is_in_flight(world: Cluster) -> None:
     """A node status that arrives late must not name a volume that is no longer attached."""
     add_volume(world)
     world.add(user_of("p", "c", node="n1"))
@@ -256,7 +256,7 @@ def test_a_volume_stays_attached_while_a_report_that_names_it_is_on_its_way(worl
 
 
 @pytest.mark.parametrize(("ready", "detached"), [("False", True), ("Unknown", True), ("True", False)])
-def test_after_six_minutes_only_a_node_that_is_not_well_loses_what_it_has_mounted(
+def test_force_detach_after_six_minutes_applies_to_unhealthy_nodes_only(
     world: Cluster, ready: str, detached: bool
 ) -> None:
     used_on(world, "n1")
@@ -269,7 +269,7 @@ def test_after_six_minutes_only_a_node_that_is_not_well_loses_what_it_has_mounte
     assert (attachments(world) == {}) is detached
 
 
-def test_time_does_not_run_while_a_pod_needs_the_volume(world: Cluster) -> None:
+def test_force_detach_timer_is_reset_while_a_pod_uses_the_volume(world: Cluster) -> None:
     used_on(world, "n1")
     mount(world, "n1", UNIQUE)
     set_ready(world, "n1", "Unknown")
@@ -284,7 +284,7 @@ def test_time_does_not_run_while_a_pod_needs_the_volume(world: Cluster) -> None:
     assert attachments(world) == {}
 
 
-def test_forcing_can_be_turned_off(cluster: Cluster) -> None:
+def test_force_detach_can_be_disabled(cluster: Cluster) -> None:
     add_node(cluster, "n1")
     config = ManagerConfig(disable_force_detach_on_timeout=True)
     cluster.start(lambda context: wire(replace(context, config=config)))
@@ -296,7 +296,7 @@ def test_forcing_can_be_turned_off(cluster: Cluster) -> None:
     assert set(attachments(cluster)) == {"n1"}
 
 
-def test_a_node_out_of_service_loses_its_volumes_at_once(world: Cluster) -> None:
+def test_out_of_service_node_is_detached_immediately(world: Cluster) -> None:
     used_on(world, "n1")
     mount(world, "n1", UNIQUE)
     end(world, "p")
@@ -306,7 +306,7 @@ def test_a_node_out_of_service_loses_its_volumes_at_once(world: Cluster) -> None
     assert attachments(world) == {}
 
 
-def test_of_a_node_that_is_gone_volumes_are_taken_after_six_minutes(world: Cluster) -> None:
+def test_deleted_node_is_force_detached_after_six_minutes(world: Cluster) -> None:
     used_on(world, "n1")
     mount(world, "n1", UNIQUE)
     end(world, "p")
@@ -317,30 +317,30 @@ def test_of_a_node_that_is_gone_volumes_are_taken_after_six_minutes(world: Clust
     assert attachments(world) == {}
 
 
-def test_why_a_driver_cannot_attach_is_told_once(world: Cluster) -> None:
+def test_attach_error_is_reported_once(world: Cluster) -> None:
     add_volume(world)
     world.add(user_of("p", "c", node="n1"))
     world.settle()
     fail(world, "n1", "no such disk")
     world.advance(300)
     message = 'AttachVolume.Attach failed for volume "v" : no such disk'
-    assert told(world, "p") == [f"Warning FailedAttachVolume: {message}"]
+    assert events_about(world, "p") == [f"Warning FailedAttachVolume: {message}"]
     attach(world, "n1")
     assert reported(world, "n1") == [UNIQUE]
 
 
-def test_a_driver_that_does_not_answer_is_told_of_after_two_minutes(world: Cluster) -> None:
+def test_unresponsive_driver_is_reported_after_two_minutes(world: Cluster) -> None:
     add_volume(world)
     world.add(user_of("p", "c", node="n1"))
     world.advance(119)
-    assert told(world, "p") == []
+    assert events_about(world, "p") == []
     world.advance(2)
     late = "timed out waiting for external-attacher of d.example.com CSI driver to attach volume h-v"
     message = f'AttachVolume.Attach failed for volume "v" : {late}'
-    assert told(world, "p") == [f"Warning FailedAttachVolume: {message}"]
+    assert events_about(world, "p") == [f"Warning FailedAttachVolume: {message}"]
 
 
-def test_an_attachment_that_somebody_deletes_is_made_again(world: Cluster) -> None:
+def test_deleted_attachment_is_recreated(world: Cluster) -> None:
     used_on(world, "n1")
     world.client.delete(VolumeAttachment, attachments(world)["n1"].metadata.name)
     world.settle()
@@ -348,16 +348,16 @@ def test_an_attachment_that_somebody_deletes_is_made_again(world: Cluster) -> No
     assert reported(world, "n1") == []
 
 
-def test_a_new_process_neither_tells_nor_does_anything_twice(world: Cluster) -> None:
+def test_restarted_controller_repeats_no_events_or_writes(world: Cluster) -> None:
     used_on(world, "n1")
     before: Any = attachments(world)["n1"].metadata.uid
     world.faults.expire_watches()
     world.advance(200)
     assert attachments(world)["n1"].metadata.uid == before
-    assert len(told(world, "p")) == 1
+    assert len(events_about(world, "p")) == 1
 
 
-def test_volumes_of_other_kinds_in_a_status_are_left_alone(world: Cluster) -> None:
+def test_volumes_of_other_types_in_the_status_are_kept(world: Cluster) -> None:
     other = {"name": "kubernetes.io/iscsi/x", "devicePath": "/dev/x"}
     world.client.patch(Node, "n1", {"status": {"volumesAttached": [other]}}, subresource="status")
     used_on(world, "n1")

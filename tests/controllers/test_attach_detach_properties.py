@@ -19,7 +19,7 @@ ACTIONS = ("run", "run", "end", "end", "advance", *NETWORK, *LOSSES)
 
 
 class World:
-    """One volume for one node at a time, and pods on several nodes that want it."""
+    """Volume for one node at a time, and pods on several nodes that need it."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -68,7 +68,7 @@ class World:
 )
 @settings(max_examples=10, deadline=None)
 @given(steps(*ACTIONS, most=16), st.integers(0, 1000))
-def test_a_volume_is_on_one_node_at_a_time_and_there_when_it_is_used(happenings: list[Step], seed: int) -> None:
+def test_volume_is_attached_to_one_node_at_a_time_and_when_used(happenings: list[Step], seed: int) -> None:
     with Cluster(seed=seed, shuffle=True) as cluster:
         world = World(cluster)
         for name, number in happenings:
@@ -77,7 +77,7 @@ def test_a_volume_is_on_one_node_at_a_time_and_there_when_it_is_used(happenings:
         cluster.advance(120)
         world.check()
         wanted = {pod.spec.node_name for pod in world.pods()}
-        assert bool(world.running_on()) == bool(wanted)  # somebody has it if anybody wants it
+        assert bool(world.running_on()) == bool(wanted)  # attached if any pod needs it
         for pod in world.pods():
             cluster.client.delete(Pod, pod.metadata.name, NS, grace_seconds=1)
         cluster.advance(120)

@@ -1,4 +1,4 @@
-"""Bootstrap tokens sign what is said of the cluster, and go when they have expired."""
+"""Tests of bootstrap tokens: they sign the cluster info, and are deleted when expired."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def signatures(cluster: Cluster) -> dict[str, str]:
     return {key: value for key, value in data.items() if key.startswith("jws-kubeconfig-")}
 
 
-def test_signature_can_be_checked_by_whoever_has_the_token() -> None:
+def test_signature_verifies_with_the_token() -> None:
     head, content, signature = signature_of(CONTENT, Token("abcdef", "0123456789abcdef")).split(".")
     assert base64.urlsafe_b64decode(head + "==") == b'{"alg":"HS256","kid":"abcdef"}'
     assert content == ""
@@ -82,7 +82,7 @@ def test_signature_can_be_checked_by_whoever_has_the_token() -> None:
     assert base64.urlsafe_b64decode(signature + "==") == expected
 
 
-def test_each_token_signs_and_signs_again_when_the_content_changes(signing: Cluster) -> None:
+def test_every_token_signs_and_resigns_changed_content(signing: Cluster) -> None:
     signing.client.create(token("abcdef"))
     signing.client.create(token("uvwxyz"))
     signing.settle()
@@ -95,7 +95,7 @@ def test_each_token_signs_and_signs_again_when_the_content_changes(signing: Clus
     assert first.keys() == second.keys()
 
 
-def test_signature_goes_with_its_token(signing: Cluster) -> None:
+def test_signature_is_removed_with_its_token(signing: Cluster) -> None:
     signing.client.create(token())
     signing.settle()
     signing.client.delete(Secret, "bootstrap-token-abcdef", SYSTEM)
@@ -103,7 +103,7 @@ def test_signature_goes_with_its_token(signing: Cluster) -> None:
     assert signatures(signing) == {}
 
 
-def test_signature_goes_when_its_token_expires(signing: Cluster) -> None:
+def test_signature_is_removed_when_its_token_expires(signing: Cluster) -> None:
     signing.client.create(token(expiration=in_(signing, minutes=10)))
     signing.settle()
     assert signatures(signing)
@@ -124,13 +124,13 @@ def test_signature_goes_when_its_token_expires(signing: Cluster) -> None:
     ],
     ids=["not for it", "nothing said", "no secret", "another's name", "no name", "expired", "unreadable end"],
 )
-def test_tokens_that_must_not_sign_do_not(signing: Cluster, bad: dict[str, Any]) -> None:
+def test_tokens_without_signing_usage_do_not_sign(signing: Cluster, bad: dict[str, Any]) -> None:
     signing.client.create(bad)
     signing.settle()
     assert signatures(signing) == {}
 
 
-def test_without_content_there_is_nothing_to_sign(signing: Cluster) -> None:
+def test_missing_content_is_not_signed(signing: Cluster) -> None:
     signing.client.patch(ConfigMap, "cluster-info", {"data": {"kubeconfig": None}}, PUBLIC)
     signing.client.create(token())
     signing.settle()
@@ -151,7 +151,7 @@ def test_token_is_deleted_when_it_expires(cleaning: Cluster) -> None:
     assert not is_there(cleaning)
 
 
-def test_token_that_gets_more_time_has_it(cleaning: Cluster) -> None:
+def test_extended_token_is_kept_until_its_new_expiration(cleaning: Cluster) -> None:
     cleaning.client.create(token(expiration=in_(cleaning, hours=1)))
     cleaning.settle()
     later = base64.b64encode(in_(cleaning, hours=3).encode()).decode()
@@ -162,19 +162,19 @@ def test_token_that_gets_more_time_has_it(cleaning: Cluster) -> None:
     assert not is_there(cleaning)
 
 
-def test_token_without_an_end_stays(cleaning: Cluster) -> None:
+def test_token_without_expiration_is_kept(cleaning: Cluster) -> None:
     cleaning.client.create(token())
     cleaning.advance(48 * 3600)
     assert is_there(cleaning)
 
 
-def test_token_whose_end_cannot_be_read_goes(cleaning: Cluster) -> None:
+def test_token_with_invalid_expiration_is_deleted(cleaning: Cluster) -> None:
     cleaning.client.create(token(expiration="tomorrow"))
     cleaning.settle()
     assert not is_there(cleaning)
 
 
-def test_other_secrets_are_not_touched(cleaning: Cluster) -> None:
+def test_other_secrets_are_ignored(cleaning: Cluster) -> None:
     other = {**token(expiration="2020-01-01T00:00:00Z"), "type": "Opaque"}
     cleaning.client.create(other)
     cleaning.settle()

@@ -1,4 +1,4 @@
-"""Nodes' requests for their own certificates are approved for whoever has the right."""
+"""Tests of approval of nodes' certificate requests by permission."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def allow(cluster: Cluster, subresource: str, group: str) -> None:
 
 
 def ask(cluster: Cluster, user: str, *groups: str, **request: Any) -> None:
-    """Make a request in somebody's name; anybody here may make them."""
+    """Create a request in the name of a user; all users here may create requests."""
     allow_asking = {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "ClusterRoleBinding",
@@ -60,37 +60,37 @@ def ask(cluster: Cluster, user: str, *groups: str, **request: Any) -> None:
     cluster.settle()
 
 
-def told(cluster: Cluster) -> list[tuple[str, str, str]]:
+def condition_tuples(cluster: Cluster) -> list[tuple[str, str, str]]:
     return [(one.type, one.reason, one.message) for one in find(cluster).status.conditions]
 
 
 def test_bootstrapping_node_gets_its_first_certificate(plane: Cluster) -> None:
     allow(plane, "nodeclient", BOOTSTRAPPERS)
     ask(plane, "system:bootstrap:abcdef", BOOTSTRAPPERS)
-    assert told(plane) == [("Approved", "AutoApproved", ANY)]
+    assert condition_tuples(plane) == [("Approved", "AutoApproved", ANY)]
     assert find(plane).status.conditions[0].last_update_time
 
 
 def test_node_renews_its_own_certificate(plane: Cluster) -> None:
     allow(plane, "selfnodeclient", "system:nodes")
     ask(plane, "system:node:n1", "system:nodes")
-    assert told(plane) == [("Approved", "AutoApproved", SELF)]
+    assert condition_tuples(plane) == [("Approved", "AutoApproved", SELF)]
 
 
-def test_who_may_have_their_own_certificate_does_not_get_that_of_another(plane: Cluster) -> None:
+def test_permission_for_own_certificate_does_not_approve_anothers(plane: Cluster) -> None:
     allow(plane, "selfnodeclient", "others")
     ask(plane, "somebody", "others")
     plane.advance(60)
-    assert told(plane) == []
+    assert condition_tuples(plane) == []
 
 
-def test_right_that_comes_later_is_found(plane: Cluster) -> None:
+def test_permission_granted_later_is_honored(plane: Cluster) -> None:
     ask(plane, "system:bootstrap:abcdef", BOOTSTRAPPERS)
     plane.advance(10)
-    assert told(plane) == []
+    assert condition_tuples(plane) == []
     allow(plane, "nodeclient", BOOTSTRAPPERS)
     plane.advance(30)
-    assert told(plane) == [("Approved", "AutoApproved", ANY)]
+    assert condition_tuples(plane) == [("Approved", "AutoApproved", ANY)]
 
 
 @pytest.mark.parametrize(
@@ -104,18 +104,18 @@ def test_right_that_comes_later_is_found(plane: Cluster) -> None:
     ],
     ids=["for people", "serving", "more usages", "another group", "no node"],
 )
-def test_what_is_no_certificate_of_a_node_is_for_people_to_decide(plane: Cluster, request_: dict[str, Any]) -> None:
+def test_other_certificates_are_not_decided(plane: Cluster, request_: dict[str, Any]) -> None:
     allow(plane, "nodeclient", BOOTSTRAPPERS)
     allow(plane, "selfnodeclient", BOOTSTRAPPERS)
     ask(plane, "system:bootstrap:abcdef", BOOTSTRAPPERS, **request_)
     plane.advance(60)
-    assert told(plane) == []
+    assert condition_tuples(plane) == []
 
 
-def test_decision_of_somebody_else_stands(cluster: Cluster) -> None:
+def test_existing_decision_is_kept(cluster: Cluster) -> None:
     allow(cluster, "nodeclient", BOOTSTRAPPERS)
     ask(cluster, "system:bootstrap:abcdef", BOOTSTRAPPERS)
     approve(cluster, decision="Denied")
     start_as(cluster, "certificate-controller", wire)
     cluster.advance(60)
-    assert [kind for kind, _, _ in told(cluster)] == ["Denied"]
+    assert [kind for kind, _, _ in condition_tuples(cluster)] == ["Denied"]

@@ -46,14 +46,14 @@ def is_there(cluster: Cluster) -> bool:
     return True
 
 
-def test_request_that_nobody_decides_about_goes_after_a_day(plane: Cluster) -> None:
+def test_pending_request_is_deleted_after_a_day(plane: Cluster) -> None:
     plane.advance(24 * HOUR - 5)
     assert is_there(plane)
     plane.advance(10)
     assert not is_there(plane)
 
 
-def test_denied_request_goes_after_an_hour(plane: Cluster) -> None:
+def test_denied_request_is_deleted_after_an_hour(plane: Cluster) -> None:
     plane.advance(5 * HOUR)
     approve(plane, decision="Denied")
     plane.advance(HOUR - 5)
@@ -62,7 +62,7 @@ def test_denied_request_goes_after_an_hour(plane: Cluster) -> None:
     assert not is_there(plane)
 
 
-def test_request_that_has_its_certificate_goes_after_an_hour(plane: Cluster, tmp_path: Path) -> None:
+def test_issued_request_is_deleted_after_an_hour(plane: Cluster, tmp_path: Path) -> None:
     start_signing(plane, tmp_path)
     approve(plane)
     plane.advance(HOUR - 5)
@@ -71,7 +71,7 @@ def test_request_that_has_its_certificate_goes_after_an_hour(plane: Cluster, tmp
     assert not is_there(plane)
 
 
-def test_request_whose_certificate_has_expired_goes_then(cluster: Cluster, tmp_path: Path) -> None:
+def test_request_with_an_expired_certificate_is_deleted(cluster: Cluster, tmp_path: Path) -> None:
     start_as(cluster, "certificate-controller", wire)
     start_signing(cluster, tmp_path)
     cluster.client.create(signing_request(expirationSeconds=600))
@@ -82,7 +82,7 @@ def test_request_whose_certificate_has_expired_goes_then(cluster: Cluster, tmp_p
     assert not is_there(cluster)
 
 
-def test_approved_request_that_nobody_signs_goes_after_a_day(plane: Cluster) -> None:
+def test_approved_unsigned_request_is_deleted_after_a_day(plane: Cluster) -> None:
     plane.advance(5 * HOUR)
     approve(plane)
     plane.advance(24 * HOUR - 5)
@@ -91,7 +91,7 @@ def test_approved_request_that_nobody_signs_goes_after_a_day(plane: Cluster) -> 
     assert not is_there(plane)
 
 
-def test_request_that_failed_goes_after_an_hour(plane: Cluster) -> None:
+def test_failed_request_is_deleted_after_an_hour(plane: Cluster) -> None:
     failed = {"type": "Failed", "status": "True", "reason": "Test"}
     patch = {"status": {"conditions": [failed]}}
     plane.client.patch(CertificateSigningRequest, "csr", patch, subresource="status")
@@ -99,7 +99,7 @@ def test_request_that_failed_goes_after_an_hour(plane: Cluster) -> None:
     assert not is_there(plane)
 
 
-def test_request_that_is_being_deleted_is_left_alone() -> None:
+def test_request_being_deleted_is_ignored() -> None:
     moment = Time("2024-01-01T00:00:00Z")
     meta = ObjectMeta(name="csr", creation_timestamp=moment)
     assert expiration_of(CertificateSigningRequest(metadata=meta)) is not None
@@ -108,11 +108,11 @@ def test_request_that_is_being_deleted_is_left_alone() -> None:
 
 
 @pytest.mark.parametrize("chain", [b"", b"nonsense", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"])
-def test_certificate_that_cannot_be_read_expires_never(chain: bytes) -> None:
+def test_unparsable_certificate_never_expires(chain: bytes) -> None:
     assert expiry_of(chain) is None
 
 
-def test_expiry_is_that_of_the_first_certificate(cluster: Cluster, tmp_path: Path) -> None:
+def test_expiration_is_that_of_the_first_certificate(cluster: Cluster, tmp_path: Path) -> None:
     now = cluster.clock.now().replace(microsecond=0)
     files = [authority_in(tmp_path / name, now, timedelta(days=days))[0] for name, days in (("a", 1), ("b", 2))]
     chain = b"".join(Path(one).read_bytes() for one in files)

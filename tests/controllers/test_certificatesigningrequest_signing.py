@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from kubeloop.api.generated.certificates_v1 import CertificateSigningRequest
 from kubeloop.controllers import InvalidControllers
 from kubeloop.controllers.app.config import ManagerConfig
-from kubeloop.controllers.app.disabled import DisabledController
+from kubeloop.controllers.app.disabled_controller import DisabledController
 from kubeloop.controllers.certificatesigningrequest_signing import wire
 from kubeloop.testing import Cluster
 from tests.controllers.certificate_requests import (
@@ -63,7 +63,7 @@ def signed(cluster: Cluster, **request: Any) -> x509.Certificate | None:
     return certificate_of(cluster)
 
 
-def test_approved_request_gets_a_certificate_for_what_it_asks(plane: Cluster, tmp_path: Path) -> None:
+def test_approved_request_gets_the_requested_certificate(plane: Cluster, tmp_path: Path) -> None:
     made = signed(plane, request=pem_request("jane", ("devs", "ops")))
     assert made is not None
     made.verify_directly_issued_by(authority_of(tmp_path / "ca"))
@@ -80,24 +80,24 @@ def test_approved_request_gets_a_certificate_for_what_it_asks(plane: Cluster, tm
     assert list(purposes) == [ExtendedKeyUsageOID.CLIENT_AUTH]
 
 
-def test_request_that_nobody_approved_gets_none(plane: Cluster) -> None:
+def test_unapproved_request_gets_no_certificate(plane: Cluster) -> None:
     plane.client.create(signing_request())
     plane.advance(3600)
     assert certificate_of(plane) is None
 
 
-def test_denied_request_gets_none(plane: Cluster) -> None:
+def test_denied_request_gets_no_certificate(plane: Cluster) -> None:
     plane.client.create(signing_request())
     approve(plane, decision="Denied")
     plane.advance(60)
     assert certificate_of(plane) is None
 
 
-def test_request_for_another_signer_is_left_to_it(plane: Cluster) -> None:
+def test_request_for_another_signer_is_ignored(plane: Cluster) -> None:
     assert signed(plane, signer="example.com/mine") is None
 
 
-def test_failed_request_gets_none(plane: Cluster) -> None:
+def test_failed_request_gets_no_certificate(plane: Cluster) -> None:
     plane.client.create(signing_request())
     failed = {"type": "Failed", "status": "True", "reason": "Test"}
     patch = {"status": {"conditions": [failed]}}
@@ -110,20 +110,20 @@ def test_failed_request_gets_none(plane: Cluster) -> None:
 @pytest.mark.parametrize(
     ("asked", "days"), [(None, 365), (3 * 86400, 3), (400 * 86400, 365)], ids=["nothing", "less", "more than there is"]
 )
-def test_certificate_is_valid_for_as_long_as_asked_within_limits(plane: Cluster, asked: int | None, days: int) -> None:
+def test_requested_duration_is_honored_within_limits(plane: Cluster, asked: int | None, days: int) -> None:
     made = signed(plane, **({} if asked is None else {"expirationSeconds": asked}))
     assert made is not None
     assert made.not_valid_after_utc - made.not_valid_before_utc == timedelta(days=days)
     assert made.not_valid_before_utc <= plane.clock.now() - timedelta(minutes=5)
 
 
-def test_short_certificate_is_not_shortened_by_being_dated_back(plane: Cluster) -> None:
+def test_backdating_does_not_shorten_a_short_certificate(plane: Cluster) -> None:
     made = signed(plane, expirationSeconds=600)
     assert made is not None
     assert made.not_valid_after_utc - made.not_valid_before_utc == timedelta(minutes=15)
 
 
-def test_certificate_never_outlives_its_authority(cluster: Cluster, tmp_path: Path) -> None:
+def test_certificate_never_outlives_its_ca(cluster: Cluster, tmp_path: Path) -> None:
     certificate, key = authority_in(tmp_path / "ca", cluster.clock.now(), timedelta(hours=2))
     start_as(cluster, ACCOUNT, wire, cluster_signing_cert_file=certificate, cluster_signing_key_file=key)
     made = signed(cluster)
@@ -131,7 +131,7 @@ def test_certificate_never_outlives_its_authority(cluster: Cluster, tmp_path: Pa
     assert made.not_valid_after_utc == authority_of(tmp_path / "ca").not_valid_after_utc
 
 
-def test_authority_that_has_expired_signs_nothing_until_it_is_replaced(cluster: Cluster, tmp_path: Path) -> None:
+def test_expired_ca_signs_nothing_until_replaced(cluster: Cluster, tmp_path: Path) -> None:
     certificate, key = authority_in(tmp_path / "ca", cluster.clock.now(), timedelta(seconds=-30))
     start_as(cluster, ACCOUNT, wire, cluster_signing_cert_file=certificate, cluster_signing_key_file=key)
     assert signed(cluster) is None
@@ -154,7 +154,9 @@ def test_authority_that_has_expired_signs_nothing_until_it_is_replaced(cluster: 
         (pem_request("n1", ("system:nodes",), [DNS]), SERVER, "subject common name does not begin with system:node:"),
     ],
 )  # fmt: skip
-def test_serving_certificates_are_for_nodes(plane: Cluster, request_: bytes, usages: tuple[str, ...], why: str) -> None:
+def test_serving_signer_only_signs_for_nodes(
+    plane: Cluster, request_: bytes, usages: tuple[str, ...], why: str
+) -> None:
     check(plane, request_, KUBELET_SERVING, usages, why)
 
 
@@ -172,7 +174,7 @@ def test_serving_certificates_are_for_nodes(plane: Cluster, request_: bytes, usa
         (pem_request(**NODE), SERVER, "usages did not match [client auth digital signature key encipherment]"),
     ],
 )
-def test_client_certificates_of_nodes_name_nothing_else(
+def test_kubelet_client_signer_rejects_other_names(
     plane: Cluster, request_: bytes, usages: tuple[str, ...], why: str
 ) -> None:
     check(plane, request_, KUBELET_CLIENT, usages, why)
@@ -187,7 +189,7 @@ def test_client_certificates_of_nodes_name_nothing_else(
         (("digital signature",), "missing required usage for client certificate: client auth"),
     ],
 )
-def test_client_certificates_are_for_clients_alone(plane: Cluster, usages: tuple[str, ...], why: str) -> None:
+def test_client_signer_only_signs_client_usages(plane: Cluster, usages: tuple[str, ...], why: str) -> None:
     check(plane, pem_request(), API_CLIENT, usages, why)
 
 
@@ -197,14 +199,14 @@ def check(plane: Cluster, request: bytes, signer: str, usages: tuple[str, ...], 
     assert (made is not None, told) == (not why, [("SignerValidationFailure", why)] if why else [])
 
 
-def test_alternative_names_are_certified(plane: Cluster) -> None:
+def test_subject_alternative_names_are_signed(plane: Cluster) -> None:
     request = pem_request(**NODE, alternatives=[DNS, ADDRESS])
     made = signed(plane, request=request, signer=KUBELET_SERVING, usages=SERVER)
     assert made is not None
     assert list(made.extensions.get_extension_for_class(x509.SubjectAlternativeName).value) == [DNS, ADDRESS]
 
 
-def test_signers_may_have_files_of_their_own_and_who_has_none_does_not_sign(cluster: Cluster, tmp_path: Path) -> None:
+def test_signers_have_separate_files_and_do_not_sign_without(cluster: Cluster, tmp_path: Path) -> None:
     certificate, key = authority_in(tmp_path / "ca", cluster.clock.now())
     flags = {
         "cluster_signing_kube_apiserver_client_cert_file": certificate,
@@ -219,7 +221,7 @@ def test_signers_may_have_files_of_their_own_and_who_has_none_does_not_sign(clus
     assert certificate_of(cluster, "node") is None
 
 
-def test_without_files_the_loop_rests(cluster: Cluster) -> None:
+def test_controller_is_idle_without_files(cluster: Cluster) -> None:
     assert isinstance(wire(cluster.context), DisabledController)
 
 
@@ -227,13 +229,13 @@ def test_without_files_the_loop_rests(cluster: Cluster) -> None:
     ("flags", "why"),
     [
         ({"kubelet_client_cert": "ca.crt"}, "given together"),
-        ({"kubelet_client_cert": "ca.crt", "kubelet_client_key": "none"}, "cannot be read"),
-        ({"cert": "ca.crt", "key": "ca.crt"}, "should hold one private key"),
-        ({"cert": "ca.key", "key": "ca.key"}, "should hold one certificate"),
+        ({"kubelet_client_cert": "ca.crt", "kubelet_client_key": "none"}, "unable to read"),
+        ({"cert": "ca.crt", "key": "ca.crt"}, "must contain one private key"),
+        ({"cert": "ca.key", "key": "ca.key"}, "must contain one certificate"),
         ({"cert": "ca.crt", "key": "ca.key", "kubelet_client_cert": "ca.crt"}, "at the same time"),
     ],
 )
-def test_files_that_cannot_be_used_are_told_at_once(
+def test_unusable_files_are_reported_at_start(
     cluster: Cluster, tmp_path: Path, flags: dict[str, str], why: str
 ) -> None:
     authority_in(tmp_path, cluster.clock.now())
@@ -247,7 +249,7 @@ STEPS = st.sampled_from(["approve", "deny", "wait", "conflict", "refuse", "drop 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.tuples(STEPS, st.integers(0, 2)), max_size=12))
-def test_nothing_is_certified_that_was_not_approved(taken: list[tuple[str, int]]) -> None:
+def test_only_approved_requests_are_signed(taken: list[tuple[str, int]]) -> None:
     with Cluster() as cluster, tempfile.TemporaryDirectory() as folder:
         certificate, key = authority_in(Path(folder), cluster.clock.now())
         config = ManagerConfig(cluster_signing_cert_file=certificate, cluster_signing_key_file=key)

@@ -85,7 +85,7 @@ class Jobs:
         return list(self.cluster.client.list(Job, NS).items)
 
     def check(self) -> None:
-        """At any time."""
+        """Check invariants."""
         for one in self._all():
             if one.metadata.deletion_timestamp is not None:
                 assert _end(one) <= parse_time(one.metadata.deletion_timestamp), "not before its time"
@@ -101,7 +101,7 @@ _UTC = parse_time("2026-01-01T00:00:00Z").tzinfo
 
 
 def _end(job: Job) -> datetime:
-    """When a job may go; never, if it runs or has no limit."""
+    """Return the deletion time of a job; None if it runs or has no TTL."""
     seconds = job.spec.ttl_seconds_after_finished
     finished = [one.last_transition_time for one in job.status.conditions if one.type == "Failed"]
     if seconds is None or not finished or finished[0] is None:
@@ -115,7 +115,7 @@ def _end(job: Job) -> datetime:
 @given(
     steps("add", "add", "finish", "finish", "more time", "no limit", "wait", "wait", *TROUBLE), st.integers(0, 2**16)
 )
-def test_job_is_never_deleted_early_and_always_in_the_end(taken: list[Step], seed: int) -> None:
+def test_job_is_never_deleted_early_and_always_eventually(taken: list[Step], seed: int) -> None:
     with Cluster(seed=seed, shuffle=True) as cluster:
         jobs = Jobs(cluster)
         for step in taken:
@@ -123,7 +123,7 @@ def test_job_is_never_deleted_early_and_always_in_the_end(taken: list[Step], see
         jobs.check_end()
 
 
-# Pods that nobody else removes
+# Pods that no other controller removes
 
 NODES = ("n0", "n1", "n2")
 MOST_ENDED = 3
@@ -169,7 +169,7 @@ class Pods:
         changes.get(name, lambda: self._process.disturb(name, number))()
 
     def _add(self, number: int) -> None:
-        """One that waits for a node, or one on each."""
+        """Add an unscheduled pod, or one on each node."""
         for at in ("",) if number == 7 else sorted(set(NODES) - set(self._gone_since)):
             self._made += 1
             self.cluster.add(pod(f"p-{self._made}", node=at or None, phase="Running" if at else "Pending"))
@@ -197,7 +197,7 @@ class Pods:
         return list(self.cluster.client.list(Pod, NS).items)
 
     def _safe(self, until: datetime) -> list[Pod]:
-        """Pods that nobody may touch until then."""
+        """Return pods that must not be deleted before then."""
         lost = {name for name, since in self._gone_since.items() if since + timedelta(seconds=QUARANTINE) <= until}
         return [
             one
@@ -221,7 +221,7 @@ LIFE = (*["wait"] * 6, "add", "add", "end", "delete", "lose node", "lose node", 
 
 @QUIET
 @given(steps(*LIFE, *TROUBLE), st.integers(0, 2**16))
-def test_pod_that_is_well_is_never_removed_and_what_nobody_else_removes_is(taken: list[Step], seed: int) -> None:
+def test_healthy_pods_are_kept_and_orphaned_pods_are_removed(taken: list[Step], seed: int) -> None:
     with Cluster(seed=seed, shuffle=True) as cluster:
         pods = Pods(cluster)
         for step in taken:

@@ -41,7 +41,7 @@ def resources_of(cluster: Cluster, name: str) -> list[str]:
     return [resource for rule in found.rules or () for resource in rule.resources]
 
 
-def test_role_has_the_rules_of_all_that_it_selects_each_once_and_in_order(plane: Cluster) -> None:
+def test_role_has_the_rules_of_all_selected_roles_without_duplicates(plane: Cluster) -> None:
     plane.client.create(role("b", "pods", "secrets", to="x"))
     plane.client.create(role("a", "services", "pods", to="x"))
     plane.client.create(role("c", "nodes", to="y"))
@@ -51,7 +51,7 @@ def test_role_has_the_rules_of_all_that_it_selects_each_once_and_in_order(plane:
     assert resources_of(plane, "all") == ["nodes", "services", "pods", "secrets"]
 
 
-def test_role_follows_what_it_selects(plane: Cluster) -> None:
+def test_role_follows_selected_roles(plane: Cluster) -> None:
     plane.client.create(aggregate("all", "x"))
     plane.client.create(role("a", "pods", to="x"))
     plane.settle()
@@ -69,7 +69,7 @@ def test_role_follows_what_it_selects(plane: Cluster) -> None:
     assert resources_of(plane, "all") == []
 
 
-def test_rules_that_somebody_writes_into_an_aggregated_role_are_replaced(plane: Cluster) -> None:
+def test_manual_rules_in_an_aggregated_role_are_replaced(plane: Cluster) -> None:
     plane.client.create(role("a", "pods", to="x"))
     plane.client.create(aggregate("all", "x"))
     plane.settle()
@@ -78,7 +78,7 @@ def test_rules_that_somebody_writes_into_an_aggregated_role_are_replaced(plane: 
     assert resources_of(plane, "all") == ["pods"]
 
 
-def test_aggregated_roles_may_be_parts_of_others_but_not_of_themselves(plane: Cluster) -> None:
+def test_aggregated_roles_can_be_nested_but_not_self_referential(plane: Cluster) -> None:
     plane.client.create(role("a", "pods", to="x"))
     plane.client.create(aggregate("inner", "x", to="y"))
     plane.client.create(aggregate("outer", "y", to="y"))
@@ -86,13 +86,13 @@ def test_aggregated_roles_may_be_parts_of_others_but_not_of_themselves(plane: Cl
     assert resources_of(plane, "inner") == resources_of(plane, "outer") == ["pods"]
 
 
-def test_roles_that_come_with_the_cluster_are_filled_in(plane: Cluster) -> None:
+def test_bootstrap_roles_are_aggregated(plane: Cluster) -> None:
     view, edit, admin = (set(resources_of(plane, name)) for name in ("view", "edit", "admin"))
     assert "pods" in view
     assert view < edit < admin
 
 
-def test_nothing_is_written_when_nothing_changes(plane: Cluster) -> None:
+def test_unchanged_roles_are_not_written(plane: Cluster) -> None:
     plane.client.create(role("a", "pods", to="x"))
     plane.client.create(aggregate("all", "x"))
     plane.settle()

@@ -1,4 +1,4 @@
-"""CronJobs make a job at each scheduled time, and keep as many as they are told to."""
+"""Tests of CronJobs: a job at each scheduled time, and history limits."""
 
 from __future__ import annotations
 
@@ -60,12 +60,12 @@ def finish(cluster: Cluster, which: Job, kind: str = "Complete") -> None:
     cluster.client.patch(Job, meta.name, {"status": status}, meta.namespace, subresource="status")
 
 
-def told(cluster: Cluster) -> list[str]:
+def cron_job_events(cluster: Cluster) -> list[str]:
     about = [one for one in cluster.events() if one.involved_object.kind == "CronJob"]
     return [f"{one.type} {one.reason}: {one.message}" for one in about]
 
 
-def test_job_is_made_when_it_is_due_and_not_before(plane: Cluster) -> None:
+def test_job_is_created_at_its_scheduled_time(plane: Cluster) -> None:
     template = {
         "metadata": {"labels": {"a": "b"}, "annotations": {"c": "d"}, "finalizers": ["not/copied"]},
         "spec": {"template": {"spec": {"containers": [{"name": "c", "image": "x"}], "restartPolicy": "Never"}}},
@@ -91,10 +91,10 @@ def test_job_is_made_when_it_is_due_and_not_before(plane: Cluster) -> None:
     (running,) = found.status.active
     assert (running.kind, running.api_version, running.name) == ("Job", "batch/v1", one.metadata.name)
     assert (running.uid, running.namespace) == (one.metadata.uid, NAMESPACE)
-    assert told(plane) == [f"Normal SuccessfulCreate: Created job {one.metadata.name}"]
+    assert cron_job_events(plane) == [f"Normal SuccessfulCreate: Created job {one.metadata.name}"]
 
 
-def test_finished_job_is_no_longer_active_and_its_success_is_dated(plane: Cluster) -> None:
+def test_finished_job_is_removed_from_active_and_sets_last_successful_time(plane: Cluster) -> None:
     plane.add(cron_job(schedule="0 * * * *"))
     plane.advance(HOUR + SOON)
     (one,) = jobs(plane)
@@ -104,34 +104,37 @@ def test_finished_job_is_no_longer_active_and_its_success_is_dated(plane: Cluste
     found = of(plane)
     assert not found.status.active
     assert found.status.last_successful_time == "2026-01-01T01:01:00Z"
-    assert told(plane)[-1] == f"Normal SawCompletedJob: Saw completed job: {one.metadata.name}, condition: Complete"
+    assert (
+        cron_job_events(plane)[-1]
+        == f"Normal SawCompletedJob: Saw completed job: {one.metadata.name}, condition: Complete"
+    )
     plane.advance(HOUR)
     finish(plane, jobs(plane)[-1], "Failed")
     plane.settle()
     assert of(plane).status.last_successful_time == "2026-01-01T01:01:00Z"
-    assert told(plane)[-1].endswith("condition: Failed")
+    assert cron_job_events(plane)[-1].endswith("condition: Failed")
 
 
-def test_jobs_may_overlap_where_nothing_else_is_said(plane: Cluster) -> None:
+def test_jobs_overlap_by_default(plane: Cluster) -> None:
     plane.add(cron_job(schedule="* * * * *"))
     plane.advance(3 * 60 + SOON)
     assert len(active(plane)) == 3
 
 
-def test_forbidden_overlap_waits_for_the_next_time(plane: Cluster) -> None:
+def test_forbid_policy_skips_until_the_next_time(plane: Cluster) -> None:
     plane.add(cron_job(schedule="* * * * *", concurrency_policy="Forbid"))
     plane.advance(3 * 60 + SOON)
     (first,) = jobs(plane)
     assert active(plane) == [first.metadata.name]
     message = "Not starting job because prior execution is running and concurrency policy is Forbid"
-    assert told(plane)[-1] == f"Normal JobAlreadyActive: {message}"
+    assert cron_job_events(plane)[-1] == f"Normal JobAlreadyActive: {message}"
     finish(plane, first)
     plane.settle()
     assert len(jobs(plane)) == 2, "the time that is due is made up for as soon as there is room"
     assert of(plane).status.last_schedule_time == "2026-01-01T00:03:00Z"
 
 
-def test_replacing_overlap_ends_who_still_runs(plane: Cluster) -> None:
+def test_replace_policy_deletes_running_jobs(plane: Cluster) -> None:
     plane.add(cron_job(schedule="* * * * *", concurrency_policy="Replace"))
     plane.advance(60 + SOON)
     (first,) = names(plane)
@@ -139,10 +142,10 @@ def test_replacing_overlap_ends_who_still_runs(plane: Cluster) -> None:
     (second,) = names(plane)
     assert second == f"job-{EPOCH_MINUTES + 2}"
     assert active(plane) == [second]
-    assert f"Normal SuccessfulDelete: Deleted job {first}" in told(plane)
+    assert f"Normal SuccessfulDelete: Deleted job {first}" in cron_job_events(plane)
 
 
-def test_only_so_many_finished_jobs_are_kept(plane: Cluster) -> None:
+def test_history_limits_are_enforced(plane: Cluster) -> None:
     plane.add(cron_job(schedule="* * * * *", successful_jobs_history_limit=2, failed_jobs_history_limit=1))
     made = []
     for number in range(8):
@@ -151,10 +154,10 @@ def test_only_so_many_finished_jobs_are_kept(plane: Cluster) -> None:
         finish(plane, jobs(plane)[-1], "Failed" if number % 2 else "Complete")
         plane.settle()
     assert names(plane) == [made[4], made[6], made[7]]
-    assert told(plane).count(f"Normal SuccessfulDelete: Deleted job {made[0]}") == 1
+    assert cron_job_events(plane).count(f"Normal SuccessfulDelete: Deleted job {made[0]}") == 1
 
 
-def test_without_limits_all_are_kept_and_with_none_nothing(plane: Cluster) -> None:
+def test_history_limits_unset_keep_all_and_zero_keep_none(plane: Cluster) -> None:
     plane.add(cron_job(schedule="* * * * *", successful_jobs_history_limit=0))
     plane.advance(60 + SOON)
     finish(plane, jobs(plane)[0])
@@ -163,7 +166,7 @@ def test_without_limits_all_are_kept_and_with_none_nothing(plane: Cluster) -> No
     assert not active(plane)
 
 
-def test_suspended_one_starts_nothing_and_makes_up_for_the_last_time_when_resumed(plane: Cluster) -> None:
+def test_suspended_cronjob_starts_nothing_and_catches_up_once_when_resumed(plane: Cluster) -> None:
     plane.add(cron_job(schedule="0 * * * *", suspend=True))
     plane.advance(5 * HOUR + 60)
     assert not jobs(plane)
@@ -174,7 +177,7 @@ def test_suspended_one_starts_nothing_and_makes_up_for_the_last_time_when_resume
     assert len(jobs(plane)) == 2
 
 
-def test_what_is_too_late_to_start_is_left_out(cluster: Cluster) -> None:
+def test_missed_starting_deadline_skips_the_run(cluster: Cluster) -> None:
     loop = cluster.start(wire)
     cluster.add(cron_job(schedule="0 * * * *", starting_deadline_seconds=600))
     cluster.advance(HOUR - 60)
@@ -187,27 +190,27 @@ def test_what_is_too_late_to_start_is_left_out(cluster: Cluster) -> None:
     assert names(cluster) == [f"job-{EPOCH_MINUTES + 120}"]
 
 
-def test_manager_that_comes_late_starts_what_was_last_due(cluster: Cluster) -> None:
+def test_late_controller_starts_the_latest_missed_run(cluster: Cluster) -> None:
     cluster.add(cron_job(schedule="0 * * * *"))
     cluster.advance(10 * HOUR + 60)
     cluster.start(wire)
     cluster.settle()
     assert names(cluster) == [f"job-{EPOCH_MINUTES + 600}"]
     assert of(cluster).status.last_schedule_time == "2026-01-01T10:00:00Z"
-    assert not [one for one in told(cluster) if "TooMany" in one]
+    assert not [one for one in cron_job_events(cluster) if "TooMany" in one]
 
 
-def test_very_many_missed_times_are_told_of(cluster: Cluster) -> None:
+def test_many_missed_runs_record_a_warning(cluster: Cluster) -> None:
     cluster.add(cron_job(schedule="* * * * *"))
     cluster.advance(101 * 60)
     cluster.start(wire)
     cluster.settle()
     assert names(cluster) == [f"job-{EPOCH_MINUTES + 101}"]
     message = "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew"
-    assert f"Warning TooManyMissedTimes: {message}" in told(cluster)
+    assert f"Warning TooManyMissedTimes: {message}" in cron_job_events(cluster)
 
 
-def test_irregular_schedule_finds_its_last_time(cluster: Cluster) -> None:
+def test_irregular_schedule_finds_its_most_recent_time(cluster: Cluster) -> None:
     """The first of January 2026 is a Thursday."""
     cluster.add(cron_job(schedule="30 6-16/4 * * 1-5"))
     cluster.advance(days=4, hours=12)  # Monday noon
@@ -216,10 +219,10 @@ def test_irregular_schedule_finds_its_last_time(cluster: Cluster) -> None:
     assert of(cluster).status.last_schedule_time == "2026-01-05T10:30:00Z"
 
 
-def test_schedule_that_never_comes_is_told_of(plane: Cluster) -> None:
+def test_schedule_that_never_fires_records_an_event(plane: Cluster) -> None:
     plane.add(cron_job(schedule="59 23 31 2 *"))
     plane.settle()
-    assert told(plane) == [
+    assert cron_job_events(plane) == [
         "Warning InvalidSchedule: invalid schedule: 59 23 31 2 * : "
         "time difference between two schedules is less than 1 second"
     ]
@@ -227,7 +230,7 @@ def test_schedule_that_never_comes_is_told_of(plane: Cluster) -> None:
     assert not jobs(plane)
 
 
-def test_new_schedule_begins_with_its_next_time(plane: Cluster) -> None:
+def test_changed_schedule_starts_at_its_next_time(plane: Cluster) -> None:
     plane.add(cron_job(schedule="0 0 1 1 *"))
     plane.advance(2 * HOUR + 60)
     plane.client.patch(CronJob, "job", {"spec": {"schedule": "0 1-23/2 * * *"}}, NAMESPACE)
@@ -237,7 +240,7 @@ def test_new_schedule_begins_with_its_next_time(plane: Cluster) -> None:
     assert names(plane) == [f"job-{EPOCH_MINUTES + 180}"]
 
 
-def test_every_so_often_counts_from_the_last_time(plane: Cluster) -> None:
+def test_every_interval_counts_from_the_last_run(plane: Cluster) -> None:
     plane.advance(17)
     plane.add(cron_job(schedule="@every 90s"))
     plane.advance(90 + SOON)
@@ -247,28 +250,28 @@ def test_every_so_often_counts_from_the_last_time(plane: Cluster) -> None:
     assert len(jobs(plane)) == 2
 
 
-def test_job_that_is_gone_is_no_longer_active(plane: Cluster) -> None:
+def test_deleted_job_is_removed_from_active(plane: Cluster) -> None:
     plane.add(cron_job(schedule="0 * * * *", concurrency_policy="Forbid"))
     plane.advance(HOUR + SOON)
     (name,) = names(plane)
     plane.client.delete(Job, name, NAMESPACE, propagation="Background")
     plane.settle()
     assert not active(plane)
-    assert told(plane)[-1] == f"Normal MissingJob: Active job went missing: {name}"
+    assert cron_job_events(plane)[-1] == f"Normal MissingJob: Active job went missing: {name}"
     assert not jobs(plane), "its time is not started again"
 
 
-def test_job_of_somebody_else_is_told_of(plane: Cluster) -> None:
+def test_job_of_another_owner_records_an_event(plane: Cluster) -> None:
     owner = plane.add(cron_job(schedule="0 0 1 1 *"))
     stranger = job("stranger")
     stranger = type(stranger)(metadata=metadata("stranger", NAMESPACE, owner=owner), spec=stranger.spec)
     plane.add(stranger)
     plane.settle()
     message = "Saw a job that the controller did not create or forgot: stranger"
-    assert f"Warning UnexpectedJob: {message}" in told(plane)
+    assert f"Warning UnexpectedJob: {message}" in cron_job_events(plane)
 
 
-def test_name_that_another_job_has_is_left_to_it(plane: Cluster) -> None:
+def test_name_collision_with_another_job_is_not_adopted(plane: Cluster) -> None:
     plane.add(cron_job(schedule="0 * * * *"), job(f"job-{EPOCH_MINUTES + 60}"))
     plane.advance(HOUR + SOON)
     assert len(jobs(plane)) == 1
@@ -276,7 +279,7 @@ def test_name_that_another_job_has_is_left_to_it(plane: Cluster) -> None:
 
 
 @pytest.mark.parametrize("lost", ["jobs", "cronjobs"])
-def test_no_time_is_started_twice_when_answers_are_lost(plane: Cluster, lost: str) -> None:
+def test_lost_responses_start_no_run_twice(plane: Cluster, lost: str) -> None:
     plane.add(cron_job(schedule="0 * * * *"))
     plane.faults.lose_answers("write", lost, times=3)
     plane.advance(HOUR + 60)
@@ -285,7 +288,7 @@ def test_no_time_is_started_twice_when_answers_are_lost(plane: Cluster, lost: st
     assert of(plane).status.last_schedule_time == "2026-01-01T01:00:00Z"
 
 
-def test_crash_between_job_and_status_is_made_good(cluster: Cluster) -> None:
+def test_crash_between_job_and_status_is_recovered(cluster: Cluster) -> None:
     loop = cluster.start(wire)
     cluster.add(cron_job(schedule="0 * * * *"))
     cluster.faults.fail("patch", "cronjobs", times=None)
@@ -300,23 +303,23 @@ def test_crash_between_job_and_status_is_made_good(cluster: Cluster) -> None:
     assert len(jobs(cluster)) == 1
 
 
-def test_deleted_one_starts_nothing(plane: Cluster) -> None:
+def test_deleted_cronjob_starts_nothing(plane: Cluster) -> None:
     plane.add(cron_job(schedule="0 * * * *"))
     plane.client.delete(CronJob, "job", NAMESPACE, propagation="Foreground")
     plane.advance(2 * HOUR)
     assert not jobs(plane)
 
 
-def test_refused_job_is_told_and_tried_again(plane: Cluster) -> None:
+def test_rejected_job_records_an_event_and_is_retried(plane: Cluster) -> None:
     plane.faults.fail("create", "jobs", times=2)
     plane.add(cron_job(schedule="0 * * * *"))
     plane.advance(HOUR + 5)
     assert len(jobs(plane)) == 1
-    assert told(plane)[0].startswith("Warning FailedCreate: Error creating job: ")
+    assert cron_job_events(plane)[0].startswith("Warning FailedCreate: Error creating job: ")
 
 
-def test_zone_that_nobody_knows_is_no_part_of_the_schedule() -> None:
-    """As after a move to a machine with older zones: a server refuses it, and the loop tells of it."""
+def test_unknown_time_zone_is_not_prefixed_to_the_schedule() -> None:
+    """A server rejects the zone, but it may be stored from a machine with newer zone data."""
     unknown = cron_job(schedule="0 9 * * *", time_zone="Nowhere/City")
     assert schedule_text(unknown) == "0 9 * * *"
     known = cron_job(schedule="0 9 * * *", time_zone="Asia/Tokyo")
@@ -337,7 +340,7 @@ def stored(cluster: Cluster, **spec: Any) -> None:
     cluster.run(write())
 
 
-def test_zone_in_the_schedule_works_and_is_warned_of(cluster: Cluster) -> None:
+def test_zone_in_the_schedule_works_with_a_warning(cluster: Cluster) -> None:
     stored(cluster, schedule="CRON_TZ=Asia/Tokyo 0 9 * * *")
     cluster.start(wire)
     cluster.advance(24 * HOUR + SOON)
@@ -346,33 +349,33 @@ def test_zone_in_the_schedule_works_and_is_warned_of(cluster: Cluster) -> None:
         'CRON_TZ or TZ used in schedule "CRON_TZ=Asia/Tokyo 0 9 * * *" is not officially supported, see '
         "https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details"
     )
-    assert f"Warning UnsupportedSchedule: {message}" in told(cluster)
+    assert f"Warning UnsupportedSchedule: {message}" in cron_job_events(cluster)
 
 
-def test_what_cannot_be_read_is_told_of(cluster: Cluster) -> None:
+def test_invalid_schedule_records_an_event(cluster: Cluster) -> None:
     stored(cluster, schedule="61 * * * *")
     cluster.start(wire)
     cluster.settle()
     problem = "end of range (61) above maximum (59): 61"
-    assert told(cluster) == [f'Warning UnparseableSchedule: unparseable schedule: "61 * * * *" : {problem}']
+    assert cron_job_events(cluster) == [f'Warning UnparseableSchedule: unparseable schedule: "61 * * * *" : {problem}']
 
 
-def test_unknown_zone_is_told_of(cluster: Cluster) -> None:
+def test_unknown_time_zone_records_an_event(cluster: Cluster) -> None:
     stored(cluster, timeZone="Nowhere/City")
     cluster.start(wire)
     cluster.settle()
     problem = 'invalid timeZone: "Nowhere/City": unknown time zone Nowhere/City'
-    assert told(cluster) == [f"Warning UnknownTimeZone: {problem}"]
+    assert cron_job_events(cluster) == [f"Warning UnknownTimeZone: {problem}"]
 
 
-def test_time_zone_decides_when_and_is_told_on_the_job(plane: Cluster) -> None:
+def test_time_zone_applies_to_the_schedule_and_the_annotation(plane: Cluster) -> None:
     plane.add(cron_job(schedule="0 9 * * *", time_zone="Asia/Tokyo"))
     plane.advance(24 * HOUR + SOON)
     (one,) = jobs(plane)
     assert one.metadata.annotations[SCHEDULED_AT] == "2026-01-02T09:00:00+09:00"
 
 
-def test_week_over_a_change_to_summer_time(make_cluster: Callable[..., Cluster]) -> None:
+def test_schedule_over_a_daylight_saving_change(make_cluster: Callable[..., Cluster]) -> None:
     plane = make_cluster(start=datetime(2026, 3, 25, tzinfo=UTC))
     plane.start(wire)
     specs = {
@@ -393,7 +396,7 @@ def test_week_over_a_change_to_summer_time(make_cluster: Callable[..., Cluster])
     assert len(stamps["elsewhere"]) == 7
 
 
-def test_quiet_ones_are_not_written_to(plane: Cluster) -> None:
+def test_idle_cronjobs_are_not_written(plane: Cluster) -> None:
     plane.add(cron_job(schedule="0 0 1 1 *"), config_map("other"))
     plane.settle()
     before = of(plane).metadata.resource_version

@@ -1,4 +1,4 @@
-"""Whatever happens to calls, watches and managers: no time is started twice, and the status tells what runs."""
+"""Property tests under faults: no time is started twice, and the status has the active jobs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class World:
         self.policy = self.chance.choice(["Allow", "Forbid", "Replace"])
         self.informers = cluster.context.informers
         self.loop = cluster.start(wire)
-        self.made: dict[str, set[str]] = {}  # the UIDs of all jobs there ever were; their names tell their times
+        self.made: dict[str, set[str]] = {}  # UIDs of all jobs ever created; their names have their times
         self.kept = self.chance.choice([(2, 1), (0, 0)])
         limits: dict[str, Any] = {
             "successful_jobs_history_limit": self.kept[0],
@@ -76,7 +76,7 @@ class World:
         faults.fail("watch", resource, times=self.chance.randint(0, 3))
 
     def crash(self) -> None:
-        """The manager dies wherever it is; another one begins with nothing but what the server knows."""
+        """Kill the manager at any point; the next one starts with the server's state only."""
         cluster = self.cluster
         cluster.stop(self.loop)
         cluster.run(self.informers.stop())
@@ -97,7 +97,7 @@ async def _ticks(count: int) -> None:
 
 @settings(max_examples=16, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
 @given(st.integers(0, 2**32))
-def test_each_time_is_started_at_most_once_and_the_status_tells_what_runs(seed: int) -> None:
+def test_each_run_is_started_at_most_once_and_status_shows_active_jobs(seed: int) -> None:
     with Cluster(seed=seed, shuffle=True) as cluster:
         world = World(cluster, seed)
         for _ in range(MINUTES):

@@ -1,4 +1,4 @@
-"""DaemonSets on a whole server: which nodes run a pod, what is counted, and what is told of it."""
+"""Tests of DaemonSets on a whole server: nodes, status and events."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from tests.controllers.daemon_sets import (
     change,
     change_node,
     counts,
+    event_messages,
     pods,
     read,
     revisions,
     start,
     taint,
     template,
-    told,
 )
 
 # Where pods run
 
 
-def test_every_node_gets_a_pod_that_can_run_nowhere_else(cluster: Cluster) -> None:
+def test_every_node_gets_a_pod_bound_by_affinity(cluster: Cluster) -> None:
     start(cluster, "a", "b", "c")
     cluster.add(daemon_set())
     cluster.settle()
@@ -53,7 +53,7 @@ def test_every_node_gets_a_pod_that_can_run_nowhere_else(cluster: Cluster) -> No
     }
 
 
-def test_pods_say_which_template_they_come_from(cluster: Cluster) -> None:
+def test_pods_have_the_template_hash_label(cluster: Cluster) -> None:
     start(cluster, "a")
     cluster.add(daemon_set())
     cluster.settle()
@@ -65,7 +65,7 @@ def test_pods_say_which_template_they_come_from(cluster: Cluster) -> None:
     }
 
 
-def test_pods_of_the_host_network_stand_a_node_without_one(cluster: Cluster) -> None:
+def test_host_network_pods_tolerate_network_unavailable(cluster: Cluster) -> None:
     start(cluster, "a")
     taint(cluster, "a", "NoSchedule", "node.kubernetes.io/network-unavailable")
     cluster.add(daemon_set())
@@ -96,7 +96,7 @@ def test_no_node_fits(cluster: Cluster) -> None:
     assert by_node(cluster) == {}
 
 
-def test_node_that_comes_gets_a_pod_and_one_that_goes_is_no_longer_counted(cluster: Cluster) -> None:
+def test_added_node_gets_a_pod_and_removed_node_is_not_counted(cluster: Cluster) -> None:
     start(cluster, "a")
     cluster.add(daemon_set())
     cluster.settle()
@@ -108,7 +108,7 @@ def test_node_that_comes_gets_a_pod_and_one_that_goes_is_no_longer_counted(clust
     assert counts(read(cluster))[:2] == (1, 1)
 
 
-def test_pod_that_waits_for_a_node_that_is_gone_is_deleted(cluster: Cluster) -> None:
+def test_pending_pod_of_a_deleted_node_is_deleted(cluster: Cluster) -> None:
     add_node(cluster, "a")
     add_node(cluster, "b")
     cluster.start(wire)
@@ -130,7 +130,7 @@ def test_cordoned_node_keeps_and_gets_pods(cluster: Cluster) -> None:
     assert by_node(cluster) == {"a": ["1"], "b": ["1"]}
 
 
-def test_taint_that_forbids_scheduling_lets_pods_stay_out_of_place(cluster: Cluster) -> None:
+def test_no_schedule_taint_keeps_running_pods(cluster: Cluster) -> None:
     start(cluster, "a", "b")
     cluster.add(daemon_set())
     cluster.settle()
@@ -141,7 +141,7 @@ def test_taint_that_forbids_scheduling_lets_pods_stay_out_of_place(cluster: Clus
     assert counts(read(cluster)) == (2, 2, 0, 2, 2, 2, 0)
 
 
-def test_taint_that_forbids_execution_drives_pods_away(cluster: Cluster) -> None:
+def test_no_execute_taint_removes_pods(cluster: Cluster) -> None:
     start(cluster, "a", "b")
     cluster.add(daemon_set())
     cluster.settle()
@@ -150,7 +150,7 @@ def test_taint_that_forbids_execution_drives_pods_away(cluster: Cluster) -> None
     assert counts(read(cluster)) == (1, 1, 0, 1, 1, 1, 0)
 
 
-def test_toleration_of_the_template_counts(cluster: Cluster) -> None:
+def test_template_tolerations_are_honored(cluster: Cluster) -> None:
     start(cluster, "a")
     taint(cluster, "a", "NoExecute")
     cluster.add(daemon_set())
@@ -161,7 +161,7 @@ def test_toleration_of_the_template_counts(cluster: Cluster) -> None:
     assert Toleration(key="dedicated", operator="Exists") in pods(cluster)[0].spec.tolerations
 
 
-def test_template_with_a_node_name_runs_there_alone(cluster: Cluster) -> None:
+def test_template_with_a_node_name_runs_on_that_node_only(cluster: Cluster) -> None:
     start(cluster, "a", "b")
     cluster.add(daemon_set())
     cluster.settle()
@@ -172,7 +172,7 @@ def test_template_with_a_node_name_runs_there_alone(cluster: Cluster) -> None:
 # Pods that end
 
 
-def test_deleted_pod_is_replaced_when_it_is_gone(cluster: Cluster) -> None:
+def test_deleted_pod_is_replaced_after_termination(cluster: Cluster) -> None:
     kubelet = start(cluster, "a")
     cluster.add(daemon_set())
     cluster.settle()
@@ -193,13 +193,13 @@ def _end(cluster: Cluster, phase: str) -> None:
     cluster.settle()
 
 
-def test_failed_pods_are_replaced_with_growing_patience(cluster: Cluster) -> None:
+def test_failed_pods_are_replaced_with_backoff(cluster: Cluster) -> None:
     start(cluster, "a")
     cluster.add(daemon_set())
     cluster.advance(1)
     (first,) = pods(cluster)
     _end(cluster, "Failed")
-    assert told(cluster, "FailedDaemonPod") == [
+    assert event_messages(cluster, "FailedDaemonPod") == [
         f"Found failed daemon pod default/{first.metadata.name} on node a, will try to kill it"
     ]
     (event,) = cluster.events(reason="FailedDaemonPod")
@@ -213,7 +213,7 @@ def test_failed_pods_are_replaced_with_growing_patience(cluster: Cluster) -> Non
         assert pods(cluster)[0].metadata.uid != failed.metadata.uid
 
 
-def test_succeeded_pod_is_replaced_at_once(cluster: Cluster) -> None:
+def test_succeeded_pod_is_replaced_immediately(cluster: Cluster) -> None:
     start(cluster, "a")
     cluster.add(daemon_set())
     cluster.settle()
@@ -221,10 +221,10 @@ def test_succeeded_pod_is_replaced_at_once(cluster: Cluster) -> None:
         (before,) = pods(cluster)
         _end(cluster, "Succeeded")
         assert pods(cluster)[0].metadata.uid != before.metadata.uid
-    assert told(cluster, "SucceededDaemonPod")[0].endswith("on node a, will try to delete it")
+    assert event_messages(cluster, "SucceededDaemonPod")[0].endswith("on node a, will try to delete it")
 
 
-def test_ended_pod_that_a_finalizer_holds_is_replaced_beside_it(cluster: Cluster) -> None:
+def test_terminated_pod_with_a_finalizer_is_replaced(cluster: Cluster) -> None:
     """Upstream: TestSimpleDaemonSetRestartsPodsOnTerminalPhase."""
     start(cluster, "a")
     cluster.add(daemon_set())
@@ -238,7 +238,7 @@ def test_ended_pod_that_a_finalizer_holds_is_replaced_beside_it(cluster: Cluster
     assert counts(read(cluster))[:4] == (1, 1, 0, 1)
 
 
-# Whose pods they are
+# Ownership of pods
 
 
 def test_orphan_is_adopted_as_the_pod_of_its_node(cluster: Cluster) -> None:
@@ -255,7 +255,7 @@ def _on_delete() -> DaemonSetUpdateStrategy:
     return DaemonSetUpdateStrategy(type="OnDelete")
 
 
-def test_surplus_pods_of_a_node_go_and_the_oldest_stays(cluster: Cluster) -> None:
+def test_surplus_pods_of_a_node_are_deleted_except_the_oldest(cluster: Cluster) -> None:
     cluster.add(pod("old", labels={"app": "app"}, node="a"))
     cluster.advance(10)
     cluster.add(pod("new", labels={"app": "app"}, node="a"))
@@ -275,7 +275,7 @@ def test_pod_that_no_longer_matches_is_released_and_replaced(cluster: Cluster) -
     assert sorted(bool(one.metadata.owner_references) for one in pods(cluster)) == [False, True]
 
 
-def test_set_that_is_being_deleted_does_nothing(cluster: Cluster) -> None:
+def test_daemonset_being_deleted_is_not_synced(cluster: Cluster) -> None:
     start(cluster, "a")
     cluster.add(daemon_set())
     cluster.settle()
@@ -285,10 +285,10 @@ def test_set_that_is_being_deleted_does_nothing(cluster: Cluster) -> None:
     assert pods(cluster) == []
 
 
-# Many at once, and failures
+# Many pods, and failures
 
 
-def test_events_tell_of_pods(cluster: Cluster) -> None:
+def test_pod_events_are_recorded(cluster: Cluster) -> None:
     start(cluster, "a")
     cluster.add(daemon_set())
     cluster.settle()
@@ -301,13 +301,13 @@ def test_events_tell_of_pods(cluster: Cluster) -> None:
     ]
 
 
-def test_refusal_is_found_out_with_few_attempts_and_tried_again(cluster: Cluster) -> None:
+def test_rejected_creates_use_slow_start_and_are_retried(cluster: Cluster) -> None:
     start(cluster, *(f"n{number}" for number in range(20)))
     fault = cluster.faults.fail("create", "pods", forbidden("", "pods", "", "no more"), times=None)
     cluster.add(daemon_set())
     cluster.settle()
     assert fault.hits <= 2  # at first sight, and when its own status comes by
-    assert told(cluster, "FailedCreate")[0] == "Error creating: pods is forbidden: no more"
+    assert event_messages(cluster, "FailedCreate")[0] == "Error creating: pods is forbidden: no more"
     assert counts(read(cluster)) == (20, 0, 0, 0, 0, 0, 20)
     cluster.faults.clear()
     cluster.advance(1)
@@ -321,7 +321,7 @@ def test_more_nodes_than_a_burst_all_get_their_pods(cluster: Cluster) -> None:
     assert counts(read(cluster))[:2] == (BURST + 10, BURST + 10)
 
 
-def test_pods_are_available_after_their_time(cluster: Cluster) -> None:
+def test_pods_are_available_after_min_ready_seconds(cluster: Cluster) -> None:
     start(cluster, "a")
     cluster.add(daemon_set(min_ready_seconds=30))
     cluster.advance(20)
@@ -330,7 +330,7 @@ def test_pods_are_available_after_their_time(cluster: Cluster) -> None:
     assert counts(read(cluster)) == (1, 1, 0, 1, 1, 1, 0)
 
 
-def test_node_wakes_only_the_sets_that_it_concerns(cluster: Cluster) -> None:
+def test_node_event_enqueues_only_affected_daemonsets(cluster: Cluster) -> None:
     add_node(cluster, "a")
     loop = cluster.start(wire)
     assert isinstance(loop, Controller)

@@ -1,4 +1,4 @@
-"""Whatever happens to a daemon set, in the end every node has what it asks for; on the way its limits hold."""
+"""Property tests of DaemonSets: every node converges to the desired pods, and limits hold on the way."""
 
 from __future__ import annotations
 
@@ -85,10 +85,10 @@ class World:
         }
         changes[name]()
 
-    # What must hold
+    # Invariants
 
     def watch_limits(self) -> None:
-        """From now on complain of nodes with too many pods, and when too few nodes are served."""
+        """Start reporting nodes with too many pods, and too few available nodes."""
 
         def look(*_: object) -> None:
             staying = [one for one in self.kubelet.pods.list() if one.metadata.deletion_timestamp is None]
@@ -106,7 +106,7 @@ class World:
         self.complaints.clear()  # what was there at first came one after the other
 
     def check_end(self) -> None:
-        """When nothing goes wrong any more, and some time has passed."""
+        """Check the final state without faults."""
         self.cluster.faults.clear()
         self.cluster.advance(minutes=60)
         here, said = by_node(self.cluster), counts(read(self.cluster))
@@ -127,7 +127,7 @@ class World:
     st.sampled_from([(1, 0), (2, 0), (0, 1), (0, 3)]),
     st.integers(0, 2**16),
 )
-def test_ends_as_wanted_whatever_goes_wrong(taken: list[Step], limits: tuple[int, int], seed: int) -> None:
+def test_daemonset_converges_under_faults(taken: list[Step], limits: tuple[int, int], seed: int) -> None:
     with Cluster(seed=seed, shuffle=True) as cluster:
         world = World(cluster, *limits)
         for step in taken:
@@ -141,7 +141,7 @@ def test_ends_as_wanted_whatever_goes_wrong(taken: list[Step], limits: tuple[int
     st.sampled_from([(1, 0), (3, 0), (0, 1), (0, 2)]),
     st.integers(0, 2**16),
 )
-def test_updates_keep_within_their_limits(taken: list[Step], limits: tuple[int, int], seed: int) -> None:
+def test_updates_respect_max_unavailable(taken: list[Step], limits: tuple[int, int], seed: int) -> None:
     with Cluster(seed=seed, shuffle=True) as cluster:
         world = World(cluster, *limits)
         world.watch_limits()

@@ -1,4 +1,4 @@
-"""DaemonSets whose template changes: limits, surges, deletion by hand, and the history that is kept."""
+"""Tests of DaemonSet updates: limits, surge, OnDelete, and revision history."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from tests.controllers.daemon_sets import (
     change,
     change_node,
     counts,
+    event_messages,
     pods,
     read,
     revisions,
@@ -27,7 +28,6 @@ from tests.controllers.daemon_sets import (
     start,
     taint,
     template,
-    told,
 )
 from tests.controllers.kubelet import Kubelet, image_of
 from tests.controllers.replicas import as_account
@@ -50,11 +50,11 @@ def test_update_replaces_all_pods(cluster: Cluster) -> None:
     assert by_node(cluster) == {key: ["2"] for key in FOUR}
     assert counts(read(cluster)) == (4, 4, 0, 4, 4, 4, 0)
     assert read(cluster).status.observed_generation == 2
-    assert len(told(cluster, "SuccessfulDelete")) == 4
+    assert len(event_messages(cluster, "SuccessfulDelete")) == 4
 
 
 @pytest.mark.parametrize(("limit", "gone"), [(1, 1), (2, 2), ("30%", 2), ("100%", 4)])
-def test_no_more_pods_than_allowed_are_taken_away_at_a_time(cluster: Cluster, limit: int | str, gone: int) -> None:
+def test_update_respects_max_unavailable(cluster: Cluster, limit: int | str, gone: int) -> None:
     kubelet = start(cluster, *FOUR)
     cluster.add(daemon_set(update_strategy=rolling(limit)))
     cluster.settle()
@@ -67,7 +67,7 @@ def test_no_more_pods_than_allowed_are_taken_away_at_a_time(cluster: Cluster, li
     assert by_node(cluster) == {key: ["2"] for key in FOUR}
 
 
-def test_update_stops_when_new_pods_do_not_get_ready(cluster: Cluster) -> None:
+def test_update_stops_if_new_pods_are_not_ready(cluster: Cluster) -> None:
     kubelet = start(cluster, *FOUR)
     cluster.add(daemon_set())
     cluster.settle()
@@ -80,7 +80,7 @@ def test_update_stops_when_new_pods_do_not_get_ready(cluster: Cluster) -> None:
     assert by_node(cluster) == {key: ["1"] for key in FOUR}
 
 
-def test_old_pods_that_do_not_serve_are_replaced_beyond_the_limit(cluster: Cluster) -> None:
+def test_unavailable_old_pods_are_replaced_beyond_the_limit(cluster: Cluster) -> None:
     kubelet = start(cluster, *FOUR)
     kubelet.runs = lambda one: target_node_of(one) == "a"
     cluster.add(daemon_set())
@@ -91,7 +91,7 @@ def test_old_pods_that_do_not_serve_are_replaced_beyond_the_limit(cluster: Clust
     assert going(cluster) == 3
 
 
-def test_update_waits_for_pods_to_be_available(cluster: Cluster) -> None:
+def test_update_waits_for_available_pods(cluster: Cluster) -> None:
     start(cluster, "a", "b")
     cluster.add(daemon_set(min_ready_seconds=60))
     cluster.advance(minutes=2)
@@ -102,7 +102,7 @@ def test_update_waits_for_pods_to_be_available(cluster: Cluster) -> None:
     assert by_node(cluster) == {"a": ["2"], "b": ["2"]}
 
 
-def test_on_delete_waits_for_somebody_to_delete(cluster: Cluster) -> None:
+def test_on_delete_strategy_waits_for_manual_deletion(cluster: Cluster) -> None:
     start(cluster, "a", "b")
     cluster.add(daemon_set(update_strategy=DaemonSetUpdateStrategy(type="OnDelete")))
     cluster.settle()
@@ -118,7 +118,7 @@ def test_on_delete_waits_for_somebody_to_delete(cluster: Cluster) -> None:
 # Surging
 
 
-def test_surge_brings_the_new_pod_before_the_old_one_goes(cluster: Cluster) -> None:
+def test_surge_creates_the_new_pod_before_deleting_the_old_one(cluster: Cluster) -> None:
     kubelet = start(cluster, *FOUR)
     cluster.add(daemon_set(update_strategy=rolling(0, 2)))
     cluster.advance(10)  # so that the old ones are older
@@ -132,7 +132,7 @@ def test_surge_brings_the_new_pod_before_the_old_one_goes(cluster: Cluster) -> N
     assert by_node(cluster) == {key: ["2"] for key in FOUR}
 
 
-def test_surge_counts_old_pods_that_do_not_serve_as_room(cluster: Cluster) -> None:
+def test_surge_counts_unavailable_old_pods(cluster: Cluster) -> None:
     kubelet = start(cluster, *FOUR)
     kubelet.runs = lambda one: target_node_of(one) == "a"
     cluster.add(daemon_set(update_strategy=rolling(0, 1)))
@@ -142,7 +142,7 @@ def test_surge_counts_old_pods_that_do_not_serve_as_room(cluster: Cluster) -> No
     assert by_node(cluster) == {"a": ["2"], "b": ["2"], "c": ["2"], "d": ["2"]}
 
 
-def test_while_surging_a_pod_leaves_a_node_only_when_another_serves(cluster: Cluster) -> None:
+def test_surge_deletes_an_old_pod_only_if_another_is_available(cluster: Cluster) -> None:
     kubelet = start(cluster, "a", "b")
     change_node(cluster, "a", metadata={"labels": {"zone": "x"}})
     change_node(cluster, "b", metadata={"labels": {"zone": "y"}})
@@ -155,7 +155,7 @@ def test_while_surging_a_pod_leaves_a_node_only_when_another_serves(cluster: Clu
     assert "b" in by_node(cluster)
 
 
-def test_deleted_pod_is_replaced_before_it_is_gone_while_surging(cluster: Cluster) -> None:
+def test_surge_replaces_a_terminating_pod_immediately(cluster: Cluster) -> None:
     kubelet = start(cluster, "a")
     cluster.add(daemon_set(update_strategy=rolling(0, 1)))
     cluster.settle()
@@ -169,7 +169,7 @@ def test_deleted_pod_is_replaced_before_it_is_gone_while_surging(cluster: Cluste
 # History
 
 
-def test_each_template_is_a_revision_and_going_back_renumbers_it(cluster: Cluster) -> None:
+def test_each_template_is_a_revision_and_rollback_renumbers_it(cluster: Cluster) -> None:
     start(cluster, "a")
     cluster.add(daemon_set())
     cluster.settle()
@@ -183,7 +183,7 @@ def test_each_template_is_a_revision_and_going_back_renumbers_it(cluster: Cluste
     assert by_node(cluster) == {"a": ["1"]}
 
 
-def test_revision_tells_whose_it_is_and_which_pods_it_has(cluster: Cluster) -> None:
+def test_revision_has_owner_and_pod_labels(cluster: Cluster) -> None:
     start(cluster, "a")
     owner = cluster.add(daemon_set())
     cluster.settle()
@@ -194,7 +194,7 @@ def test_revision_tells_whose_it_is_and_which_pods_it_has(cluster: Cluster) -> N
     assert found.metadata.owner_references[0].uid == owner.metadata.uid
 
 
-def test_only_as_many_old_revisions_as_wanted_are_kept(cluster: Cluster) -> None:
+def test_revision_history_limit_is_enforced(cluster: Cluster) -> None:
     start(cluster, "a")
     cluster.add(daemon_set(revision_history_limit=1))
     cluster.settle()
@@ -203,7 +203,7 @@ def test_only_as_many_old_revisions_as_wanted_are_kept(cluster: Cluster) -> None
     assert list(revisions(cluster).values()) == [4, 5]
 
 
-def test_revisions_of_pods_are_kept_beyond_the_limit(cluster: Cluster) -> None:
+def test_revisions_in_use_are_kept_beyond_the_limit(cluster: Cluster) -> None:
     start(cluster, "a")
     on_delete = DaemonSetUpdateStrategy(type="OnDelete")
     cluster.add(daemon_set(revision_history_limit=0, update_strategy=on_delete))
@@ -213,7 +213,7 @@ def test_revisions_of_pods_are_kept_beyond_the_limit(cluster: Cluster) -> None:
     assert list(revisions(cluster).values()) == [1, 4]
 
 
-def test_collision_of_hashes_makes_another_name(cluster: Cluster) -> None:
+def test_hash_collision_changes_the_name(cluster: Cluster) -> None:
     start(cluster, "a")
     wanted = daemon_set()
     made = cluster.client.create(wanted, dry_run=True)
@@ -227,7 +227,7 @@ def test_collision_of_hashes_makes_another_name(cluster: Cluster) -> None:
     assert f"app-{template_hash(made.spec.template, 1)}" in revisions(cluster)
 
 
-def test_doubles_of_a_revision_are_merged_and_their_pods_stay(cluster: Cluster) -> None:
+def test_duplicate_revisions_are_merged_and_keep_their_pods(cluster: Cluster) -> None:
     start(cluster, "a")
     cluster.add(daemon_set())
     cluster.settle()
@@ -242,7 +242,7 @@ def test_doubles_of_a_revision_are_merged_and_their_pods_stay(cluster: Cluster) 
     assert found.metadata.labels["controller-revision-hash"] == "app-double"
 
 
-def test_upstreams_role_is_enough(cluster: Cluster) -> None:
+def test_upstreams_role_is_sufficient(cluster: Cluster) -> None:
     add_node(cluster, "a")
     cluster.start(Kubelet(cluster).wire)
     context = as_account(cluster, "daemon-set-controller")
@@ -256,7 +256,7 @@ def test_upstreams_role_is_enough(cluster: Cluster) -> None:
     assert list(revisions(cluster).values()) == [2]
 
 
-def test_nodes_change_with_the_tolerations_while_surging(cluster: Cluster) -> None:
+def test_changed_tolerations_change_nodes_during_surge(cluster: Cluster) -> None:
     """Upstream: TestDaemonSetRollingUpdateWithTolerations.
 
     A pod that no longer fits its node stays until pods elsewhere serve; then as many run as there are nodes that fit.

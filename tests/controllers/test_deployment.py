@@ -1,4 +1,4 @@
-"""A deployment has the pods it asks for, of its present template, and says how far it is."""
+"""Tests of Deployments: pods of the current template, and status."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.controllers.deployments import (
     settle,
     sizes,
     start,
-    told,
+    summarize_condition,
 )
 from tests.controllers.replicas import as_account, pods_of
 
@@ -38,7 +38,7 @@ def rolling(max_surge: int | str, max_unavailable: int | str) -> DeploymentStrat
 
 
 def deployed(cluster: Cluster, replicas: int = 3, **spec: Any) -> Deployment:
-    """A deployment whose first rollout is done."""
+    """Return a deployment whose first rollout is complete."""
     start(cluster)
     cluster.add(deployment(replicas=replicas, image="one", **spec))
     settle(cluster)
@@ -48,7 +48,7 @@ def deployed(cluster: Cluster, replicas: int = 3, **spec: Any) -> Deployment:
 # The first rollout
 
 
-def test_replica_set_is_made_of_the_template(cluster: Cluster) -> None:
+def test_replica_set_is_created_from_the_template(cluster: Cluster) -> None:
     made = deployed(cluster, 3, min_ready_seconds=0)
     (one,) = sets_of(cluster)
     digest = one.metadata.labels["pod-template-hash"]
@@ -68,17 +68,21 @@ def test_replica_set_is_made_of_the_template(cluster: Cluster) -> None:
     assert one.spec.replicas == 3
 
 
-def test_status_tells_of_all_pods(cluster: Cluster) -> None:
+def test_status_counts_all_pods(cluster: Cluster) -> None:
     made = deployed(cluster, 3)
     said = made.status
     assert (said.replicas, said.updated_replicas, said.ready_replicas, said.available_replicas) == (3, 3, 3, 3)
     assert (said.unavailable_replicas, said.terminating_replicas, said.collision_count) == (0, 0, None)
     assert said.observed_generation == made.metadata.generation == 1
     assert made.metadata.annotations == {REVISION: "1"}
-    assert told(cluster, "Available") == ("True", "MinimumReplicasAvailable", "Deployment has minimum availability.")
+    assert summarize_condition(cluster, "Available") == (
+        "True",
+        "MinimumReplicasAvailable",
+        "Deployment has minimum availability.",
+    )
     name = sets_of(cluster)[0].metadata.name
     done = f'ReplicaSet "{name}" has successfully progressed.'
-    assert told(cluster, "Progressing") == ("True", "NewReplicaSetAvailable", done)
+    assert summarize_condition(cluster, "Progressing") == ("True", "NewReplicaSetAvailable", done)
     (event,) = cluster.events(reason="ScalingReplicaSet")
     assert event.message == f"Scaled up replica set {name} from 0 to 3"
     assert (event.type, event.source.component, event.involved_object.name) == (
@@ -88,41 +92,45 @@ def test_status_tells_of_all_pods(cluster: Cluster) -> None:
     )
 
 
-def test_pods_that_do_not_run_are_unavailable(cluster: Cluster) -> None:
+def test_pods_that_are_not_running_are_unavailable(cluster: Cluster) -> None:
     start(cluster)
     cluster.add(deployment(replicas=2, image=BROKEN))
     settle(cluster)
     said = get(cluster).status
     assert (said.replicas, said.updated_replicas, said.ready_replicas, said.unavailable_replicas) == (2, 2, 0, 2)
     unavailable = "Deployment does not have minimum availability."
-    assert told(cluster, "Available") == ("False", "MinimumReplicasUnavailable", unavailable)
+    assert summarize_condition(cluster, "Available") == ("False", "MinimumReplicasUnavailable", unavailable)
     moving = f'ReplicaSet "{sets_of(cluster)[0].metadata.name}" is progressing.'
-    assert told(cluster, "Progressing") == ("True", "ReplicaSetUpdated", moving)
+    assert summarize_condition(cluster, "Progressing") == ("True", "ReplicaSetUpdated", moving)
 
 
-def test_creation_is_told_before_the_first_pod(cluster: Cluster) -> None:
+def test_new_replica_set_event_precedes_the_first_pod(cluster: Cluster) -> None:
     cluster.start(deployment_loop.wire)
     cluster.add(deployment(replicas=2))
     settle(cluster)
     name = sets_of(cluster)[0].metadata.name
-    assert told(cluster, "Progressing") == ("True", "NewReplicaSetCreated", f'Created new replica set "{name}"')
+    assert summarize_condition(cluster, "Progressing") == (
+        "True",
+        "NewReplicaSetCreated",
+        f'Created new replica set "{name}"',
+    )
     assert get(cluster).status.unavailable_replicas == 2
 
 
-def test_deployment_of_nothing_is_complete_and_tells_of_no_scaling(cluster: Cluster) -> None:
+def test_deployment_of_zero_replicas_is_complete_without_scaling_event(cluster: Cluster) -> None:
     made = deployed(cluster, 0)
     assert sizes(cluster) == {"one": 0}
-    assert told(cluster, "Progressing") is not None
+    assert summarize_condition(cluster, "Progressing") is not None
     assert made.status.observed_generation == 1
     assert scalings(cluster) == []
 
 
-def test_loop_costs_few_writes(cluster: Cluster) -> None:
+def test_rollout_needs_few_writes(cluster: Cluster) -> None:
     writes = cluster.faults.delay(0, "write", "deployments", times=None)
     sets = cluster.faults.delay(0, "create", "replicasets", times=None)
     deployed(cluster, 3)
     assert sets.hits == 1
-    # The creation is told, then what the replica set tells: its pods, and that they are ready.
+    # The creation event, then the replica set's: its pods, and their readiness.
     assert writes.hits <= 3
     before = writes.hits
     cluster.advance(hours=10)
@@ -147,7 +155,7 @@ def test_update_replaces_pods_within_the_limits(cluster: Cluster) -> None:
     said = get(cluster)
     assert said.metadata.annotations[REVISION] == "2"
     assert (said.status.replicas, said.status.updated_replicas, said.status.available_replicas) == (2, 2, 2)
-    assert told(cluster, "Progressing") == (
+    assert summarize_condition(cluster, "Progressing") == (
         "True", "NewReplicaSetAvailable", f'ReplicaSet "{second}" has successfully progressed.'
     )  # fmt: skip
 
@@ -164,7 +172,7 @@ def test_update_replaces_pods_within_the_limits(cluster: Cluster) -> None:
         (0, "100%", 0, 0),
     ],
 )
-def test_first_step_of_an_update_goes_as_far_as_the_limits(
+def test_first_step_of_a_rollout_uses_the_full_limits(
     cluster: Cluster, surge: int | str, unavailable: int | str, new: int, old: int
 ) -> None:
     deployed(cluster, 10, strategy=rolling(surge, unavailable))
@@ -175,8 +183,8 @@ def test_first_step_of_an_update_goes_as_far_as_the_limits(
     assert found[BROKEN] == min(new + 10 - old, 10)
 
 
-def test_unhealthy_old_pods_go_first(cluster: Cluster) -> None:
-    """They would else hold up the rollout for ever."""
+def test_unhealthy_old_pods_are_scaled_down_first(cluster: Cluster) -> None:
+    """Terminated pods would otherwise block the rollout."""
     start(cluster)
     cluster.add(deployment(replicas=3, image=BROKEN))
     settle(cluster)
@@ -202,14 +210,14 @@ def test_rollout_waits_until_new_pods_are_available(cluster: Cluster) -> None:
     assert sizes(cluster) == {"one": 0, "two": 1}
 
 
-def test_minimum_of_ready_seconds_reaches_the_replica_set_without_a_rollout(cluster: Cluster) -> None:
+def test_min_ready_seconds_change_needs_no_rollout(cluster: Cluster) -> None:
     deployed(cluster, 1)
     change(cluster, {"spec": {"minReadySeconds": 7}})
     (one,) = sets_of(cluster)
     assert one.spec.min_ready_seconds == 7
 
 
-def test_replica_set_that_somebody_scaled_gets_its_size_back(cluster: Cluster) -> None:
+def test_manually_scaled_replica_set_is_rescaled(cluster: Cluster) -> None:
     deployed(cluster, 2)
     (one,) = sets_of(cluster)
     cluster.client.patch(ReplicaSet, one.metadata.name, {"spec": {"replicas": 4}}, NS)
@@ -218,7 +226,7 @@ def test_replica_set_that_somebody_scaled_gets_its_size_back(cluster: Cluster) -
     assert scalings(cluster)[-1] == f"Scaled down replica set {one.metadata.name} from 4 to 2"
 
 
-def test_size_that_somebody_changed_unseen_is_looked_at_first(cluster: Cluster) -> None:
+def test_manual_scale_in_a_stale_cache_is_detected(cluster: Cluster) -> None:
     deployed(cluster, 2)
     (one,) = sets_of(cluster)
     cluster.faults.delay(30, "watch", "replicasets")
@@ -231,7 +239,7 @@ def test_size_that_somebody_changed_unseen_is_looked_at_first(cluster: Cluster) 
     assert scalings(cluster)[-1] == f"Scaled down replica set {one.metadata.name} from 5 to 3"
 
 
-def test_replica_set_that_somebody_deleted_is_made_again(cluster: Cluster) -> None:
+def test_deleted_replica_set_is_recreated(cluster: Cluster) -> None:
     deployed(cluster, 2)
     (one,) = sets_of(cluster)
     cluster.client.delete(ReplicaSet, one.metadata.name, NS)
@@ -241,17 +249,17 @@ def test_replica_set_that_somebody_deleted_is_made_again(cluster: Cluster) -> No
     assert other.metadata.uid != one.metadata.uid
 
 
-def test_pods_that_die_are_no_new_rollout(cluster: Cluster) -> None:
+def test_failing_pods_do_not_start_a_rollout(cluster: Cluster) -> None:
     deployed(cluster, 2)
-    before = told(cluster, "Progressing")
+    before = summarize_condition(cluster, "Progressing")
     for pod in pods_of(cluster, sets_of(cluster)[0]):
         cluster.client.delete(Pod, pod.metadata.name, NS)
     settle(cluster)
-    assert told(cluster, "Progressing") == before
+    assert summarize_condition(cluster, "Progressing") == before
     assert get(cluster).status.available_replicas == 2
 
 
-# Which replica sets are its own
+# Ownership of replica sets
 
 
 def test_orphan_with_the_same_template_is_adopted_as_the_new_one(cluster: Cluster) -> None:
@@ -263,18 +271,18 @@ def test_orphan_with_the_same_template_is_adopted_as_the_new_one(cluster: Cluste
     (one,) = sets_of(cluster)
     assert (one.metadata.name, one.metadata.annotations) == ("old", {REVISION: "1"})
     assert get(cluster).metadata.annotations == {REVISION: "1"}
-    assert told(cluster, "Progressing") == (
+    assert summarize_condition(cluster, "Progressing") == (
         "True", "NewReplicaSetAvailable", 'ReplicaSet "old" has successfully progressed.'
     )  # fmt: skip
     assert scalings(cluster) == []
 
 
-def test_adoption_is_told_while_nothing_else_is(cluster: Cluster) -> None:
+def test_adopted_replica_set_sets_the_progressing_condition(cluster: Cluster) -> None:
     cluster.start(deployment_loop.wire)
     cluster.add(replica_set("old", replicas=2, image="one", labels={"app": "app"}))
     cluster.add(deployment(replicas=2, image="one"))
     settle(cluster)
-    assert told(cluster, "Progressing") == ("True", "FoundNewReplicaSet", 'Found new replica set "old"')
+    assert summarize_condition(cluster, "Progressing") == ("True", "FoundNewReplicaSet", 'Found new replica set "old"')
 
 
 def test_orphan_that_comes_later_is_adopted_and_scaled_down(cluster: Cluster) -> None:
@@ -298,7 +306,7 @@ def test_replica_set_that_no_longer_matches_is_released(cluster: Cluster) -> Non
     assert get(cluster).status.collision_count == 1
 
 
-def test_replica_set_of_somebody_else_stays_theirs(cluster: Cluster) -> None:
+def test_replica_set_of_another_owner_is_ignored(cluster: Cluster) -> None:
     cluster.start(deployment_loop.wire)
     other = cluster.add(deployment("other", replicas=1, labels={"app": "app"}))
     cluster.add(replica_set("theirs", labels={"app": "app"}, owner=other))
@@ -308,7 +316,7 @@ def test_replica_set_of_somebody_else_stays_theirs(cluster: Cluster) -> None:
     assert "theirs" not in {one.metadata.name for one in sets_of(cluster)}
 
 
-def test_deployment_that_is_being_deleted_only_tells_how_it_is(cluster: Cluster) -> None:
+def test_deployment_being_deleted_only_updates_status(cluster: Cluster) -> None:
     deployed(cluster, 2)
     cluster.client.patch(Deployment, "app", {"metadata": {"finalizers": ["test/kept"]}}, NS)
     cluster.client.delete(Deployment, "app", NS)
@@ -320,10 +328,10 @@ def test_deployment_that_is_being_deleted_only_tells_how_it_is(cluster: Cluster)
     assert (said.status.replicas, said.status.updated_replicas) == (2, 0)
 
 
-# What goes wrong
+# Failures
 
 
-def test_two_templates_with_the_same_name_are_told_apart(cluster: Cluster) -> None:
+def test_templates_with_colliding_hashes_are_distinguished(cluster: Cluster) -> None:
     probe = deployed(cluster, 1)
     name = sets_of(cluster)[0].metadata.name
     cluster.client.delete(Deployment, "app", NS)
@@ -337,13 +345,13 @@ def test_two_templates_with_the_same_name_are_told_apart(cluster: Cluster) -> No
     assert sizes(cluster) == {"else": 0, "one": 1}
 
 
-def test_refused_replica_set_is_told_and_tried_again(cluster: Cluster) -> None:
+def test_rejected_replica_set_records_an_event_and_is_retried(cluster: Cluster) -> None:
     cluster.start(deployment_loop.wire)
     refusal = forbidden("apps", "replicasets", "app", "exceeded quota: none")
     fault = cluster.faults.fail("create", "replicasets", refusal, times=None)
     cluster.add(deployment(replicas=2))
     settle(cluster)
-    said = told(cluster, "Progressing")
+    said = summarize_condition(cluster, "Progressing")
     assert said is not None
     assert said[:2] == ("False", "ReplicaSetCreateError")
     assert said.message.startswith('Failed to create new replica set "app-')
@@ -355,7 +363,7 @@ def test_refused_replica_set_is_told_and_tried_again(cluster: Cluster) -> None:
     assert len(sets_of(cluster)) == 1
 
 
-def test_namespace_that_ends_is_left_alone(cluster: Cluster) -> None:
+def test_terminating_namespace_is_ignored(cluster: Cluster) -> None:
     cluster.add(namespace("leaving"))
     cluster.settle()
     cluster.add(deployment("app", "leaving"))
@@ -367,21 +375,21 @@ def test_namespace_that_ends_is_left_alone(cluster: Cluster) -> None:
     assert cluster.events("leaving") == []
 
 
-def test_failure_to_make_pods_is_the_deployments_trouble_too(cluster: Cluster) -> None:
+def test_replica_failure_condition_is_propagated(cluster: Cluster) -> None:
     start(cluster)
     fault = cluster.faults.fail("create", "pods", forbidden("", "pods", "", "exceeded quota"), times=None)
     cluster.add(deployment(replicas=1))
     settle(cluster)
-    said = told(cluster, "ReplicaFailure")
+    said = summarize_condition(cluster, "ReplicaFailure")
     assert said is not None
     assert (said.status, said.reason) == ("True", "FailedCreate")
     fault.times = 0
     cluster.advance(minutes=20)
-    assert told(cluster, "ReplicaFailure") is None
+    assert summarize_condition(cluster, "ReplicaFailure") is None
 
 
 @pytest.mark.parametrize("verb", ["create", "patch", "update"])
-def test_lost_answer_leaves_no_trace(cluster: Cluster, verb: str) -> None:
+def test_lost_response_has_no_effect(cluster: Cluster, verb: str) -> None:
     cluster.faults.lose_answers(verb, "replicasets" if verb != "update" else "deployments", times=2)
     deployed(cluster, 2)
     set_image(cluster, "two")
@@ -389,7 +397,7 @@ def test_lost_answer_leaves_no_trace(cluster: Cluster, verb: str) -> None:
     assert get(cluster).status.collision_count is None
 
 
-def test_loop_needs_no_more_rights_than_its_account_has(cluster: Cluster) -> None:
+def test_controllers_role_is_sufficient(cluster: Cluster) -> None:
     cluster.start(deployment_loop.wire(as_account(cluster, "deployment-controller")))
     cluster.start(replicaset_loop.wire)
     cluster.start(running_pods)

@@ -22,7 +22,7 @@ from tests.controllers.deployments import (
     settle,
     sizes,
     start,
-    told,
+    summarize_condition,
 )
 from tests.controllers.replicas import pods_of
 
@@ -59,13 +59,13 @@ def test_scaled_deployment_scales_its_replica_set(cluster: Cluster) -> None:
     (one,) = sets_of(cluster)
     assert (one.metadata.annotations[DESIRED], one.metadata.annotations[MOST]) == ("2", "3")
     assert one.metadata.generation == 3
-    said = told(cluster, "Progressing")
+    said = summarize_condition(cluster, "Progressing")
     assert said is not None
     assert said.reason == "NewReplicaSetAvailable"
     assert get(cluster).status.observed_generation == 3
 
 
-def test_scaling_in_the_middle_of_a_rollout_keeps_proportions(cluster: Cluster) -> None:
+def test_scaling_during_a_rollout_is_proportional(cluster: Cluster) -> None:
     deployed(cluster, 3)
     set_image(cluster, BROKEN)
     assert sizes(cluster) == {"one": 3, BROKEN: 1}
@@ -78,8 +78,8 @@ def test_scaling_in_the_middle_of_a_rollout_keeps_proportions(cluster: Cluster) 
     assert sizes(cluster) == {"one": 0, BROKEN: 0}
 
 
-def test_change_of_size_that_changes_nothing_does_not_hold_up_the_rollout(cluster: Cluster) -> None:
-    """Upstream would wait for ever: somebody gave the replica set the size that the deployment got then."""
+def test_ineffective_scaling_does_not_delay_the_rollout(cluster: Cluster) -> None:
+    """Upstream would wait forever: the replica set was manually given the new size of the deployment."""
     deployed(cluster, 2)
     (one,) = sets_of(cluster)
     cluster.faults.fail("patch", "replicasets", times=3)
@@ -97,7 +97,7 @@ def test_change_of_size_that_changes_nothing_does_not_hold_up_the_rollout(cluste
 def test_paused_deployment_does_not_roll_out_but_scales(cluster: Cluster) -> None:
     deployed(cluster, 2)
     change(cluster, {"spec": {"paused": True}})
-    assert told(cluster, "Progressing") == ("Unknown", "DeploymentPaused", "Deployment is paused")
+    assert summarize_condition(cluster, "Progressing") == ("Unknown", "DeploymentPaused", "Deployment is paused")
     set_image(cluster, "two")
     assert sizes(cluster) == {"one": 2}
     said = get(cluster)
@@ -112,16 +112,16 @@ def test_paused_deployment_does_not_roll_out_but_scales(cluster: Cluster) -> Non
     assert (said.status.updated_replicas, said.status.available_replicas) == (3, 3)
 
 
-def test_resumed_deployment_says_so_until_there_is_progress(cluster: Cluster) -> None:
+def test_resumed_deployment_has_a_condition_until_it_progresses(cluster: Cluster) -> None:
     start(cluster)
     cluster.add(deployment(replicas=1, image=BROKEN))
     settle(cluster)
     change(cluster, {"spec": {"paused": True}})
     change(cluster, {"spec": {"paused": False}})
-    assert told(cluster, "Progressing") == ("Unknown", "DeploymentResumed", "Deployment is resumed")
+    assert summarize_condition(cluster, "Progressing") == ("Unknown", "DeploymentResumed", "Deployment is resumed")
 
 
-def test_time_in_a_pause_does_not_count_for_the_deadline(cluster: Cluster) -> None:
+def test_paused_time_does_not_count_for_the_deadline(cluster: Cluster) -> None:
     start(cluster)
     cluster.add(deployment(replicas=1, image=BROKEN, progress_deadline_seconds=60))
     settle(cluster)
@@ -129,14 +129,14 @@ def test_time_in_a_pause_does_not_count_for_the_deadline(cluster: Cluster) -> No
     cluster.advance(hours=5)
     change(cluster, {"spec": {"paused": False}})
     cluster.advance(50)
-    assert told(cluster, "Progressing") == ("Unknown", "DeploymentResumed", "Deployment is resumed")
+    assert summarize_condition(cluster, "Progressing") == ("Unknown", "DeploymentResumed", "Deployment is resumed")
     cluster.advance(20)
-    said = told(cluster, "Progressing")
+    said = summarize_condition(cluster, "Progressing")
     assert said is not None
     assert said.reason == "ProgressDeadlineExceeded"
 
 
-def test_deployment_made_in_a_pause_makes_nothing(cluster: Cluster) -> None:
+def test_deployment_created_paused_creates_nothing(cluster: Cluster) -> None:
     deployed(cluster, 2, paused=True)
     assert sets_of(cluster) == []
     assert get(cluster).status.observed_generation == 1
@@ -147,43 +147,47 @@ def test_deployment_made_in_a_pause_makes_nothing(cluster: Cluster) -> None:
 # Deadlines
 
 
-def test_stuck_rollout_is_told_after_its_deadline(cluster: Cluster) -> None:
+def test_stuck_rollout_sets_the_condition_after_its_deadline(cluster: Cluster) -> None:
     deployed(cluster, 2)
     set_image(cluster, BROKEN)
     name = sets_of(cluster)[1].metadata.name
     cluster.advance(595)
-    assert told(cluster, "Progressing") == ("True", "ReplicaSetUpdated", f'ReplicaSet "{name}" is progressing.')
+    assert summarize_condition(cluster, "Progressing") == (
+        "True",
+        "ReplicaSetUpdated",
+        f'ReplicaSet "{name}" is progressing.',
+    )
     cluster.advance(10)
     late = f'ReplicaSet "{name}" has timed out progressing.'
-    assert told(cluster, "Progressing") == ("False", "ProgressDeadlineExceeded", late)
+    assert summarize_condition(cluster, "Progressing") == ("False", "ProgressDeadlineExceeded", late)
     change(cluster, {"spec": {"paused": True}})
-    assert told(cluster, "Progressing") == ("False", "ProgressDeadlineExceeded", late)
+    assert summarize_condition(cluster, "Progressing") == ("False", "ProgressDeadlineExceeded", late)
     change(cluster, {"spec": {"paused": False}})
     set_image(cluster, "three")
-    said = told(cluster, "Progressing")
+    said = summarize_condition(cluster, "Progressing")
     assert said is not None
     assert said.reason == "NewReplicaSetAvailable"
 
 
-def test_deployment_without_a_deadline_says_nothing_of_progress(cluster: Cluster) -> None:
+def test_deployment_without_deadline_has_no_progressing_timeout(cluster: Cluster) -> None:
     deployed(cluster, 1, progress_deadline_seconds=2**31 - 1)
-    assert told(cluster, "Progressing") is None
+    assert summarize_condition(cluster, "Progressing") is None
     set_image(cluster, BROKEN)
     cluster.advance(hours=30)
-    assert told(cluster, "Progressing") is None
+    assert summarize_condition(cluster, "Progressing") is None
 
 
-def test_finished_rollout_is_never_late(cluster: Cluster) -> None:
+def test_complete_rollout_never_times_out(cluster: Cluster) -> None:
     deployed(cluster, 1)
     cluster.advance(hours=1)
     (pod,) = pods_of(cluster, sets_of(cluster)[0])
     unready = {"type": "Ready", "status": "False"}
     cluster.client.patch(Pod, pod.metadata.name, {"status": {"conditions": [unready]}}, NS, subresource="status")
     cluster.advance(hours=1)
-    assert told(cluster, "Available") == (
+    assert summarize_condition(cluster, "Available") == (
         "False", "MinimumReplicasUnavailable", "Deployment does not have minimum availability."
     )  # fmt: skip
-    said = told(cluster, "Progressing")
+    said = summarize_condition(cluster, "Progressing")
     assert said is not None
     assert said.reason == "NewReplicaSetAvailable"
 
@@ -195,7 +199,7 @@ def recreating() -> DeploymentStrategy:
     return DeploymentStrategy(type="Recreate")
 
 
-def test_recreation_waits_until_the_last_old_pod_is_gone(cluster: Cluster) -> None:
+def test_recreate_waits_for_termination_of_old_pods(cluster: Cluster) -> None:
     deployed(cluster, 2, strategy=recreating())
     old = pods_of(cluster, sets_of(cluster)[0])
     for pod in old:
@@ -214,7 +218,7 @@ def test_recreation_waits_until_the_last_old_pod_is_gone(cluster: Cluster) -> No
     assert get(cluster).status.available_replicas == 2
 
 
-def test_recreation_does_not_wait_for_pods_that_have_ended(cluster: Cluster) -> None:
+def test_recreate_does_not_wait_for_terminated_pods(cluster: Cluster) -> None:
     deployed(cluster, 1, strategy=recreating())
     (pod,) = pods_of(cluster, sets_of(cluster)[0])
     cluster.client.patch(Pod, pod.metadata.name, {"metadata": {"finalizers": ["test/kept"]}}, NS)
@@ -224,14 +228,14 @@ def test_recreation_does_not_wait_for_pods_that_have_ended(cluster: Cluster) -> 
     assert sizes(cluster) == {"one": 0, "two": 1}
 
 
-def test_recreating_deployment_scales(cluster: Cluster) -> None:
+def test_recreate_deployment_scales(cluster: Cluster) -> None:
     deployed(cluster, 1, strategy=recreating())
     scale(cluster, 4)
     assert sizes(cluster) == {"one": 4}
     assert sets_of(cluster)[0].metadata.annotations[MOST] == "4"
 
 
-def test_adopted_pods_end_before_recreation_even_when_scaled(cluster: Cluster) -> None:
+def test_adopted_pods_terminate_before_recreate_even_when_scaled(cluster: Cluster) -> None:
     deployed(cluster, 1, strategy=recreating())
     cluster.client.patch(Deployment, "app", {"spec": {"replicas": 3}}, NS)
     cluster.add(replica_set("stray", replicas=2, image="zero", labels={"app": "app"}))
@@ -239,8 +243,8 @@ def test_adopted_pods_end_before_recreation_even_when_scaled(cluster: Cluster) -
     assert sizes(cluster) == {"zero": 0, "one": 3}
 
 
-def test_many_pods_that_keep_changing_do_not_hold_up_a_rollout(cluster: Cluster) -> None:
-    """Their replica sets tell of them all the time; a step that demanded a quiet moment would wait for long."""
+def test_frequently_changing_pods_do_not_delay_a_rollout(cluster: Cluster) -> None:
+    """Frequent events of replica sets must not delay a step."""
     deployed(cluster, 150)
     loop = cluster.faults.delay(0, "patch", "replicasets", times=None)
     set_image(cluster, "two")
@@ -251,7 +255,7 @@ def test_many_pods_that_keep_changing_do_not_hold_up_a_rollout(cluster: Cluster)
 # Revisions
 
 
-def test_going_back_makes_the_old_replica_set_new_again(cluster: Cluster) -> None:
+def test_rollback_reuses_the_old_replica_set(cluster: Cluster) -> None:
     deployed(cluster, 2)
     set_image(cluster, "two")
     set_image(cluster, "one")
@@ -265,7 +269,7 @@ def test_going_back_makes_the_old_replica_set_new_again(cluster: Cluster) -> Non
     assert sets_of(cluster)[-1].metadata.annotations[HISTORY] == "1,3"
 
 
-def test_annotations_reach_the_new_replica_set_except_those_about_one_object(cluster: Cluster) -> None:
+def test_annotations_are_copied_to_the_new_replica_set_with_exceptions(cluster: Cluster) -> None:
     start(cluster)
     made = deployment(replicas=1, image="one")
     applied = "kubectl.kubernetes.io/last-applied-configuration"
@@ -283,7 +287,7 @@ def test_annotations_reach_the_new_replica_set_except_those_about_one_object(clu
     assert [one.metadata.annotations["note"] for one in sets_of(cluster)] == ["second", "third"]
 
 
-def test_old_replica_sets_beyond_the_limit_are_deleted_oldest_first(cluster: Cluster) -> None:
+def test_revision_history_limit_deletes_the_oldest_replica_sets(cluster: Cluster) -> None:
     deployed(cluster, 1, revision_history_limit=1)
     set_image(cluster, "two")
     assert sizes(cluster) == {"one": 0, "two": 1}
@@ -294,7 +298,7 @@ def test_old_replica_sets_beyond_the_limit_are_deleted_oldest_first(cluster: Clu
     assert sets_of(cluster)[0].metadata.annotations[REVISION] == "3"
 
 
-def test_history_is_cleaned_up_in_a_pause_too(cluster: Cluster) -> None:
+def test_history_is_cleaned_up_while_paused(cluster: Cluster) -> None:
     deployed(cluster, 1)
     set_image(cluster, "two")
     change(cluster, {"spec": {"paused": True}})
@@ -302,14 +306,14 @@ def test_history_is_cleaned_up_in_a_pause_too(cluster: Cluster) -> None:
     assert sizes(cluster) == {"two": 1}
 
 
-def test_history_is_not_cleaned_up_while_a_rollout_is_under_way(cluster: Cluster) -> None:
+def test_history_is_not_cleaned_up_during_a_rollout(cluster: Cluster) -> None:
     deployed(cluster, 1, revision_history_limit=0)
     set_image(cluster, BROKEN)
     assert sizes(cluster) == {"one": 1, BROKEN: 1}
 
 
 @pytest.mark.parametrize("asked", ["1", "0"])
-def test_rollback_by_annotation_brings_back_template_and_annotations(cluster: Cluster, asked: str) -> None:
+def test_rollback_annotation_restores_template_and_annotations(cluster: Cluster, asked: str) -> None:
     deployed(cluster, 1)
     change(cluster, {"metadata": {"annotations": {"note": "first"}}})
     cluster.client.patch(Deployment, "app", {"metadata": {"annotations": {"note": "second"}}}, NS)
@@ -335,7 +339,9 @@ def test_rollback_by_annotation_brings_back_template_and_annotations(cluster: Cl
         ),
     ],
 )
-def test_rollback_to_nowhere_is_told_and_forgotten(cluster: Cluster, asked: str, reason: str, message: str) -> None:
+def test_rollback_to_a_missing_revision_records_an_event(
+    cluster: Cluster, asked: str, reason: str, message: str
+) -> None:
     deployed(cluster, 1)
     change(cluster, {"metadata": {"annotations": {ROLLBACK_TO: asked}}})
     assert ROLLBACK_TO not in get(cluster).metadata.annotations
@@ -344,7 +350,7 @@ def test_rollback_to_nowhere_is_told_and_forgotten(cluster: Cluster, asked: str,
     assert sizes(cluster) == {"one": 1}
 
 
-def test_rollback_to_no_number_is_ignored(cluster: Cluster) -> None:
+def test_non_numeric_rollback_revision_is_ignored(cluster: Cluster) -> None:
     deployed(cluster, 1)
     change(cluster, {"metadata": {"annotations": {ROLLBACK_TO: "last"}}})
     set_image(cluster, "two")

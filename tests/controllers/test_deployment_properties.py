@@ -1,4 +1,4 @@
-"""Whatever users, nodes, networks and crashes do to a deployment, in the end it has the pods it asks for.
+"""Property tests of Deployments: they converge to the desired pods under faults.
 
 On the way there are never more pods than replicas and surge, and never fewer available than it may be without, but
 where nodes take pods away, somebody changes the numbers, or a rollout is reverted before the replica sets have reported
@@ -59,7 +59,7 @@ class LimitWitness:
         self._reverted = False
 
     def _follow(self, kind: type) -> Informer:
-        return self._informers.of(resource_of_class(kind))
+        return self._informers.for_resource(resource_of_class(kind))
 
     def start(self) -> None:
         async def begin() -> None:
@@ -104,7 +104,7 @@ def _is_shrinking_unreported(one: ReplicaSet) -> bool:
 
 
 class World:
-    """A cluster with one deployment, its loops, and somebody who watches its pods all the time."""
+    """Cluster with one deployment, its controllers, and an observer of its pods."""
 
     def __init__(self, cluster: Cluster, replicas: int, surge: int, unavailable: int) -> None:
         self.cluster = cluster
@@ -125,7 +125,7 @@ class World:
         """Require the limits of the beginning at every single moment from now on."""
         LimitWitness(self.cluster, self.most, self.fewest, self.witnessed).start()
 
-    # The loops have caches of their own, as in a process of their own.
+    # Controllers with their own caches, as in a separate process.
 
     def _start(self) -> None:
         self._informers = SharedInformerFactory(self.cluster.async_client, self.cluster.clock)
@@ -152,7 +152,7 @@ class World:
         self.cluster.run(self._informers.stop())
         self._start()
 
-    # What may happen.
+    # Steps
 
     def take(self, step: Step) -> None:
         name, number = step
@@ -208,7 +208,7 @@ class World:
                 self._patch(ReplicaSet, called, {"metadata": {"ownerReferences": None}})
 
     def _collect_garbage(self) -> None:
-        """Pods whose replica set is gone; one may have been made for it after its end, before that was seen."""
+        """Return pods whose replica set is deleted; one may be created after the deletion, before it is observed."""
         living = {one.metadata.uid for one in self.cluster.client.list(ReplicaSet, NS).items}
         for pod in self.cluster.client.list(Pod, NS).items:
             if not living.intersection(one.uid for one in pod.metadata.owner_references):
@@ -248,10 +248,10 @@ class World:
     def _patch(self, kind: type, name: str, patch: dict[str, Any], **options: Any) -> None:
         self.cluster.client.patch(kind, name, patch, NS, **options)
 
-    # What must hold in the end.
+    # Final state
 
     def check_end(self) -> None:
-        """When nothing goes wrong any more, nothing is paused or broken, and some time has passed."""
+        """Check the final state without faults, pauses and failures."""
         cluster = self.cluster
         cluster.faults.clear()
         self._change({"paused": False})
@@ -297,7 +297,7 @@ QUIET = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCh
     unavailable=1,
     seed=1908,
 )
-def test_limits_hold_at_every_moment(taken: list[Step], replicas: int, surge: int, unavailable: int, seed: int) -> None:
+def test_limits_hold_at_all_times(taken: list[Step], replicas: int, surge: int, unavailable: int, seed: int) -> None:
     with Cluster(seed=seed, shuffle=True) as cluster:
         world = World(cluster, replicas, surge or int(unavailable == 0), unavailable)
         world.watch_limits()
@@ -310,7 +310,7 @@ def test_limits_hold_at_every_moment(taken: list[Step], replicas: int, surge: in
 @given(steps(*USER, *NUMBERS, *NODES, *NETWORK, *PASSING), st.integers(0, 2**16))
 # The controllers die between the two writes that delete a pod.
 @example(taken=[("template", 1), ("crash", 0), ("annotate", 0), ("crash", 2)], seed=1)
-def test_whatever_happens_it_ends_with_the_wanted_pods(taken: list[Step], seed: int) -> None:
+def test_deployment_converges_under_faults(taken: list[Step], seed: int) -> None:
     with Cluster(seed=seed, shuffle=True) as cluster:
         world = World(cluster, 3, 1, 1)
         for step in taken:

@@ -1,4 +1,4 @@
-"""Pods leave devices whose taints their claims don't tolerate, and rules tell how far that is."""
+"""Tests of device taint eviction, and of the progress of taint rules."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def is_leaving(cluster: Cluster, name: str = "pod") -> bool:
     )
 
 
-def told(cluster: Cluster) -> list[str]:
+def eviction_messages(cluster: Cluster) -> list[str]:
     return [one.message for one in cluster.events(reason="DeviceTaintManagerEviction")]
 
 
@@ -71,7 +71,7 @@ def progress(cluster: Cluster) -> tuple[str, str, str]:
     return one.status, one.reason, one.message
 
 
-def test_pod_leaves_a_tainted_device_and_says_why(devices: Cluster) -> None:
+def test_pod_on_a_tainted_device_is_evicted_with_an_event(devices: Cluster) -> None:
     user(devices)
     user(devices, "other", "g1")
     taint(devices)
@@ -81,17 +81,17 @@ def test_pod_leaves_a_tainted_device_and_says_why(devices: Cluster) -> None:
     condition = next(one for one in said if one.type == "DisruptionTarget")
     assert condition.reason == "DeletionByDeviceTaintManager"
     assert condition.message == "Device Taint manager: deleting due to NoExecute taint"
-    assert told(devices) == ["Marking for deletion"]
+    assert eviction_messages(devices) == ["Marking for deletion"]
 
 
 @pytest.mark.parametrize("effect", ["NoSchedule", "None"])
-def test_other_effects_make_nobody_leave(devices: Cluster, effect: str) -> None:
+def test_other_effects_do_not_evict(devices: Cluster, effect: str) -> None:
     user(devices)
     taint(devices, effect=effect)
     assert not is_leaving(devices)
 
 
-def test_pod_leaves_when_its_seconds_are_over_unless_the_device_recovers(devices: Cluster) -> None:
+def test_pod_is_evicted_after_toleration_seconds_unless_the_taint_is_removed(devices: Cluster) -> None:
     user(devices, **tolerated(60))
     user(devices, "other", "g1", **tolerated(60))
     taint(devices)
@@ -99,19 +99,19 @@ def test_pod_leaves_when_its_seconds_are_over_unless_the_device_recovers(devices
     taint(devices, "g1")
     devices.advance(20)
     assert not is_leaving(devices)
-    assert told(devices) == ["Cancelling deletion"]
+    assert eviction_messages(devices) == ["Cancelling deletion"]
     devices.advance(45)
     assert is_leaving(devices, "other")
 
 
-def test_pod_that_tolerates_for_ever_stays(devices: Cluster) -> None:
+def test_pod_with_unlimited_toleration_is_kept(devices: Cluster) -> None:
     user(devices, **tolerated(None))
     taint(devices)
     devices.advance(hours=1)
     assert not is_leaving(devices)
 
 
-def test_pod_that_a_claim_is_not_reserved_for_stays(devices: Cluster) -> None:
+def test_pod_without_reservation_is_kept(devices: Cluster) -> None:
     claim(devices, "c")
     devices.add(pod("pod", node="n", phase="Running", resource_claims=(by_name("c"),)))
     allocate(devices, "c")
@@ -119,7 +119,7 @@ def test_pod_that_a_claim_is_not_reserved_for_stays(devices: Cluster) -> None:
     assert not is_leaving(devices)
 
 
-def test_old_generation_of_a_pool_does_not_count(devices: Cluster) -> None:
+def test_old_pool_generation_is_ignored(devices: Cluster) -> None:
     user(devices)
     pool = {"name": "pool", "generation": 2, "resourceSliceCount": 1}
     spec = {"driver": DRIVER, "pool": pool, "nodeName": "n", "devices": [{"name": "g0"}]}
@@ -128,7 +128,7 @@ def test_old_generation_of_a_pool_does_not_count(devices: Cluster) -> None:
     assert not is_leaving(devices)
 
 
-def test_rule_makes_pods_leave_and_tells_how_far_it_is(devices: Cluster) -> None:
+def test_taint_rule_evicts_pods_and_reports_progress(devices: Cluster) -> None:
     user(devices, **tolerated(30))
     user(devices, "other", "g1")
     rule(devices, driver=DRIVER, pool="pool", device="g0")
@@ -139,14 +139,14 @@ def test_rule_makes_pods_leave_and_tells_how_far_it_is(devices: Cluster) -> None
     assert progress(devices) == ("False", "Completed", "1 pod evicted since starting the controller.")
 
 
-def test_rule_that_selects_another_device_does_nothing(devices: Cluster) -> None:
+def test_taint_rule_for_another_device_has_no_effect(devices: Cluster) -> None:
     user(devices)
     rule(devices, device="g9")
     assert not is_leaving(devices)
     assert progress(devices) == ("False", "NotStarted", "")
 
 
-def test_rule_without_effect_tells_what_it_would_do(devices: Cluster) -> None:
+def test_taint_rule_with_effect_none_reports_a_preview(devices: Cluster) -> None:
     user(devices)
     rule(devices, effect="None", driver=DRIVER)
     assert not is_leaving(devices)
@@ -157,13 +157,13 @@ def test_rule_without_effect_tells_what_it_would_do(devices: Cluster) -> None:
     )
 
 
-def test_what_a_rule_without_effect_would_do_counts_tolerations(devices: Cluster) -> None:
+def test_preview_of_a_taint_rule_honors_tolerations(devices: Cluster) -> None:
     user(devices, **tolerated(None))
     rule(devices, effect="None", driver=DRIVER)
     assert "0 pods would be evicted in 0 different namespaces if" in progress(devices)[2]
 
 
-def test_deletion_is_tried_until_it_succeeds(cluster: Cluster) -> None:
+def test_deletion_is_retried_until_it_succeeds(cluster: Cluster) -> None:
     cluster.add(node("n"))
     cluster.start(device_taint_eviction.wire)
     user(cluster)

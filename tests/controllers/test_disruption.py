@@ -57,7 +57,7 @@ def condition(cluster: Cluster) -> tuple[str, str, str]:
 # Numbers
 
 
-def test_budget_without_pods_allows_nothing_and_says_so(cluster: Cluster) -> None:
+def test_budget_without_pods_allows_no_disruption(cluster: Cluster) -> None:
     cluster.start(wire)
     cluster.add(budget(minAvailable=1))
     assert numbers(cluster) == (0, 0, 1, 0)
@@ -71,7 +71,7 @@ def test_budget_without_pods_allows_nothing_and_says_so(cluster: Cluster) -> Non
     assert status(cluster).observed_generation == 1
 
 
-def test_least_number_of_pods_counts_ready_pods_whoever_owns_them(cluster: Cluster) -> None:
+def test_min_available_counts_ready_pods_of_any_owner(cluster: Cluster) -> None:
     cluster.start(wire)
     cluster.add(budget(minAvailable=3))
     first = add_pods(cluster, 4)
@@ -83,7 +83,7 @@ def test_least_number_of_pods_counts_ready_pods_whoever_owns_them(cluster: Clust
     assert cluster.events(reason="UnmanagedPods") == []
 
 
-def test_pod_that_is_being_deleted_is_not_healthy(cluster: Cluster) -> None:
+def test_terminating_pod_is_not_healthy(cluster: Cluster) -> None:
     cluster.start(wire)
     cluster.add(budget(minAvailable=1))
     first = add_pods(cluster, 2)[0]
@@ -105,7 +105,7 @@ def test_pod_that_is_being_deleted_is_not_healthy(cluster: Cluster) -> None:
         ({"minAvailable": 9}, (0, 7, 9, 7)),
     ],
 )
-def test_numbers_and_percentages_are_relative_to_the_owners_scale(
+def test_percentages_are_relative_to_the_owners_scale(
     cluster: Cluster, spec: dict[str, Any], expected: tuple[int, int, int, int]
 ) -> None:
     rs = cluster.add(replica_set("rs", labels={"app": "a"}, replicas=7))
@@ -123,7 +123,7 @@ def test_missing_pods_count_against_the_budget(cluster: Cluster) -> None:
     assert numbers(cluster) == (0, 3, 3, 5)
 
 
-def test_pods_of_a_deployment_are_expected_by_its_scale_not_by_its_replica_sets(cluster: Cluster) -> None:
+def test_pods_of_a_deployment_are_counted_by_its_scale(cluster: Cluster) -> None:
     owner = cluster.add(deployment("d", labels={"app": "a"}, replicas=4))
     old = cluster.add(replica_set("old", labels={"app": "a"}, replicas=2, owner=owner))
     new = cluster.add(replica_set("new", labels={"app": "a"}, replicas=3, owner=owner))
@@ -137,7 +137,7 @@ def test_pods_of_a_deployment_are_expected_by_its_scale_not_by_its_replica_sets(
     assert numbers(cluster)[3] == 8
 
 
-def test_several_controllers_add_up(cluster: Cluster) -> None:
+def test_pods_of_several_controllers_are_added(cluster: Cluster) -> None:
     rs = cluster.add(replica_set("rs", labels={"app": "a"}, replicas=3))
     rc = cluster.add(
         {
@@ -161,7 +161,7 @@ def test_several_controllers_add_up(cluster: Cluster) -> None:
     assert numbers(cluster) == (3, 5, 2, 5)
 
 
-def test_unmanaged_pods_are_told_of_and_not_expected(cluster: Cluster) -> None:
+def test_unmanaged_pods_record_an_event_and_are_not_expected(cluster: Cluster) -> None:
     add_pods(cluster, 1, app="lone")
     cluster.start(wire)
     cluster.add(budget(app="lone", maxUnavailable=1))
@@ -185,7 +185,7 @@ def test_pod_that_moves_to_another_budget_is_counted_there(cluster: Cluster) -> 
     assert numbers(cluster, "two") == (0, 1, 1, 1)
 
 
-def test_empty_selector_is_about_all_pods_of_the_namespace(cluster: Cluster) -> None:
+def test_empty_selector_matches_all_pods_of_the_namespace(cluster: Cluster) -> None:
     cluster.start(wire)
     everything = budget(minAvailable=1)
     everything["spec"]["selector"] = {}
@@ -196,7 +196,7 @@ def test_empty_selector_is_about_all_pods_of_the_namespace(cluster: Cluster) -> 
 
 
 @pytest.mark.parametrize("selector", [{}, {"matchExpressions": [{"key": "x", "operator": "DoesNotExist"}]}])
-def test_pods_without_labels_can_be_meant(cluster: Cluster, selector: dict[str, Any]) -> None:
+def test_pods_without_labels_can_be_selected(cluster: Cluster, selector: dict[str, Any]) -> None:
     """Upstream: TestSelectorsForPodsWithoutLabels."""
     cluster.start(wire)
     make_ready(cluster, cluster.add(pod("bare")))
@@ -204,7 +204,7 @@ def test_pods_without_labels_can_be_meant(cluster: Cluster, selector: dict[str, 
     assert numbers(cluster) == (0, 1, 1, 1)
 
 
-def test_several_budgets_of_one_pod_are_told_of(cluster: Cluster) -> None:
+def test_pod_with_several_budgets_records_an_event(cluster: Cluster) -> None:
     cluster.start(wire)
     cluster.add(budget("one", minAvailable=1), budget("two", minAvailable=0))
     add_pods(cluster, 1)
@@ -252,7 +252,7 @@ def owned_by(kind: str, name: str, uid: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
 
 
-def test_any_owner_with_a_scale_is_asked_for_it(cluster: Cluster) -> None:
+def test_scale_of_any_owner_is_read(cluster: Cluster) -> None:
     made = cluster.add(flock(cluster, scale=True))
     make_ready(cluster, made)
     cluster.start(wire)
@@ -267,7 +267,7 @@ def test_any_owner_with_a_scale_is_asked_for_it(cluster: Cluster) -> None:
         ("Swarm", 'no matches for kind "Swarm" in version "example.com/v1"'),
     ],
 )
-def test_owner_without_a_scale_makes_the_budget_forbid_everything(cluster: Cluster, kind: str, why: str) -> None:
+def test_owner_without_scale_disallows_disruptions(cluster: Cluster, kind: str, why: str) -> None:
     one = flock(cluster, scale=False)
     one["metadata"]["ownerReferences"][0]["kind"] = kind
     cluster.add(one)
@@ -282,7 +282,7 @@ def test_owner_without_a_scale_makes_the_budget_forbid_everything(cluster: Clust
         cluster.client.evict("a-0", NS)
     (cause,) = refused.value.causes
     assert cause.message == "The disruption budget b is still being processed by the server."
-    observed = {"status": {"observedGeneration": 1}}  # as if it had been judged before
+    observed = {"status": {"observedGeneration": 1}}  # as if it had been synced before
     cluster.client.patch(PodDisruptionBudget, "b", observed, NS, subresource="status")
     with pytest.raises(TooManyRequests) as refused:
         cluster.client.evict("a-0", NS)
@@ -290,7 +290,7 @@ def test_owner_without_a_scale_makes_the_budget_forbid_everything(cluster: Clust
     assert cause.message.endswith(f"b does not allow evicting pods currently because it failed sync: {why}")
 
 
-def test_owner_that_is_gone_is_told_of(cluster: Cluster) -> None:
+def test_missing_owner_records_an_event(cluster: Cluster) -> None:
     rs = replica_set("rs", labels={"app": "a"})
     made = cluster.add(rs)
     add_pods(cluster, 1, made)
@@ -301,13 +301,13 @@ def test_owner_that_is_gone_is_told_of(cluster: Cluster) -> None:
     assert condition(cluster) == ("False", "SyncFailed", 'found no controllers for pod "rs-0"')
 
 
-def test_failed_budget_recovers_by_itself_when_its_pods_change(cluster: Cluster) -> None:
-    test_owner_that_is_gone_is_told_of(cluster)
+def test_failed_budget_recovers_when_its_pods_change(cluster: Cluster) -> None:
+    test_missing_owner_records_an_event(cluster)
     cluster.client.delete(Pod, "rs-0", NS, grace_seconds=0)
     assert condition(cluster) == ("False", "InsufficientPods", "")
 
 
-def test_server_that_does_not_answer_is_asked_again(cluster: Cluster) -> None:
+def test_unresponsive_server_is_retried(cluster: Cluster) -> None:
     made = cluster.add(flock(cluster, scale=True))
     make_ready(cluster, made)
     cluster.start(wire)
@@ -322,7 +322,7 @@ def test_server_that_does_not_answer_is_asked_again(cluster: Cluster) -> None:
 # Evictions
 
 
-def test_evicted_pod_is_not_counted_while_it_goes(cluster: Cluster) -> None:
+def test_evicted_pod_is_not_counted_while_terminating(cluster: Cluster) -> None:
     cluster.start(wire)
     cluster.add(budget(minAvailable=2))
     add_pods(cluster, 4)
@@ -336,8 +336,8 @@ def test_evicted_pod_is_not_counted_while_it_goes(cluster: Cluster) -> None:
         cluster.client.evict("a-2", NS)
 
 
-def test_budget_is_exact_when_many_are_evicted_at_once(cluster: Cluster) -> None:
-    """Also while nobody keeps the budget up to date."""
+def test_concurrent_evictions_respect_the_budget(cluster: Cluster) -> None:
+    """Evict while the budget is not updated."""
     loop = cluster.start(wire)
     cluster.add(budget(minAvailable=12))
     add_pods(cluster, 20)
@@ -361,8 +361,8 @@ def test_budget_is_exact_when_many_are_evicted_at_once(cluster: Cluster) -> None
     assert status(cluster).disrupted_pods == {}
 
 
-def test_budget_is_exact_for_several_programs_at_once_over_http(live_cluster: Cluster) -> None:
-    """Upstream: TestConcurrentEvictionRequests. Nobody is told of a conflict; each has connections of its own."""
+def test_concurrent_evictions_over_http_respect_the_budget(live_cluster: Cluster) -> None:
+    """Upstream: TestConcurrentEvictionRequests. Conflicts are not returned; each client has its own connections."""
     live_cluster.start(wire)
     live_cluster.add(budget(minAvailable=14))
     add_pods(live_cluster, 20)
@@ -389,14 +389,14 @@ def test_budget_is_exact_for_several_programs_at_once_over_http(live_cluster: Cl
     live_cluster.eventually(lambda: knows(14, 0))
 
 
-def test_eviction_between_look_and_write_is_not_overwritten(cluster: Cluster) -> None:
+def test_eviction_between_read_and_write_is_not_overwritten(cluster: Cluster) -> None:
     cluster.start(wire)
     cluster.add(budget(minAvailable=1))
     first, *others = add_pods(cluster, 4)
     assert numbers(cluster)[0] == 3
     cluster.faults.delay(1, "patch", "poddisruptionbudgets")
     make_ready(cluster, first, ready=False)
-    cluster.settle()  # its new numbers are on their way, and of what happens now it hears late
+    cluster.settle()  # its new counts are in flight, and new events are delayed
     cluster.faults.delay(60, "watch", times=None)
     cluster.faults.drop_watches()
     for one in others[:2]:
@@ -409,7 +409,7 @@ def test_eviction_between_look_and_write_is_not_overwritten(cluster: Cluster) ->
 
 
 @pytest.mark.parametrize("policy", [None, "IfHealthyBudget", "AlwaysAllow"])
-def test_unhealthy_pod_goes_when_the_budget_does_not_mind(cluster: Cluster, policy: str | None) -> None:
+def test_unhealthy_pod_is_evicted_if_the_policy_allows(cluster: Cluster, policy: str | None) -> None:
     spec = {"minAvailable": 2} if policy is None else {"minAvailable": 2, "unhealthyPodEvictionPolicy": policy}
     cluster.start(wire)
     cluster.add(budget(**spec))
@@ -430,7 +430,7 @@ def test_unhealthy_pod_goes_when_the_budget_does_not_mind(cluster: Cluster, poli
         cluster.client.evict(third.metadata.name, NS)
 
 
-def test_changed_budget_forbids_evictions_until_it_was_looked_at(cluster: Cluster) -> None:
+def test_changed_budget_disallows_evictions_until_synced(cluster: Cluster) -> None:
     loop = cluster.start(wire)
     cluster.add(budget(minAvailable=1))
     add_pods(cluster, 3)
@@ -442,7 +442,7 @@ def test_changed_budget_forbids_evictions_until_it_was_looked_at(cluster: Cluste
     assert refused.value.causes[0].message == "The disruption budget b is still being processed by the server."
 
 
-def test_pod_that_was_to_go_and_stays_is_counted_again_after_two_minutes(cluster: Cluster) -> None:
+def test_pod_that_was_not_deleted_is_counted_again_after_two_minutes(cluster: Cluster) -> None:
     cluster.start(wire)
     cluster.add(budget(minAvailable=1))
     add_pods(cluster, 3)
@@ -475,7 +475,7 @@ def target_of(cluster: Cluster, name: str) -> Any:
     return next(one for one in found if one.type == "DisruptionTarget")
 
 
-def test_announcement_that_nothing_came_of_is_taken_back_after_two_minutes(cluster: Cluster) -> None:
+def test_stale_disruption_condition_is_removed_after_two_minutes(cluster: Cluster) -> None:
     cluster.start(wire)
     announce(cluster, add_pods(cluster, 1)[0], reason="PreemptionByScheduler", message="for somebody else")
     cluster.advance(119)
@@ -487,7 +487,7 @@ def test_announcement_that_nothing_came_of_is_taken_back_after_two_minutes(clust
     assert found.last_transition_time == "2026-01-01T00:02:00Z"
 
 
-def test_announcement_from_before_the_loop_started_is_taken_back_too(cluster: Cluster) -> None:
+def test_stale_disruption_condition_from_before_the_start_is_removed(cluster: Cluster) -> None:
     announce(cluster, add_pods(cluster, 1)[0], reason="EvictionByEvictionAPI")
     cluster.advance(minutes=10)
     cluster.start(wire)
@@ -495,7 +495,7 @@ def test_announcement_from_before_the_loop_started_is_taken_back_too(cluster: Cl
 
 
 @pytest.mark.parametrize("why", ["by the kubelet", "it has failed", "it is being deleted"])
-def test_announcement_that_is_meant_stays(cluster: Cluster, why: str) -> None:
+def test_valid_disruption_condition_is_kept(cluster: Cluster, why: str) -> None:
     cluster.start(wire)
     (one,) = add_pods(cluster, 1)
     announce(cluster, one, reason="TerminationByKubelet" if why == "by the kubelet" else "EvictionByEvictionAPI")
@@ -511,7 +511,7 @@ def test_announcement_that_is_meant_stays(cluster: Cluster, why: str) -> None:
 # In spite of everything
 
 
-def test_rights_of_its_own_account_are_enough(cluster: Cluster) -> None:
+def test_controllers_role_is_sufficient(cluster: Cluster) -> None:
     made = cluster.add(flock(cluster, scale=True))
     make_ready(cluster, made)
     announce(cluster, made, reason="EvictionByEvictionAPI")
@@ -531,7 +531,7 @@ def test_other_conditions_of_a_budget_are_kept(cluster: Cluster) -> None:
     assert {one.type for one in status(cluster).conditions} == {"Mine", "DisruptionAllowed"}
 
 
-def test_quiet_budget_is_not_written_to(cluster: Cluster) -> None:
+def test_unchanged_budget_is_not_written(cluster: Cluster) -> None:
     cluster.start(wire)
     cluster.add(budget(minAvailable=1))
     add_pods(cluster, 2)

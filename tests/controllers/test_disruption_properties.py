@@ -115,7 +115,7 @@ class World:
         return list(self.cluster.client.list(Pod, NS).items)
 
     def check(self) -> None:
-        """At any time."""
+        """Check invariants."""
         healthy = [one for one in self._pods() if is_active(one) and is_ready(one)]
         assert len(healthy) >= NEEDED
 
@@ -134,7 +134,7 @@ class World:
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
 @given(st.lists(st.tuples(st.sampled_from((*STEPS, *TROUBLE)), st.integers(0, 8)), max_size=25), st.integers(0, 2**16))
-def test_enough_pods_are_left_whatever_happens(taken: list[Step], seed: int) -> None:
+def test_enough_pods_remain_under_faults(taken: list[Step], seed: int) -> None:
     with Cluster(seed=seed, shuffle=True) as cluster:
         world = World(cluster)
         for step in taken:

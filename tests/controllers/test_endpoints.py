@@ -50,7 +50,7 @@ def is_gone(cluster: Cluster, name: str = "s") -> bool:
 
 
 def listed(cluster: Cluster) -> list[tuple[list[str], list[str], list[int]]]:
-    """For each subset its ready pods, the others, and its ports."""
+    """Return ready pods, other pods and ports by subset."""
     return [
         (
             [one.target_ref.name for one in subset.addresses if one.target_ref],
@@ -68,7 +68,7 @@ def test_service_without_pods_has_empty_endpoints(cluster: Cluster) -> None:
     assert found.metadata.owner_references == ()
 
 
-def test_address_tells_pod_node_and_hostname(cluster: Cluster) -> None:
+def test_address_has_pod_node_and_hostname(cluster: Cluster) -> None:
     ready_cluster(cluster)
     made = add_pod(cluster, "p", "10.1.0.1", hostname="h", subdomain="s")
     (subset,) = endpoints(cluster).subsets
@@ -80,7 +80,7 @@ def test_address_tells_pod_node_and_hostname(cluster: Cluster) -> None:
     assert [(port.name, port.port, port.protocol) for port in subset.ports] == [("", 80, "TCP")]
 
 
-def test_pod_is_followed_to_its_end(cluster: Cluster) -> None:
+def test_pod_is_tracked_until_termination(cluster: Cluster) -> None:
     ready_cluster(cluster)
     add_pod(cluster, "p")
     assert listed(cluster) == []
@@ -93,7 +93,7 @@ def test_pod_is_followed_to_its_end(cluster: Cluster) -> None:
     assert listed(cluster) == []
 
 
-def test_service_that_publishes_all_addresses_keeps_them_ready_until_pods_are_gone(cluster: Cluster) -> None:
+def test_publish_not_ready_addresses_keeps_pods_until_deletion(cluster: Cluster) -> None:
     ready_cluster(cluster, publishNotReadyAddresses=True)
     add_pod(cluster, "p", "10.1.0.1", ready=False)
     cluster.client.delete(Pod, "p", NS)
@@ -104,7 +104,7 @@ def test_service_that_publishes_all_addresses_keeps_them_ready_until_pods_are_go
     assert listed(cluster) == []
 
 
-def test_addresses_with_the_same_ports_are_together(cluster: Cluster) -> None:
+def test_addresses_with_the_same_ports_share_a_subset(cluster: Cluster) -> None:
     udp = {"name": "udp", "protocol": "UDP", "port": 53, "targetPort": 5353, "appProtocol": "example.com/x"}
     ready_cluster(cluster, ports=[{"name": "http", "port": 80, "targetPort": 8080}, udp])
     add_pod(cluster, "q", "10.1.0.2")
@@ -126,7 +126,7 @@ def test_labels_follow_the_service(cluster: Cluster) -> None:
     assert endpoints(cluster).metadata.labels == {"m": "w", **MANAGED}
 
 
-def test_annotations_of_others_stay_and_ours_tells_when_it_began(cluster: Cluster) -> None:
+def test_other_annotations_are_kept_and_the_trigger_time_is_set(cluster: Cluster) -> None:
     ready_cluster(cluster)
     made = cluster.client.get(Service, "s", NS).metadata.creation_timestamp
     assert endpoints(cluster).metadata.annotations == {ANNOTATION: made}
@@ -139,7 +139,7 @@ def test_annotations_of_others_stay_and_ours_tells_when_it_began(cluster: Cluste
     assert endpoints(cluster).metadata.annotations == {"other": "x"}
 
 
-def test_endpoints_that_somebody_deletes_are_made_anew(cluster: Cluster) -> None:
+def test_deleted_endpoints_are_recreated(cluster: Cluster) -> None:
     ready_cluster(cluster)
     add_pod(cluster, "p", "10.1.0.1")
     cluster.client.delete(Endpoints, "s", NS)
@@ -147,7 +147,7 @@ def test_endpoints_that_somebody_deletes_are_made_anew(cluster: Cluster) -> None
     assert listed(cluster) == [(["p"], [], [80])]
 
 
-def test_endpoints_go_with_their_service(cluster: Cluster) -> None:
+def test_endpoints_are_deleted_with_their_service(cluster: Cluster) -> None:
     ready_cluster(cluster)
     cluster.client.delete(Service, "s", NS)
     cluster.settle()
@@ -161,7 +161,7 @@ def make_endpoints(cluster: Cluster, name: str, **about: Any) -> None:
     cluster.settle()
 
 
-def test_endpoints_whose_service_went_unseen_are_deleted_after_the_start_but_locks_are_not(cluster: Cluster) -> None:
+def test_orphaned_endpoints_are_deleted_at_start_except_leader_locks(cluster: Cluster) -> None:
     loop = ready_cluster(cluster)
     cluster.stop(loop)
     cluster.client.delete(Service, "s", NS)
@@ -172,7 +172,7 @@ def test_endpoints_whose_service_went_unseen_are_deleted_after_the_start_but_loc
     assert not is_gone(cluster, "lock")
 
 
-def test_endpoints_that_somebody_makes_without_a_service_stay(cluster: Cluster) -> None:
+def test_manual_endpoints_without_a_service_are_kept(cluster: Cluster) -> None:
     ready_cluster(cluster)
     make_endpoints(cluster, "own")
     cluster.advance(days=1)
@@ -180,9 +180,7 @@ def test_endpoints_that_somebody_makes_without_a_service_stay(cluster: Cluster) 
 
 
 @pytest.mark.parametrize("spec", [{"selector": None}, {"type": "ExternalName", "externalName": "example.com"}])
-def test_services_that_have_their_endpoints_from_elsewhere_are_left_alone(
-    cluster: Cluster, spec: dict[str, Any]
-) -> None:
+def test_services_without_selector_are_ignored(cluster: Cluster, spec: dict[str, Any]) -> None:
     ready_cluster(cluster, **spec)
     add_pod(cluster, "p", "10.1.0.1")
     assert is_gone(cluster)
@@ -191,7 +189,7 @@ def test_services_that_have_their_endpoints_from_elsewhere_are_left_alone(
     assert endpoints(cluster).subsets[0].addresses[0].ip == "10.9.9.9"
 
 
-def test_selector_that_comes_takes_endpoints_over_and_leaves_them_when_it_goes(cluster: Cluster) -> None:
+def test_added_selector_takes_endpoints_over_and_removed_one_keeps_them(cluster: Cluster) -> None:
     ready_cluster(cluster, selector=None)
     make_endpoints(cluster, "s")
     add_pod(cluster, "p", "10.1.0.1")
@@ -202,7 +200,7 @@ def test_selector_that_comes_takes_endpoints_over_and_leaves_them_when_it_goes(c
     assert listed(cluster) == [(["p"], [], [80])]
 
 
-def test_too_many_addresses_are_cut_and_it_is_said_so(cluster: Cluster) -> None:
+def test_excess_addresses_are_truncated_with_an_annotation(cluster: Cluster) -> None:
     add_node(cluster)
     for number in range(1003):
         made = f"p{number}"
@@ -233,7 +231,7 @@ def test_too_many_addresses_are_cut_and_it_is_said_so(cluster: Cluster) -> None:
     assert OVER_CAPACITY not in endpoints(cluster).metadata.annotations
 
 
-def test_batch_period_gathers_changes_of_pods(cluster: Cluster) -> None:
+def test_batch_period_coalesces_pod_changes(cluster: Cluster) -> None:
     add_node(cluster)
     start(cluster, wire, endpoint_updates_batch_period=5.0)
     cluster.add(service())
@@ -245,7 +243,7 @@ def test_batch_period_gathers_changes_of_pods(cluster: Cluster) -> None:
     assert listed(cluster) == [(["p"], [], [80])]
 
 
-def test_pods_version_and_other_changes_are_no_reason_to_write(cluster: Cluster) -> None:
+def test_irrelevant_pod_changes_cause_no_write(cluster: Cluster) -> None:
     ready_cluster(cluster)
     add_pod(cluster, "p", "10.1.0.1")
     before = endpoints(cluster).metadata.resource_version
@@ -254,7 +252,7 @@ def test_pods_version_and_other_changes_are_no_reason_to_write(cluster: Cluster)
     assert endpoints(cluster).metadata.resource_version == before
 
 
-def test_rights_of_its_own_account_are_enough(cluster: Cluster) -> None:
+def test_controllers_role_is_sufficient(cluster: Cluster) -> None:
     add_node(cluster)
     cluster.start(wire(as_account(cluster, "endpoint-controller")))
     cluster.add(service())
@@ -274,7 +272,7 @@ def test_rights_of_its_own_account_are_enough(cluster: Cluster) -> None:
         ("patch", "FailedToUpdateEndpoint", "Failed to update endpoint default/s: "),
     ],
 )
-def test_refused_write_is_told_and_tried_again(cluster: Cluster, verb: str, reason: str, message: str) -> None:
+def test_rejected_write_records_an_event_and_is_retried(cluster: Cluster, verb: str, reason: str, message: str) -> None:
     cluster.faults.fail(verb, "endpoints")
     ready_cluster(cluster)
     add_pod(cluster, "p", "10.1.0.1")

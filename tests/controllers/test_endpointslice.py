@@ -43,7 +43,7 @@ def ready_cluster(cluster: Cluster, **spec: Any) -> Loop:
     return loop
 
 
-def test_service_without_pods_has_one_empty_slice_of_its_own(cluster: Cluster) -> None:
+def test_service_without_pods_has_one_placeholder_slice(cluster: Cluster) -> None:
     ready_cluster(cluster)
     found, owner = only_slice(cluster), cluster.client.get(Service, "s", NS)
     assert (found.address_type, found.endpoints, found.ports) == ("IPv4", None, None)
@@ -54,7 +54,7 @@ def test_service_without_pods_has_one_empty_slice_of_its_own(cluster: Cluster) -
     assert (reference.uid, reference.controller, reference.block_owner_deletion) == (owner.metadata.uid, True, True)
 
 
-def test_pod_is_listed_with_all_that_is_known_of_it(cluster: Cluster) -> None:
+def test_endpoint_has_all_details_of_the_pod(cluster: Cluster) -> None:
     ready_cluster(cluster)
     made = add_pod(cluster, "p", "10.1.0.1", hostname="h", subdomain="s")
     (endpoint,) = only_slice(cluster).endpoints or ()
@@ -67,7 +67,7 @@ def test_pod_is_listed_with_all_that_is_known_of_it(cluster: Cluster) -> None:
     assert only_slice(cluster).ports == (EndpointPort(name="", port=80, protocol="TCP"),)
 
 
-def test_first_pod_takes_the_place_of_the_empty_slice(cluster: Cluster) -> None:
+def test_first_pod_replaces_the_placeholder_slice(cluster: Cluster) -> None:
     ready_cluster(cluster)
     before = only_slice(cluster)
     add_pod(cluster, "p", "10.1.0.1")
@@ -80,7 +80,7 @@ def test_pod_of_another_subdomain_has_no_hostname(cluster: Cluster) -> None:
     assert endpoints_in(only_slice(cluster))["p"].hostname is None
 
 
-def test_what_a_pod_says_of_itself_is_followed_to_its_end(cluster: Cluster) -> None:
+def test_pod_conditions_are_tracked_until_termination(cluster: Cluster) -> None:
     ready_cluster(cluster)
 
     def now() -> object:
@@ -103,7 +103,7 @@ def test_what_a_pod_says_of_itself_is_followed_to_its_end(cluster: Cluster) -> N
     assert now() is None
 
 
-def test_ended_pod_is_not_listed_even_if_it_never_was_ready(cluster: Cluster) -> None:
+def test_terminated_pod_is_not_listed_even_if_never_ready(cluster: Cluster) -> None:
     ready_cluster(cluster)
     add_pod(cluster, "p", "10.1.0.1", ready=False)
     assert endpoints_in(only_slice(cluster))
@@ -111,7 +111,7 @@ def test_ended_pod_is_not_listed_even_if_it_never_was_ready(cluster: Cluster) ->
     assert endpoints_in(only_slice(cluster)) == {}
 
 
-def test_service_that_publishes_all_addresses_calls_them_ready(cluster: Cluster) -> None:
+def test_publish_not_ready_addresses_marks_all_ready(cluster: Cluster) -> None:
     ready_cluster(cluster, publishNotReadyAddresses=True)
     add_pod(cluster, "p", "10.1.0.1", ready=False)
     assert states(endpoints_in(only_slice(cluster))["p"]) == (True, False, False)
@@ -120,7 +120,7 @@ def test_service_that_publishes_all_addresses_calls_them_ready(cluster: Cluster)
     assert states(endpoints_in(only_slice(cluster))["p"]) == (True, False, True)
 
 
-def test_pods_that_call_their_ports_otherwise_are_in_slices_of_their_own(cluster: Cluster) -> None:
+def test_pods_with_different_named_ports_are_in_separate_slices(cluster: Cluster) -> None:
     ready_cluster(cluster, ports=[{"name": "http", "port": 80, "targetPort": "web", "appProtocol": "example.com/x"}])
     for name, number in (("p", 8080), ("q", 9090)):
         port = {"name": "web", "containerPort": number}
@@ -161,7 +161,7 @@ def test_headless_service_needs_no_ports_and_is_labelled_so(cluster: Cluster) ->
     assert set(endpoints_in(found)) == {"p"}
 
 
-def test_labels_of_the_service_are_those_of_its_slices_but_for_the_reserved(cluster: Cluster) -> None:
+def test_service_labels_are_copied_to_slices_except_reserved_ones(cluster: Cluster) -> None:
     ready_cluster(cluster)
     add_pod(cluster, "p", "10.1.0.1")
     change_service(cluster, {"metadata": {"labels": {"l": "v", SERVICE_NAME: "x", MANAGED_BY: "y", HEADLESS: ""}}})
@@ -170,7 +170,7 @@ def test_labels_of_the_service_are_those_of_its_slices_but_for_the_reserved(clus
     assert only_slice(cluster).metadata.labels == {"m": "w", SERVICE_NAME: "s", MANAGED_BY: MANAGER}
 
 
-def test_reserved_labels_alone_are_no_reason_to_write(cluster: Cluster) -> None:
+def test_reserved_labels_alone_cause_no_write(cluster: Cluster) -> None:
     ready_cluster(cluster)
     add_pod(cluster, "p", "10.1.0.1")
     before = only_slice(cluster).metadata.resource_version
@@ -178,7 +178,7 @@ def test_reserved_labels_alone_are_no_reason_to_write(cluster: Cluster) -> None:
     assert only_slice(cluster).metadata.resource_version == before
 
 
-def test_slices_say_when_what_they_say_began(cluster: Cluster) -> None:
+def test_slices_have_the_last_change_trigger_time(cluster: Cluster) -> None:
     ready_cluster(cluster)
     made = cluster.client.get(Service, "s", NS).metadata.creation_timestamp
     assert only_slice(cluster).metadata.annotations == {ANNOTATION: made}
@@ -192,7 +192,7 @@ def test_slices_say_when_what_they_say_began(cluster: Cluster) -> None:
     assert only_slice(cluster).metadata.annotations == {}
 
 
-def test_selector_may_change_come_and_go(cluster: Cluster) -> None:
+def test_selector_can_be_changed_added_and_removed(cluster: Cluster) -> None:
     ready_cluster(cluster, selector=None)
     add_pod(cluster, "p", "10.1.0.1")
     add_pod(cluster, "q", "10.1.0.2", labels={"app": "other", "tier": "x"})
@@ -205,7 +205,7 @@ def test_selector_may_change_come_and_go(cluster: Cluster) -> None:
     assert set(endpoints_in(only_slice(cluster))) == {"q"}  # left as it is
 
 
-def test_pod_may_join_and_leave_by_its_labels(cluster: Cluster) -> None:
+def test_pod_joins_and_leaves_by_its_labels(cluster: Cluster) -> None:
     ready_cluster(cluster)
     cluster.add(service("t", selector={"app": "t"}))
     add_pod(cluster, "p", "10.1.0.1")
@@ -221,7 +221,7 @@ def test_external_name_has_no_slices(cluster: Cluster) -> None:
     assert slices(cluster) == []
 
 
-def test_pod_on_a_node_that_nobody_knows_waits_for_it(cluster: Cluster) -> None:
+def test_pod_on_an_unknown_node_waits_for_the_node(cluster: Cluster) -> None:
     ready_cluster(cluster)
     add_pod(cluster, "p", "10.1.0.1")
     add_pod(cluster, "q", "10.1.0.2", on="m")
@@ -237,13 +237,13 @@ def test_pod_on_a_node_that_nobody_knows_waits_for_it(cluster: Cluster) -> None:
     assert endpoints_in(only_slice(cluster))["q"].zone == "b"
 
 
-def test_service_that_publishes_all_addresses_does_not_wait_for_nodes(cluster: Cluster) -> None:
+def test_publish_not_ready_addresses_does_not_wait_for_nodes(cluster: Cluster) -> None:
     ready_cluster(cluster, publishNotReadyAddresses=True)
     add_pod(cluster, "q", "10.1.0.2", on="m")
     assert endpoints_in(only_slice(cluster))["q"].zone is None
 
 
-def test_zone_that_a_node_gets_later_reaches_its_pods(cluster: Cluster) -> None:
+def test_zone_added_to_a_node_reaches_its_endpoints(cluster: Cluster) -> None:
     ready_cluster(cluster)
     add_pod(cluster, "p", "10.1.0.1")
     cluster.client.patch(Node, "n", {"metadata": {"labels": {ZONE: "z"}}})
@@ -264,10 +264,10 @@ def test_named_ports_are_found_in_sidecars_and_not_in_other_init_containers(clus
     assert by_ports == {1: {"sidecar"}, 0: {"init"}}
 
 
-# What others do to slices.
+# Changes to slices by others.
 
 
-def test_slice_that_somebody_deletes_is_made_anew_after_a_second(cluster: Cluster) -> None:
+def test_deleted_slice_is_recreated_after_a_second(cluster: Cluster) -> None:
     ready_cluster(cluster)
     add_pod(cluster, "p", "10.1.0.1")
     cluster.client.delete(EndpointSlice, only_slice(cluster).metadata.name, NS)
@@ -277,7 +277,7 @@ def test_slice_that_somebody_deletes_is_made_anew_after_a_second(cluster: Cluste
     assert set(endpoints_in(only_slice(cluster))) == {"p"}
 
 
-def test_slice_from_before_the_loops_start_is_made_anew_too(cluster: Cluster) -> None:
+def test_slice_deleted_before_the_start_is_recreated(cluster: Cluster) -> None:
     loop = ready_cluster(cluster)
     add_pod(cluster, "p", "10.1.0.1")
     cluster.stop(loop)
@@ -288,7 +288,7 @@ def test_slice_from_before_the_loops_start_is_made_anew_too(cluster: Cluster) ->
     assert set(endpoints_in(only_slice(cluster))) == {"p"}
 
 
-def test_slice_that_somebody_changes_is_set_right(cluster: Cluster) -> None:
+def test_modified_slice_is_restored(cluster: Cluster) -> None:
     ready_cluster(cluster)
     add_pod(cluster, "p", "10.1.0.1")
     name = only_slice(cluster).metadata.name
@@ -298,7 +298,7 @@ def test_slice_that_somebody_changes_is_set_right(cluster: Cluster) -> None:
     assert set(endpoints_in(only_slice(cluster))) == {"p"}
 
 
-def test_slices_of_others_are_left_alone(cluster: Cluster) -> None:
+def test_slices_of_other_managers_are_ignored(cluster: Cluster) -> None:
     ready_cluster(cluster)
     for manager in ({}, {MANAGED_BY: "somebody.example"}):
         about = {"generateName": "x-", "namespace": NS, "labels": {SERVICE_NAME: "s", **manager}}
@@ -309,7 +309,7 @@ def test_slices_of_others_are_left_alone(cluster: Cluster) -> None:
     assert len(slices(cluster)) == 3
 
 
-def test_slice_of_a_former_service_of_the_name_is_not_taken_over(cluster: Cluster) -> None:
+def test_slice_of_a_former_service_with_the_same_name_is_not_reused(cluster: Cluster) -> None:
     ready_cluster(cluster)
     add_pod(cluster, "p", "10.1.0.1")
     before = only_slice(cluster)
@@ -321,7 +321,7 @@ def test_slice_of_a_former_service_of_the_name_is_not_taken_over(cluster: Cluste
     assert only_slice(cluster).metadata.owner_references[0].uid == owner.metadata.uid
 
 
-def test_service_that_is_being_deleted_gets_no_new_slices(cluster: Cluster) -> None:
+def test_service_being_deleted_gets_no_new_slices(cluster: Cluster) -> None:
     ready_cluster(cluster)
     change_service(cluster, {"metadata": {"finalizers": ["test.example/kept"]}})
     cluster.client.delete(EndpointSlice, only_slice(cluster).metadata.name, NS)
@@ -333,20 +333,20 @@ def test_service_that_is_being_deleted_gets_no_new_slices(cluster: Cluster) -> N
 # Families of addresses.
 
 
-def test_pod_with_two_addresses_is_in_the_slice_of_the_services_family(cluster: Cluster) -> None:
+def test_dual_stack_pod_is_in_the_slice_of_the_services_family(cluster: Cluster) -> None:
     ready_cluster(cluster)
     add_pod(cluster, "p", "10.1.0.1", "fd00::0:1")
     (found,) = slices(cluster)
     assert (found.address_type, endpoints_in(found)["p"].addresses) == ("IPv4", ("10.1.0.1",))
 
 
-def test_pod_without_an_address_of_the_family_is_left_out(cluster: Cluster) -> None:
+def test_pod_without_an_address_of_the_family_is_skipped(cluster: Cluster) -> None:
     ready_cluster(cluster)
     add_pod(cluster, "p", "fd00::1")
     assert only_slice(cluster).endpoints is None
 
 
-def test_headless_service_of_two_families_has_slices_for_each(cluster: Cluster) -> None:
+def test_dual_stack_headless_service_has_slices_per_family(cluster: Cluster) -> None:
     # A server with addresses of one family alone gives both to a headless service without a selector.
     both = {"ipFamilies": ["IPv4", "IPv6"], "ipFamilyPolicy": "PreferDualStack"}
     ready_cluster(cluster, clusterIP="None", selector=None, **both)
@@ -359,7 +359,7 @@ def test_headless_service_of_two_families_has_slices_for_each(cluster: Cluster) 
 # Few writes.
 
 
-def test_no_slice_has_more_endpoints_than_allowed(cluster: Cluster) -> None:
+def test_max_endpoints_per_slice_is_enforced(cluster: Cluster) -> None:
     add_node(cluster)
     for number in range(7):
         add_pod(cluster, f"p{number}", f"10.1.0.{number + 1}")
@@ -370,7 +370,7 @@ def test_no_slice_has_more_endpoints_than_allowed(cluster: Cluster) -> None:
     assert len(endpoints_in(*slices(cluster))) == 7
 
 
-def test_what_changes_in_one_slice_leaves_the_others_as_they_are(cluster: Cluster) -> None:
+def test_change_in_one_slice_leaves_the_others_unchanged(cluster: Cluster) -> None:
     add_node(cluster)
     for number in range(6):
         add_pod(cluster, f"p{number}", f"10.1.0.{number + 1}")
@@ -384,7 +384,7 @@ def test_what_changes_in_one_slice_leaves_the_others_as_they_are(cluster: Cluste
     assert sum(before[name] != after[name] for name in before) == 1
 
 
-def test_hundreds_of_pods_that_come_up_one_after_the_other_cost_few_writes(cluster: Cluster) -> None:
+def test_many_pods_becoming_ready_cause_few_writes(cluster: Cluster) -> None:
     add_node(cluster)
     cluster.start(wire)
     cluster.add(service())
@@ -400,7 +400,7 @@ def test_hundreds_of_pods_that_come_up_one_after_the_other_cost_few_writes(clust
     assert all(len(one.endpoints or ()) <= 100 for one in found)
 
 
-def test_batch_period_gathers_changes_of_pods(cluster: Cluster) -> None:
+def test_batch_period_coalesces_pod_changes(cluster: Cluster) -> None:
     add_node(cluster)
     start(cluster, wire, endpointslice_updates_batch_period=5.0)
     cluster.add(service())
@@ -414,7 +414,7 @@ def test_batch_period_gathers_changes_of_pods(cluster: Cluster) -> None:
     assert only_slice(cluster).metadata.generation == 2
 
 
-def test_settled_service_is_not_written_again(cluster: Cluster) -> None:
+def test_unchanged_service_is_not_written(cluster: Cluster) -> None:
     ready_cluster(cluster)
     add_pod(cluster, "p", "10.1.0.1")
     before = only_slice(cluster).metadata.resource_version
@@ -425,7 +425,7 @@ def test_settled_service_is_not_written_again(cluster: Cluster) -> None:
 # Rights, and failures.
 
 
-def test_rights_of_its_own_account_are_enough(cluster: Cluster) -> None:
+def test_controllers_role_is_sufficient(cluster: Cluster) -> None:
     add_node(cluster)
     cluster.start(wire(as_account(cluster, "endpointslice-controller")))
     cluster.add(service())
@@ -437,7 +437,7 @@ def test_rights_of_its_own_account_are_enough(cluster: Cluster) -> None:
     assert only_slice(cluster).metadata.labels["l"] == "v"
 
 
-def test_refused_write_is_told_and_tried_again(cluster: Cluster) -> None:
+def test_rejected_write_records_an_event_and_is_retried(cluster: Cluster) -> None:
     ready_cluster(cluster)
     cluster.faults.fail("patch", "endpointslices")
     add_pod(cluster, "p", "10.1.0.1")
@@ -452,7 +452,7 @@ def test_refused_write_is_told_and_tried_again(cluster: Cluster) -> None:
     assert set(endpoints_in(only_slice(cluster))) == {"p"}
 
 
-def test_namespace_that_is_being_deleted_gets_no_slices_and_no_complaints(cluster: Cluster) -> None:
+def test_terminating_namespace_gets_no_slices_and_no_events(cluster: Cluster) -> None:
     cluster.start(wire)
     cluster.client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "x"}})
     made = service()
@@ -475,7 +475,7 @@ def metrics(cluster: Cluster) -> dict[str, str]:
     return dict(line.rsplit(" ", 1) for line in lines if line.startswith("endpoint_slice_controller_"))
 
 
-def test_metrics_tell_how_many_endpoints_and_slices_there_are_and_what_was_written(cluster: Cluster) -> None:
+def test_metrics_count_endpoints_slices_and_changes(cluster: Cluster) -> None:
     add_node(cluster, zone="a")
     context = replace(cluster.context, config=ManagerConfig(max_endpoints_per_slice=2))
     cluster.start(wire(context))

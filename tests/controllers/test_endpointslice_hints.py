@@ -1,4 +1,4 @@
-"""Endpoints say for whom they are, where a service wants its traffic to stay close or spread by capacity."""
+"""Tests of hints: zones and nodes of endpoints by traffic distribution or capacity."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ AUTO = {"service.kubernetes.io/topology-mode": "Auto"}
 
 
 def hints(cluster: Cluster) -> dict[str, tuple[list[str], list[str]]]:
-    """By pod: the zones and the nodes that it is for."""
+    """Return zone and node hints by pod."""
     found = endpoints_in(*slices(cluster))
     return {
         name: ([], []) if one.hints is None else (
@@ -48,7 +48,7 @@ def spread_pods(cluster: Cluster, zones: str, pods: str) -> None:
 
 
 @pytest.mark.parametrize("distribution", ["PreferClose", "PreferSameZone"])
-def test_close_traffic_stays_in_its_zone(cluster: Cluster, distribution: str) -> None:
+def test_prefer_close_traffic_stays_in_its_zone(cluster: Cluster, distribution: str) -> None:
     spread_pods(cluster, "ab", "ab")
     cluster.start(wire)
     cluster.add(service(trafficDistribution=distribution))
@@ -56,7 +56,7 @@ def test_close_traffic_stays_in_its_zone(cluster: Cluster, distribution: str) ->
     assert hints(cluster) == {"p0": (["a"], []), "p1": (["b"], [])}
 
 
-def test_closer_traffic_stays_on_its_node(cluster: Cluster) -> None:
+def test_prefer_same_node_traffic_stays_on_its_node(cluster: Cluster) -> None:
     spread_pods(cluster, "ab", "ab")
     cluster.start(wire)
     cluster.add(service(trafficDistribution="PreferSameNode"))
@@ -66,7 +66,7 @@ def test_closer_traffic_stays_on_its_node(cluster: Cluster) -> None:
     assert hints(cluster) == {"p0": (["a"], []), "p1": (["b"], [])}
 
 
-def test_endpoint_that_is_not_ready_is_for_nobody_in_particular(cluster: Cluster) -> None:
+def test_endpoint_that_is_not_ready_has_no_hints(cluster: Cluster) -> None:
     spread_pods(cluster, "ab", "ab")
     cluster.start(wire)
     cluster.add(service(trafficDistribution="PreferClose"))
@@ -75,7 +75,7 @@ def test_endpoint_that_is_not_ready_is_for_nobody_in_particular(cluster: Cluster
     assert hints(cluster) == {"p0": (["a"], []), "p1": ([], [])}
 
 
-def test_hints_go_when_nobody_wants_them(cluster: Cluster) -> None:
+def test_hints_are_removed_when_disabled(cluster: Cluster) -> None:
     spread_pods(cluster, "ab", "ab")
     cluster.start(wire)
     cluster.add(service(trafficDistribution="PreferClose"))
@@ -84,7 +84,7 @@ def test_hints_go_when_nobody_wants_them(cluster: Cluster) -> None:
     assert hints(cluster) == {"p0": ([], []), "p1": ([], [])}
 
 
-def test_hints_by_capacity_even_out_what_pods_do_not(cluster: Cluster) -> None:
+def test_hints_by_capacity_balance_uneven_zones(cluster: Cluster) -> None:
     spread_pods(cluster, "ab", "aaaaab")
     cluster.start(wire)
     cluster.add(service(about={"annotations": AUTO}))
@@ -94,7 +94,7 @@ def test_hints_by_capacity_even_out_what_pods_do_not(cluster: Cluster) -> None:
     assert (event.type, event.message) == ("Normal", "Topology Aware Hints has been enabled, addressType: IPv4")
 
 
-def test_larger_zone_gets_more(cluster: Cluster) -> None:
+def test_larger_zone_gets_more_endpoints(cluster: Cluster) -> None:
     add_node(cluster, "na", zone="a", cpu="6")
     add_node(cluster, "nb", zone="b", cpu="2")
     for number in range(8):
@@ -122,7 +122,7 @@ def test_larger_zone_gets_more(cluster: Cluster) -> None:
         ),
     ],
 )
-def test_hints_that_would_do_harm_are_not_given(
+def test_unsuitable_hints_are_not_set(
     cluster: Cluster, zones: tuple[str, ...], pods: str, why: str
 ) -> None:  # fmt: skip
     for zone in zones:
@@ -137,7 +137,7 @@ def test_hints_that_would_do_harm_are_not_given(
     assert (event.type, event.message) == ("Warning", f"{why}, addressType: IPv4")
 
 
-def test_annotation_that_goes_takes_the_hints_with_it(cluster: Cluster) -> None:
+def test_removed_annotation_removes_the_hints(cluster: Cluster) -> None:
     spread_pods(cluster, "ab", "ab")
     cluster.start(wire)
     cluster.add(service(about={"annotations": AUTO}))
@@ -148,7 +148,7 @@ def test_annotation_that_goes_takes_the_hints_with_it(cluster: Cluster) -> None:
     assert event.message == "Topology Aware Hints has been disabled, addressType: IPv4"
 
 
-def test_annotation_counts_before_the_traffic_distribution(cluster: Cluster) -> None:
+def test_annotation_takes_precedence_over_traffic_distribution(cluster: Cluster) -> None:
     spread_pods(cluster, "ab", "aaab")
     cluster.start(wire)
     cluster.add(service(about={"annotations": AUTO}, trafficDistribution="PreferSameNode"))
@@ -157,7 +157,7 @@ def test_annotation_counts_before_the_traffic_distribution(cluster: Cluster) -> 
     assert all(nodes == [] for _, nodes in hints(cluster).values())
 
 
-def test_zone_that_is_lost_gets_no_more_traffic(cluster: Cluster) -> None:
+def test_zone_without_nodes_gets_no_traffic(cluster: Cluster) -> None:
     spread_pods(cluster, "abc", "aabbcc")
     cluster.start(wire)
     cluster.add(service(about={"annotations": AUTO}))
@@ -171,7 +171,7 @@ def test_zone_that_is_lost_gets_no_more_traffic(cluster: Cluster) -> None:
     assert zones_hinted(cluster) == {}
 
 
-def test_service_that_nodes_put_out_of_balance_is_hinted_anew(cluster: Cluster) -> None:
+def test_unbalanced_service_gets_new_hints_after_node_changes(cluster: Cluster) -> None:
     spread_pods(cluster, "ab", "aaabbb")
     cluster.start(wire)
     cluster.add(service(about={"annotations": AUTO}))
@@ -181,7 +181,7 @@ def test_service_that_nodes_put_out_of_balance_is_hinted_anew(cluster: Cluster) 
     assert zones_hinted(cluster) == {"a": 2, "b": 2, "c": 2}
 
 
-def test_nodes_of_the_control_plane_do_not_count(cluster: Cluster) -> None:
+def test_control_plane_nodes_are_not_counted(cluster: Cluster) -> None:
     spread_pods(cluster, "ab", "ab")
     add_node(cluster, "nc", zone="c")
     cluster.client.patch(Node, "nc", {"metadata": {"labels": {"node-role.kubernetes.io/control-plane": ""}}})
@@ -191,7 +191,7 @@ def test_nodes_of_the_control_plane_do_not_count(cluster: Cluster) -> None:
     assert zones_hinted(cluster) == {"a": 1, "b": 1}
 
 
-def test_slices_whose_hints_are_good_stay_as_they_are(cluster: Cluster) -> None:
+def test_slices_with_valid_hints_are_unchanged(cluster: Cluster) -> None:
     spread_pods(cluster, "ab", "abababab")
     start(cluster, wire, max_endpoints_per_slice=4)
     cluster.add(service(about={"annotations": AUTO}))
@@ -204,7 +204,7 @@ def test_slices_whose_hints_are_good_stay_as_they_are(cluster: Cluster) -> None:
     assert zones_hinted(cluster) == {"a": 4, "b": 4}
 
 
-def test_close_traffic_without_zones_is_not_hinted(cluster: Cluster) -> None:
+def test_prefer_close_without_zones_sets_no_hints(cluster: Cluster) -> None:
     add_node(cluster)
     cluster.start(wire)
     cluster.add(service(trafficDistribution="PreferClose"))

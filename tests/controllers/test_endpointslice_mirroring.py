@@ -1,4 +1,4 @@
-"""Endpoints that somebody made are mirrored in slices."""
+"""Tests of mirroring of manual Endpoints to slices."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def change(cluster: Cluster, patch: dict[str, Any]) -> None:
     cluster.settle()
 
 
-def said(cluster: Cluster) -> dict[tuple[str, int | None], dict[str, bool | None]]:
-    """By the kind of address and the port: which addresses are ready."""
+def ready_addresses(cluster: Cluster) -> dict[tuple[str, int | None], dict[str, bool | None]]:
+    """Return ready addresses by address type and port."""
     found: dict[tuple[str, int | None], dict[str, bool | None]] = {}
     for one in slices(cluster):
         (port,) = one.ports or ()
@@ -57,7 +57,7 @@ def said(cluster: Cluster) -> dict[tuple[str, int | None], dict[str, bool | None
     return found
 
 
-def test_slice_says_what_the_endpoints_say(cluster: Cluster) -> None:
+def test_slice_mirrors_the_endpoints(cluster: Cluster) -> None:
     mirror(cluster)
     target = {"kind": "Pod", "name": "p", "namespace": NS, "uid": "u"}
     address = {"ip": "10.1.0.1", "hostname": "h", "nodeName": "n", "targetRef": target}
@@ -72,7 +72,7 @@ def test_slice_says_what_the_endpoints_say(cluster: Cluster) -> None:
     assert (port.name, port.port, port.protocol, port.app_protocol) == ("http", 80, "TCP", "example.com/x")
 
 
-def test_slice_belongs_to_the_endpoints_and_is_called_after_them(cluster: Cluster) -> None:
+def test_slice_is_owned_by_and_named_after_the_endpoints(cluster: Cluster) -> None:
     mirror(cluster, subset("10.1.0.1"), labels={"l": "v"})
     (found,) = slices(cluster)
     assert found.metadata.generate_name == "s-"
@@ -82,33 +82,33 @@ def test_slice_belongs_to_the_endpoints_and_is_called_after_them(cluster: Cluste
     assert (owner.kind, owner.api_version, owner.uid, owner.controller) == ("Endpoints", "v1", uid, True)
 
 
-def test_subsets_and_families_have_slices_of_their_own(cluster: Cluster) -> None:
+def test_subsets_and_families_have_separate_slices(cluster: Cluster) -> None:
     mirror(cluster, subset("10.1.0.1", "fd00::1", others=("10.1.0.2",)), subset("10.1.0.1", port=81))
-    assert said(cluster) == {
+    assert ready_addresses(cluster) == {
         ("IPv4", 80): {"10.1.0.1": True, "10.1.0.2": False},
         ("IPv6", 80): {"fd00::1": True},
         ("IPv4", 81): {"10.1.0.1": True},
     }
 
 
-def test_changes_are_followed_in_place(cluster: Cluster) -> None:
+def test_changes_are_applied_in_place(cluster: Cluster) -> None:
     mirror(cluster, subset("10.1.0.1"))
     (before,) = slices(cluster)
     change(cluster, {"subsets": [subset("10.1.0.2", others=("10.1.0.1",))]})
-    assert said(cluster) == {("IPv4", 80): {"10.1.0.2": True, "10.1.0.1": False}}
+    assert ready_addresses(cluster) == {("IPv4", 80): {"10.1.0.2": True, "10.1.0.1": False}}
     change(cluster, {"subsets": [subset("10.1.0.2", port=90)]})
-    assert said(cluster) == {("IPv4", 90): {"10.1.0.2": True}}
+    assert ready_addresses(cluster) == {("IPv4", 90): {"10.1.0.2": True}}
     (after,) = slices(cluster)
     assert after.metadata.uid == before.metadata.uid  # the one that was no longer needed became the new one
 
 
-def test_endpoints_that_empty_have_no_slices(cluster: Cluster) -> None:
+def test_empty_endpoints_have_no_slices(cluster: Cluster) -> None:
     mirror(cluster, subset("10.1.0.1"))
     change(cluster, {"subsets": []})
     assert slices(cluster) == []
 
 
-def test_labels_and_annotations_are_mirrored_but_those_about_the_endpoints(cluster: Cluster) -> None:
+def test_labels_and_annotations_are_mirrored_with_exceptions(cluster: Cluster) -> None:
     own = {
         "kubectl.kubernetes.io/last-applied-configuration": "{}",
         "endpoints.kubernetes.io/last-change-trigger-time": "x",
@@ -129,14 +129,14 @@ def test_labels_and_annotations_are_mirrored_but_those_about_the_endpoints(clust
         {"annotations": {"control-plane.alpha.kubernetes.io/leader": "{}"}},
     ],
 )
-def test_endpoints_that_want_no_mirror_have_none_or_lose_it(cluster: Cluster, about: dict[str, Any]) -> None:
+def test_skip_mirror_label_prevents_and_removes_the_mirror(cluster: Cluster, about: dict[str, Any]) -> None:
     mirror(cluster, subset("10.1.0.1"))
     assert len(slices(cluster)) == 1
     change(cluster, {"metadata": about})
     assert slices(cluster) == []
 
 
-def test_service_with_a_selector_needs_no_mirror(cluster: Cluster) -> None:
+def test_service_with_a_selector_is_not_mirrored(cluster: Cluster) -> None:
     mirror(cluster, subset("10.1.0.1"))
     change_service(cluster, {"spec": {"selector": {"app": "s"}}})
     assert slices(cluster) == []
@@ -144,7 +144,7 @@ def test_service_with_a_selector_needs_no_mirror(cluster: Cluster) -> None:
     assert len(slices(cluster)) == 1
 
 
-def test_mirror_waits_for_the_service_and_goes_with_it(cluster: Cluster) -> None:
+def test_mirror_is_created_and_deleted_with_the_service(cluster: Cluster) -> None:
     cluster.start(wire)
     cluster.client.create(endpoints(subset("10.1.0.1")))
     cluster.settle()
@@ -157,14 +157,14 @@ def test_mirror_waits_for_the_service_and_goes_with_it(cluster: Cluster) -> None
     assert slices(cluster) == []
 
 
-def test_mirror_goes_with_the_endpoints(cluster: Cluster) -> None:
+def test_mirror_is_deleted_with_the_endpoints(cluster: Cluster) -> None:
     mirror(cluster, subset("10.1.0.1"))
     cluster.client.delete(Endpoints, "s", NS)
     cluster.settle()
     assert slices(cluster) == []
 
 
-def test_slices_of_former_endpoints_of_the_name_get_the_new_owner(cluster: Cluster) -> None:
+def test_slices_of_recreated_endpoints_get_the_new_owner(cluster: Cluster) -> None:
     loop = mirror(cluster, subset("10.1.0.1"))
     cluster.stop(loop)
     cluster.client.delete(Endpoints, "s", NS)
@@ -175,18 +175,18 @@ def test_slices_of_former_endpoints_of_the_name_get_the_new_owner(cluster: Clust
     assert [owner.uid for owner in found.metadata.owner_references] == [uid]
 
 
-def test_slice_that_somebody_deletes_or_changes_is_set_right(cluster: Cluster) -> None:
+def test_deleted_or_modified_slice_is_restored(cluster: Cluster) -> None:
     mirror(cluster, subset("10.1.0.1"))
     (found,) = slices(cluster)
     cluster.client.patch(EndpointSlice, found.metadata.name, {"endpoints": [{"addresses": ["10.9.9.9"]}]}, NS)
     cluster.settle()
-    assert said(cluster) == {("IPv4", 80): {"10.1.0.1": True}}
+    assert ready_addresses(cluster) == {("IPv4", 80): {"10.1.0.1": True}}
     cluster.client.delete(EndpointSlice, found.metadata.name, NS)
     cluster.settle()
-    assert said(cluster) == {("IPv4", 80): {"10.1.0.1": True}}
+    assert ready_addresses(cluster) == {("IPv4", 80): {"10.1.0.1": True}}
 
 
-def test_second_slice_for_the_same_is_deleted(cluster: Cluster) -> None:
+def test_duplicate_slice_is_deleted(cluster: Cluster) -> None:
     loop = mirror(cluster, subset("10.1.0.1"))
     cluster.stop(loop)
     (found,) = slices(cluster)
@@ -200,12 +200,12 @@ def test_second_slice_for_the_same_is_deleted(cluster: Cluster) -> None:
     assert len(slices(cluster)) == 1
 
 
-def test_too_many_addresses_are_left_out_and_it_is_told(cluster: Cluster) -> None:
+def test_excess_addresses_are_skipped_with_an_event(cluster: Cluster) -> None:
     start(cluster, wire, mirroring_max_endpoints_per_subset=2)
     cluster.client.create(service(selector=None))
     cluster.client.create(endpoints(subset("10.1.0.1", "10.1.0.2", others=("10.1.0.3",))))
     cluster.settle()
-    assert said(cluster) == {("IPv4", 80): {"10.1.0.1": True, "10.1.0.2": True}}
+    assert ready_addresses(cluster) == {("IPv4", 80): {"10.1.0.1": True, "10.1.0.2": True}}
     (event,) = cluster.events(reason="TooManyAddressesToMirror")
     assert event.message == (
         "A max of 2 addresses can be mirrored to EndpointSlices per Endpoints subset. 1 addresses were skipped"
@@ -213,19 +213,19 @@ def test_too_many_addresses_are_left_out_and_it_is_told(cluster: Cluster) -> Non
     assert (event.type, event.source.component) == ("Warning", "endpoint-slice-mirroring-controller")
 
 
-def test_rights_of_its_own_account_are_enough(cluster: Cluster) -> None:
+def test_controllers_role_is_sufficient(cluster: Cluster) -> None:
     cluster.start(wire(as_account(cluster, "endpointslicemirroring-controller")))
     cluster.client.create(service(selector=None))
     cluster.client.create(endpoints(subset("10.1.0.1")))
     cluster.settle()
     change(cluster, {"subsets": [subset("10.1.0.2")]})
-    assert said(cluster) == {("IPv4", 80): {"10.1.0.2": True}}
+    assert ready_addresses(cluster) == {("IPv4", 80): {"10.1.0.2": True}}
     cluster.client.delete(Endpoints, "s", NS)
     cluster.settle()
     assert slices(cluster) == []
 
 
-def test_settled_mirror_is_not_written_again(cluster: Cluster) -> None:
+def test_unchanged_mirror_is_not_written(cluster: Cluster) -> None:
     mirror(cluster, subset("10.1.0.1", "fd00::1"))
     before = [one.metadata.resource_version for one in slices(cluster)]
     cluster.advance(days=1)

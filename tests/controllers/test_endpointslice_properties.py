@@ -40,7 +40,7 @@ def small(wire: Wire) -> Wire:
 
 
 class World:
-    """Nodes, pods that come and go, a service of them, and the loops, each in a process of its own."""
+    """Nodes, pods, a service, and the controllers, each in a separate process."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -62,7 +62,7 @@ class World:
         with suppress(NotFound, Conflict, Invalid):  # what was to be changed isn't there, or has ended
             change(number)
 
-    # What people and nodes do
+    # Steps of users and nodes
 
     def _add_pod(self, number: int) -> None:
         self._made += 1
@@ -130,10 +130,10 @@ class World:
     def _settle(self, _: int) -> None:
         self.cluster.settle()
 
-    # What has to be true
+    # Invariants
 
     def _check(self, _: int) -> None:
-        """Once nothing is in the way, and whatever failed was tried again."""
+        """Check the final state after all retries."""
         self.cluster.faults.clear()
         self._give_selector(0)
         self.cluster.advance(minutes=10)
@@ -196,7 +196,7 @@ taken_steps = st.lists(
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
 @given(taken_steps, st.integers(0, 2**16))
-def test_every_pod_is_listed_once_and_as_it_is(taken: list[Step], seed: int) -> None:
+def test_every_pod_is_listed_exactly_once_with_its_state(taken: list[Step], seed: int) -> None:
     with Cluster(seed=seed, shuffle=True) as cluster:
         world = World(cluster)
         for step in taken:

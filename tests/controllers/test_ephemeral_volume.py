@@ -1,4 +1,4 @@
-"""Pods with ephemeral volumes get a claim for each, and never somebody else's."""
+"""Tests of claims for ephemeral volumes, and of conflicts with other claims."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kubeloop.api.errors import NotFound
 from kubeloop.api.generated.core_v1 import PersistentVolumeClaim, Pod
 from kubeloop.controllers.ephemeral_volume import wire
 from kubeloop.testing import Cluster
-from tests.controllers.storage import NS, claim, claim_of, told, user_of
+from tests.controllers.storage import NS, claim, claim_of, events_about, user_of
 
 
 def pod(name: str, *volumes: str) -> dict[str, Any]:
@@ -37,7 +37,7 @@ def test_each_ephemeral_volume_gets_a_claim_that_the_pod_owns(cluster: Cluster) 
     assert dict(made.spec.resources.requests) == {"storage": "2Gi"}
 
 
-def test_a_claim_that_somebody_deletes_is_made_again(cluster: Cluster) -> None:
+def test_deleted_claim_is_recreated(cluster: Cluster) -> None:
     cluster.start(wire)
     cluster.add(pod("p", "data"))
     cluster.settle()
@@ -48,16 +48,16 @@ def test_a_claim_that_somebody_deletes_is_made_again(cluster: Cluster) -> None:
     assert claim_of(cluster, "p-data").metadata.uid != before
 
 
-def test_a_claim_of_that_name_that_is_not_the_pods_is_told(cluster: Cluster) -> None:
+def test_claim_of_another_owner_records_an_event(cluster: Cluster) -> None:
     cluster.start(wire)
     cluster.add(claim("p-data"))
     cluster.add(pod("p", "data"))
     cluster.settle()
     why = "ephemeral volume data: PVC default/p-data was not created for pod default/p (pod is not owner)"
-    assert told(cluster, "p")[0] == f"Warning FailedBinding: {why}"
+    assert events_about(cluster, "p")[0] == f"Warning FailedBinding: {why}"
 
 
-def test_a_pod_that_is_being_deleted_gets_none(cluster: Cluster) -> None:
+def test_pod_being_deleted_gets_no_claim(cluster: Cluster) -> None:
     leaving = pod("p", "data")
     leaving["metadata"]["finalizers"] = ["test/kept"]
     cluster.add(leaving)
@@ -67,10 +67,10 @@ def test_a_pod_that_is_being_deleted_gets_none(cluster: Cluster) -> None:
         claim_of(cluster, "p-data")
 
 
-def test_a_claim_that_cannot_be_made_is_told_and_tried_again(cluster: Cluster) -> None:
+def test_failed_claim_creation_records_an_event_and_is_retried(cluster: Cluster) -> None:
     cluster.start(wire)
     cluster.faults.fail("create", "persistentvolumeclaims")
     cluster.add(pod("p", "data"))
     cluster.advance(5)
-    assert told(cluster, "p")[0].startswith("Warning FailedBinding: ephemeral volume data: create PVC p-data: ")
+    assert events_about(cluster, "p")[0].startswith("Warning FailedBinding: ephemeral volume data: create PVC p-data: ")
     assert claim_of(cluster, "p-data").metadata.name == "p-data"

@@ -1,4 +1,4 @@
-"""What has no owner left is deleted, in the background; what has one stays."""
+"""Tests of background deletion: objects without an owner are deleted, others are kept."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def gc(cluster: Cluster) -> Cluster:
     return cluster
 
 
-def test_dependents_go_after_their_owner_through_all_generations(gc: Cluster) -> None:
+def test_dependents_are_deleted_after_their_owner_in_all_generations(gc: Cluster) -> None:
     app = gc.add(deployment("app"))
     rs = gc.add(replica_set("rs", owner=app))
     gc.add(pod("pod", owner=rs), pod("other"))
@@ -31,7 +31,7 @@ def test_dependents_go_after_their_owner_through_all_generations(gc: Cluster) ->
     assert [one.metadata.name for one in gc.client.list("pods").items] == ["other"]
 
 
-def test_object_stays_as_long_as_one_of_its_owners_does(gc: Cluster) -> None:
+def test_object_is_kept_while_an_owner_exists(gc: Cluster) -> None:
     first, second = gc.add(config_map("first")), gc.add(config_map("second"))
     gc.add(owned("child", reference(first), reference(second)))
     delete(gc, "first")
@@ -40,13 +40,13 @@ def test_object_stays_as_long_as_one_of_its_owners_does(gc: Cluster) -> None:
     assert find(gc, "child") is None
 
 
-def test_object_whose_owner_never_was_goes(gc: Cluster) -> None:
+def test_object_with_a_nonexistent_owner_is_deleted(gc: Cluster) -> None:
     gc.add(owned("child", ABSENT))
     gc.settle()
     assert find(gc, "child") is None
 
 
-def test_namesake_of_an_owner_is_another(gc: Cluster) -> None:
+def test_owner_with_the_same_name_and_another_uid_does_not_count(gc: Cluster) -> None:
     owner = gc.add(config_map("owner"))
     gc.add(owned("child", reference(owner, uid="another")))
     gc.settle()
@@ -54,7 +54,7 @@ def test_namesake_of_an_owner_is_another(gc: Cluster) -> None:
     assert find(gc, "owner") is not None
 
 
-def test_garbage_from_before_the_start_is_found(cluster: Cluster) -> None:
+def test_garbage_from_before_the_start_is_collected(cluster: Cluster) -> None:
     owner = cluster.add(config_map("owner"))
     cluster.add(owned("child", reference(owner)), owned("lost", ABSENT))
     cluster.client.delete(ConfigMap, "owner", "default")
@@ -65,7 +65,7 @@ def test_garbage_from_before_the_start_is_found(cluster: Cluster) -> None:
     assert find(cluster, "kept") is not None
 
 
-def test_owner_without_a_namespace_owns_in_any(gc: Cluster) -> None:
+def test_cluster_scoped_owner_owns_objects_in_any_namespace(gc: Cluster) -> None:
     machine = gc.add(node("machine"))
     gc.add(namespace("far"), owned("child", reference(machine), namespace="far"))
     gc.settle()
@@ -76,7 +76,7 @@ def test_owner_without_a_namespace_owns_in_any(gc: Cluster) -> None:
 
 
 @pytest.mark.parametrize("owner_first", [True, False])
-def test_owner_in_another_namespace_is_none_and_people_are_told(cluster: Cluster, owner_first: bool) -> None:
+def test_owner_in_another_namespace_is_absent_and_records_an_event(cluster: Cluster, owner_first: bool) -> None:
     if owner_first:
         cluster.start(garbage_collector.wire)
     owner = cluster.add(config_map("owner"))
@@ -96,7 +96,7 @@ def test_owner_in_another_namespace_is_none_and_people_are_told(cluster: Cluster
         assert (event.involved_object.kind, event.involved_object.name) == ("ConfigMap", "child")
 
 
-def test_wrong_reference_takes_nobody_along_whose_reference_is_right(gc: Cluster) -> None:
+def test_invalid_reference_does_not_affect_dependents_with_valid_ones(gc: Cluster) -> None:
     owner = gc.add(config_map("owner"))
     gc.add(owned("right", reference(owner)))
     gc.add(owned("wrong-kind", reference(owner, kind="Secret")))
@@ -108,7 +108,7 @@ def test_wrong_reference_takes_nobody_along_whose_reference_is_right(gc: Cluster
 
 
 @pytest.mark.parametrize("wrong_first", [True, False])
-def test_dependents_that_disagree_about_a_missing_owner_all_go(gc: Cluster, wrong_first: bool) -> None:
+def test_dependents_with_conflicting_references_to_a_missing_owner_are_deleted(gc: Cluster, wrong_first: bool) -> None:
     children = [
         owned("one", OwnerReference(api_version="v1", kind="Secret", name="gone", uid="1234")),
         owned("two", OwnerReference(api_version="v1", kind="ConfigMap", name="gone", uid="1234")),
@@ -119,7 +119,7 @@ def test_dependents_that_disagree_about_a_missing_owner_all_go(gc: Cluster, wron
     assert find(gc, "two") is None
 
 
-def test_owner_may_be_named_in_any_version_that_is_served(gc: Cluster) -> None:
+def test_owner_can_be_referenced_in_any_served_version(gc: Cluster) -> None:
     spec = {"minReplicas": 1, "maxReplicas": 2, "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "X", "name": "x"}}
     owner = gc.client.create(
         {
@@ -137,13 +137,13 @@ def test_owner_may_be_named_in_any_version_that_is_served(gc: Cluster) -> None:
     assert find(gc, "child") is None
 
 
-def test_owner_of_a_kind_that_nobody_serves_is_no_reason_to_delete(gc: Cluster) -> None:
+def test_owner_of_an_unserved_kind_prevents_deletion(gc: Cluster) -> None:
     gc.add(owned("child", reference(gc.add(config_map("x")), api_version="example.com/v1", kind="Thing", uid="77")))
     gc.advance(minutes=10)
     assert find(gc, "child") is not None
 
 
-def test_cluster_scoped_object_with_a_namespaced_owner_stays(gc: Cluster) -> None:
+def test_cluster_scoped_object_with_a_namespaced_owner_is_kept(gc: Cluster) -> None:
     owner = gc.add(config_map("owner"))
     machine = node("machine")
     gc.add(type(machine)(metadata=type(machine.metadata)(name="m", owner_references=(reference(owner, uid="9"),))))
@@ -151,7 +151,7 @@ def test_cluster_scoped_object_with_a_namespaced_owner_stays(gc: Cluster) -> Non
     assert gc.client.get(Node, "m") is not None
 
 
-def test_object_that_was_adopted_meanwhile_stays(gc: Cluster) -> None:
+def test_object_adopted_concurrently_is_kept(gc: Cluster) -> None:
     owner, other = gc.add(config_map("owner")), gc.add(config_map("other"))
     gc.add(owned("child", reference(owner)))
     gc.settle()
@@ -163,7 +163,7 @@ def test_object_that_was_adopted_meanwhile_stays(gc: Cluster) -> None:
     assert find(gc, "child") is not None
 
 
-def test_object_that_changes_all_the_time_goes_nevertheless(gc: Cluster) -> None:
+def test_frequently_changing_object_is_deleted(gc: Cluster) -> None:
     owner = gc.add(config_map("owner"))
     gc.add(owned("child", reference(owner)))
     gc.settle()
@@ -173,7 +173,7 @@ def test_object_that_changes_all_the_time_goes_nevertheless(gc: Cluster) -> None
     assert find(gc, "child") is None
 
 
-def test_server_that_fails_is_asked_again(gc: Cluster) -> None:
+def test_failing_server_is_retried(gc: Cluster) -> None:
     owner = gc.add(config_map("owner"))
     gc.add(owned("child", reference(owner)))
     gc.settle()
@@ -183,7 +183,7 @@ def test_server_that_fails_is_asked_again(gc: Cluster) -> None:
     assert find(gc, "child") is None
 
 
-def test_dependent_that_comes_after_its_owner_has_gone_goes_too(gc: Cluster) -> None:
+def test_dependent_created_after_its_owners_deletion_is_deleted(gc: Cluster) -> None:
     owner = gc.add(config_map("owner"))
     delete(gc, "owner")
     gc.add(owned("child", reference(owner)))
@@ -191,7 +191,7 @@ def test_dependent_that_comes_after_its_owner_has_gone_goes_too(gc: Cluster) -> 
     assert find(gc, "child") is None
 
 
-def test_reference_that_is_added_later_counts(gc: Cluster) -> None:
+def test_reference_added_later_is_honored(gc: Cluster) -> None:
     owner = gc.add(config_map("owner"))
     gc.add(config_map("child"))
     gc.settle()
@@ -202,7 +202,7 @@ def test_reference_that_is_added_later_counts(gc: Cluster) -> None:
     assert find(gc, "child") is None
 
 
-def test_deletion_says_why_it_was_made(gc: Cluster) -> None:
+def test_deletion_is_journaled_with_its_cause(gc: Cluster) -> None:
     owner = gc.add(config_map("owner"))
     gc.add(owned("child", reference(owner), finalizers=("example.com/kept",)))
     gc.settle()

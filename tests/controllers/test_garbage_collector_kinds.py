@@ -38,7 +38,7 @@ def child_of(owner: Any, name: str = "child") -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta}
 
 
-def test_custom_resource_owns_and_is_owned_as_soon_as_its_kind_is_there(gc: Cluster) -> None:
+def test_custom_resources_are_collected_as_soon_as_their_kind_is_served(gc: Cluster) -> None:
     define(gc)
     top = gc.add(config_map("top"))
     middle = gc.client.create(widget("middle", "default", named(top)))
@@ -66,7 +66,7 @@ def test_custom_resource_is_deleted_with_every_policy(gc: Cluster, policy: str) 
         assert custom(gc, "other").metadata.owner_references == ()
 
 
-def test_custom_resources_without_a_namespace_own_too(gc: Cluster) -> None:
+def test_cluster_scoped_custom_resources_can_be_owners(gc: Cluster) -> None:
     define(gc, "gadgets", "Gadget", scope="Cluster")
     owner = gc.client.create(widget("owner", "", kind="Gadget"))
     gc.client.create(child_of(owner))
@@ -77,7 +77,7 @@ def test_custom_resources_without_a_namespace_own_too(gc: Cluster) -> None:
     assert find(gc, "child") is None
 
 
-def test_objects_go_with_a_definition_and_their_dependents_with_them(gc: Cluster) -> None:
+def test_objects_and_dependents_are_deleted_with_their_definition(gc: Cluster) -> None:
     define(gc)
     owner = gc.client.create(widget("owner"))
     gc.client.create(child_of(owner))
@@ -92,7 +92,7 @@ def test_objects_go_with_a_definition_and_their_dependents_with_them(gc: Cluster
     assert find(gc, "child") is not None
 
 
-def test_kind_of_an_owner_that_comes_later_is_looked_up_at_once(gc: Cluster) -> None:
+def test_new_owner_kind_is_discovered_immediately(gc: Cluster) -> None:
     unknown = {"apiVersion": "example.com/v1", "kind": "Widget", "name": "owner", "uid": "1-2-3"}
     meta = {"name": "child", "namespace": "default", "ownerReferences": [unknown]}
     gc.client.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta})
@@ -102,9 +102,7 @@ def test_kind_of_an_owner_that_comes_later_is_looked_up_at_once(gc: Cluster) -> 
     assert find(gc, "child") is None
 
 
-def test_owners_of_a_group_that_cannot_be_discovered_are_not_absent(
-    gc: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_owners_of_an_undiscoverable_group_are_not_absent(gc: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     define(gc)
     owner = gc.client.create(widget("owner"))
     gc.client.create(child_of(owner))
@@ -124,7 +122,7 @@ def test_owners_of_a_group_that_cannot_be_discovered_are_not_absent(
     assert find(gc, "child") is None  # and its kind is still watched
 
 
-def test_server_that_does_not_serve_a_version_any_more_says_nothing_about_its_objects(gc: Cluster) -> None:
+def test_unserved_version_does_not_imply_absent_objects(gc: Cluster) -> None:
     define(gc)
     owner = gc.client.create(widget("owner"))
     gc.settle()
@@ -137,7 +135,7 @@ def test_server_that_does_not_serve_a_version_any_more_says_nothing_about_its_ob
     assert find(gc, "child") is not None
 
 
-def test_kind_that_cannot_be_listed_holds_nobody_else_up(cluster: Cluster) -> None:
+def test_unlistable_kind_does_not_block_others(cluster: Cluster) -> None:
     """Upstream: TestCascadingDeleteOnCRDConversionFailure."""
     define(cluster)
     cluster.client.create(widget("one"))
@@ -157,7 +155,7 @@ def test_kind_that_cannot_be_listed_holds_nobody_else_up(cluster: Cluster) -> No
     assert find(cluster, "child") is None
 
 
-def test_objects_are_followed_from_one_version_of_their_kind_to_the_next(gc: Cluster) -> None:
+def test_objects_are_tracked_across_version_changes(gc: Cluster) -> None:
     define(gc)
     top = gc.add(config_map("top"))
     middle = gc.client.create(widget("middle", "default", named(top)))
@@ -176,7 +174,7 @@ def test_objects_are_followed_from_one_version_of_their_kind_to_the_next(gc: Clu
     assert (find(gc, "top"), custom(gc, "middle"), custom(gc, "leaf"), find(gc, "child")) == (None,) * 4
 
 
-def test_collector_that_never_learns_the_kinds_is_ill(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_collector_without_discovery_is_unhealthy(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     async def failing(_: str) -> Any:
         raise InternalError("no answer")
 
@@ -184,10 +182,10 @@ def test_collector_that_never_learns_the_kinds_is_ill(cluster: Cluster, monkeypa
     loop = cluster.start(garbage_collector.wire)
     assert (loop.status().phase, loop.health().ok) == ("waiting for caches", True)
     cluster.advance(150)
-    assert loop.health() == (False, "waiting for 150 s for the server to tell its kinds")
+    assert loop.health() == (False, "waiting for 150 s for discovery")
 
 
-def test_collector_may_be_turned_off(cluster: Cluster) -> None:
+def test_collector_can_be_disabled(cluster: Cluster) -> None:
     cluster.context = replace(cluster.context, config=ManagerConfig(enable_garbage_collector=False))
     loop = cluster.start(garbage_collector.wire)
     cluster.add(owned("child", reference(config_map("none"), uid="0-0")))
@@ -196,7 +194,7 @@ def test_collector_may_be_turned_off(cluster: Cluster) -> None:
     assert (loop.status().phase, loop.health().ok) == ("running", True)
 
 
-def test_failed_discovery_is_counted_and_tried_again(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_discovery_is_counted_and_retried(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     document, broken = cluster.async_client.document, {"everything"}
 
     async def failing(path: str) -> Any:
@@ -216,14 +214,14 @@ def test_failed_discovery_is_counted_and_tried_again(cluster: Cluster, monkeypat
     assert find(cluster, "child") is None
 
 
-def test_events_own_nothing_and_are_not_watched(gc: Cluster) -> None:
+def test_events_are_not_owners_and_not_watched(gc: Cluster) -> None:
     watched = {one.selection.resource.plural for one in gc.context.informers}
     assert "configmaps" in watched
     assert "events" not in watched
 
 
-def test_whole_objects_that_another_loop_watches_are_not_watched_twice(cluster: Cluster) -> None:
-    cluster.context.informers.of(resource_of_class(ConfigMap))
+def test_shared_informers_are_reused(cluster: Cluster) -> None:
+    cluster.context.informers.for_resource(resource_of_class(ConfigMap))
     cluster.start(garbage_collector.wire)
     found = [one for one in cluster.context.informers if one.selection.resource.plural == "configmaps"]
     assert [one.selection.metadata_only for one in found] == [False]

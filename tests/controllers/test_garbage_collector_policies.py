@@ -28,7 +28,7 @@ def finalizers(cluster: Cluster, name: str, kind: Any = ConfigMap) -> tuple[str,
 # Foreground
 
 
-def test_owner_goes_when_all_that_block_it_are_gone(gc: Cluster) -> None:
+def test_foreground_deletion_waits_for_blocking_dependents(gc: Cluster) -> None:
     owner = gc.add(config_map("owner"))
     gc.add(owned("child", reference(owner, block=True), finalizers=HELD))
     gc.add(owned("other", reference(owner, block=True)))
@@ -42,7 +42,7 @@ def test_owner_goes_when_all_that_block_it_are_gone(gc: Cluster) -> None:
     assert find(gc, "owner") is None
 
 
-def test_dependents_that_do_not_block_are_not_waited_for(gc: Cluster) -> None:
+def test_non_blocking_dependents_are_not_waited_for(gc: Cluster) -> None:
     owner = gc.add(config_map("owner"))
     gc.add(owned("child", reference(owner), finalizers=HELD))
     gc.settle()
@@ -51,7 +51,7 @@ def test_dependents_that_do_not_block_are_not_waited_for(gc: Cluster) -> None:
     assert find(gc, "child").metadata.deletion_timestamp is not None
 
 
-def test_grandchildren_go_first(gc: Cluster) -> None:
+def test_grandchildren_are_deleted_first(gc: Cluster) -> None:
     app = gc.add(deployment("app"))
     rs = gc.add(replica_set("rs", owner=app))
     gc.add(pod("pod", owner=rs))
@@ -64,7 +64,7 @@ def test_grandchildren_go_first(gc: Cluster) -> None:
     assert [find(gc, name, kind=kind) for name, kind in (("rs", ReplicaSet), ("app", Deployment))] == [None, None]
 
 
-def test_dependent_with_another_owner_is_kept_and_no_longer_blocks(gc: Cluster) -> None:
+def test_dependent_with_another_owner_is_kept_and_unblocked(gc: Cluster) -> None:
     owner, other = gc.add(config_map("owner")), gc.add(config_map("other"))
     gc.add(owned("child", reference(owner, block=True), reference(other, block=True)))
     gc.settle()
@@ -73,7 +73,7 @@ def test_dependent_with_another_owner_is_kept_and_no_longer_blocks(gc: Cluster) 
     assert [one.uid for one in find(gc, "child").metadata.owner_references] == [other.metadata.uid]
 
 
-def test_dependent_that_stops_blocking_frees_its_owner(gc: Cluster) -> None:
+def test_unblocked_dependent_releases_its_owner(gc: Cluster) -> None:
     owner = gc.add(config_map("owner"))
     gc.add(owned("child", reference(owner, block=True), finalizers=HELD))
     gc.settle()
@@ -86,7 +86,7 @@ def test_dependent_that_stops_blocking_frees_its_owner(gc: Cluster) -> None:
     assert find(gc, "owner") is None
 
 
-def test_dependent_that_comes_while_its_owner_waits_goes_and_is_waited_for(gc: Cluster) -> None:
+def test_dependent_created_during_foreground_deletion_is_waited_for(gc: Cluster) -> None:
     owner = gc.add(config_map("owner"))
     gc.add(owned("child", reference(owner, block=True), finalizers=HELD))
     gc.settle()
@@ -100,7 +100,7 @@ def test_dependent_that_comes_while_its_owner_waits_goes_and_is_waited_for(gc: C
     assert find(gc, "owner") is None
 
 
-def test_others_finalizers_stay_on_an_owner_whose_dependents_are_gone(gc: Cluster) -> None:
+def test_other_finalizers_are_kept_after_dependents_are_deleted(gc: Cluster) -> None:
     owner = gc.add(config_map("owner", finalizers=HELD))
     gc.add(owned("child", reference(owner, block=True)))
     gc.settle()
@@ -109,14 +109,14 @@ def test_others_finalizers_stay_on_an_owner_whose_dependents_are_gone(gc: Cluste
     assert finalizers(gc, "owner") == HELD
 
 
-def test_object_without_dependents_goes_at_once_in_the_foreground(gc: Cluster) -> None:
+def test_object_without_dependents_is_deleted_immediately_in_foreground(gc: Cluster) -> None:
     gc.add(config_map("owner"))
     gc.settle()
     delete(gc, "owner", "Foreground")
     assert find(gc, "owner") is None
 
 
-def test_conflicts_delay_the_end_but_do_not_prevent_it(gc: Cluster) -> None:
+def test_conflicts_delay_but_do_not_prevent_deletion(gc: Cluster) -> None:
     owner = gc.add(config_map("owner"))
     gc.add(owned("child", reference(owner, block=True)))
     gc.settle()
@@ -128,7 +128,7 @@ def test_conflicts_delay_the_end_but_do_not_prevent_it(gc: Cluster) -> None:
 
 
 @pytest.mark.parametrize("length", [1, 2, 3, 5])
-def test_circle_of_owners_goes_in_the_foreground(gc: Cluster, length: int) -> None:
+def test_ownership_cycle_is_deleted_in_foreground(gc: Cluster, length: int) -> None:
     names = [f"link-{number}" for number in range(length)]
     made = [gc.add(config_map(name)) for name in names]
     for number, name in enumerate(names):
@@ -143,7 +143,7 @@ def test_circle_of_owners_goes_in_the_foreground(gc: Cluster, length: int) -> No
     assert [find(gc, name) for name in names] == [None] * length
 
 
-def test_circle_of_owners_goes_in_the_background(gc: Cluster) -> None:
+def test_ownership_cycle_is_deleted_in_background(gc: Cluster) -> None:
     first = gc.add(config_map("first"))
     second = gc.add(owned("second", reference(first, block=True)))
     link = {"apiVersion": "v1", "kind": "ConfigMap", "name": "second", "uid": second.metadata.uid}
@@ -156,7 +156,7 @@ def test_circle_of_owners_goes_in_the_background(gc: Cluster) -> None:
 # Orphans
 
 
-def test_orphans_stay_and_no_longer_name_their_owner(gc: Cluster) -> None:
+def test_orphaned_dependents_are_kept_without_owner_reference(gc: Cluster) -> None:
     owner, other = gc.add(config_map("owner")), gc.add(config_map("other"))
     gc.add(owned("child", reference(owner, block=True)), owned("shared", reference(owner), reference(other)))
     gc.settle()
@@ -168,7 +168,7 @@ def test_orphans_stay_and_no_longer_name_their_owner(gc: Cluster) -> None:
     assert find(gc, "child") is not None
 
 
-def test_owner_stays_until_all_its_dependents_are_let_go(gc: Cluster) -> None:
+def test_owner_is_kept_until_all_dependents_are_orphaned(gc: Cluster) -> None:
     owner = gc.add(config_map("owner"))
     gc.add(owned("child", reference(owner)), owned("stuck", reference(owner)))
     gc.settle()
@@ -183,7 +183,7 @@ def test_owner_stays_until_all_its_dependents_are_let_go(gc: Cluster) -> None:
     assert find(gc, "stuck").metadata.owner_references == ()
 
 
-def test_orphans_stay_although_the_collector_sees_it_late(gc: Cluster) -> None:
+def test_dependents_are_orphaned_even_if_the_collector_is_late(gc: Cluster) -> None:
     owner = gc.add(config_map("owner"))
     gc.add(*(owned(f"child-{number}", reference(owner)) for number in range(5)))
     gc.settle()
@@ -194,7 +194,7 @@ def test_orphans_stay_although_the_collector_sees_it_late(gc: Cluster) -> None:
     assert all(find(gc, f"child-{number}") is not None for number in range(5))
 
 
-def test_owner_that_is_orphaning_when_the_collector_starts_is_seen_to(cluster: Cluster) -> None:
+def test_pending_orphaning_is_completed_at_start(cluster: Cluster) -> None:
     owner = cluster.add(config_map("owner"))
     cluster.add(owned("child", reference(owner)))
     cluster.client.delete(ConfigMap, "owner", "default", propagation="Orphan")
@@ -206,7 +206,7 @@ def test_owner_that_is_orphaning_when_the_collector_starts_is_seen_to(cluster: C
     assert find(cluster, "child").metadata.owner_references == ()
 
 
-def test_object_that_shall_orphan_its_own_does_so_when_it_is_collected(gc: Cluster) -> None:
+def test_collected_object_with_orphan_finalizer_orphans_its_dependents(gc: Cluster) -> None:
     owner = gc.add(config_map("owner"))
     child = gc.add(owned("child", reference(owner), finalizers=("orphan",)))
     gc.add(owned("grandchild", reference(child)))
@@ -216,7 +216,7 @@ def test_object_that_shall_orphan_its_own_does_so_when_it_is_collected(gc: Clust
     assert find(gc, "grandchild").metadata.owner_references == ()
 
 
-def test_collector_that_was_killed_begins_anew(cluster: Cluster) -> None:
+def test_killed_collector_restarts_its_work(cluster: Cluster) -> None:
     owner = cluster.add(config_map("owner"))
     cluster.add(owned("child", reference(owner, block=True), finalizers=HELD))
     loop = cluster.start(garbage_collector.wire)

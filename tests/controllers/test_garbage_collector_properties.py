@@ -35,7 +35,7 @@ class Witness:
         cluster.run(self._start())
 
     async def _start(self) -> None:
-        self._informers.of(resource_of_class(ConfigMap), namespace="default").add_handler(self)
+        self._informers.for_resource(resource_of_class(ConfigMap), namespace="default").add_handler(self)
         self._informers.start()
         await self._informers.wait_synced()
 
@@ -136,7 +136,7 @@ def _object(metadata: Any) -> ConfigMap:
 
 @settings(max_examples=12, deadline=None, print_blob=True)
 @given(seed=st.integers(0, 2**32 - 1))
-def test_only_what_has_no_live_owner_goes_and_all_of_it(seed: int) -> None:
+def test_exactly_the_objects_without_live_owner_are_deleted(seed: int) -> None:
     with Cluster(seed=seed, shuffle=True) as cluster:
         world = World(cluster, seed)
         for _ in range(STEPS):

@@ -27,7 +27,7 @@ PERIOD = 15
 
 @pytest.fixture
 def metrics(cluster: Cluster) -> Metrics:
-    """A deployment whose pods request a tenth of a CPU, and the loops that run it."""
+    """Deployment whose pods request 100m CPU, with its controllers."""
     start(cluster)
     found = Metrics(cluster)
     add_target(cluster, 2)
@@ -80,7 +80,7 @@ def size(cluster: Cluster) -> int | None:
     return found.spec.replicas
 
 
-def told(cluster: Cluster, type: str) -> tuple[str, str, str] | None:
+def condition_summary(cluster: Cluster, type: str) -> tuple[str, str, str] | None:
     found = find_condition(get(cluster).status.conditions, type)
     return None if found is None else (found.status, found.reason, found.message)
 
@@ -92,7 +92,7 @@ def warnings(cluster: Cluster, reason: str) -> set[str]:
 # Resources
 
 
-def test_busy_pods_become_more_and_idle_ones_fewer_after_a_while(cluster: Cluster, metrics: Metrics) -> None:
+def test_high_usage_scales_up_and_low_usage_scales_down_after_stabilization(cluster: Cluster, metrics: Metrics) -> None:
     metrics.use = {"cpu": "100m"}
     autoscale(cluster, metrics)
     add(cluster, cpu(50))
@@ -104,22 +104,22 @@ def test_busy_pods_become_more_and_idle_ones_fewer_after_a_while(cluster: Cluste
     (current,) = said.current_metrics or ()
     assert current.resource is not None
     assert (current.resource.current.average_utilization, current.resource.current.average_value) == (100, "100m")
-    assert told(cluster, "AbleToScale") == (
+    assert condition_summary(cluster, "AbleToScale") == (
         "True", "SucceededRescale", "the HPA controller was able to update the target scale to 4"
     )  # fmt: skip
     name = "cpu resource utilization (percentage of request)"
-    assert told(cluster, "ScalingActive") == (
+    assert condition_summary(cluster, "ScalingActive") == (
         "True", "ValidMetricFound", f"the HPA was able to successfully calculate a replica count from {name}"
     )  # fmt: skip
     within = ("False", "DesiredWithinRange", "the desired count is within the acceptable range")
-    assert told(cluster, "ScalingLimited") == within
+    assert condition_summary(cluster, "ScalingLimited") == within
     (event,) = cluster.events(reason="SuccessfulRescale")
     assert event.message == f"New size: 4; reason: {name} above target"
     assert event.source.component == "horizontal-pod-autoscaler"
     metrics.use = {"cpu": "10m"}
     cluster.advance(minutes=4)
     assert size(cluster) == 4
-    assert told(cluster, "AbleToScale") == (
+    assert condition_summary(cluster, "AbleToScale") == (
         "True",
         "ScaleDownStabilized",
         "recent recommendations were higher than current one, applying the highest recent recommendation",
@@ -129,20 +129,20 @@ def test_busy_pods_become_more_and_idle_ones_fewer_after_a_while(cluster: Cluste
     assert warnings(cluster, "SuccessfulRescale") >= {"New size: 1; reason: All metrics below target"}
 
 
-def test_use_near_the_target_changes_nothing(cluster: Cluster, metrics: Metrics) -> None:
+def test_usage_within_tolerance_changes_nothing(cluster: Cluster, metrics: Metrics) -> None:
     metrics.use = {"cpu": "54m"}
     autoscale(cluster, metrics)
     add(cluster, cpu(50))
     cluster.advance(minutes=10)
     assert size(cluster) == 2
     ready = ("True", "ReadyForNewScale", "recommended size matches current size")
-    assert told(cluster, "AbleToScale") == ready
+    assert condition_summary(cluster, "AbleToScale") == ready
     assert get(cluster).status.last_scale_time is None
     (event, *others) = cluster.events(reason="SuccessfulRescale") or [None]
     assert (event, others) == (None, [])
 
 
-def test_own_tolerance_counts_more_than_the_managers(cluster: Cluster, metrics: Metrics) -> None:
+def test_tolerance_of_the_behavior_overrides_the_flag(cluster: Cluster, metrics: Metrics) -> None:
     metrics.use = {"cpu": "54m"}
     autoscale(cluster, metrics)
     add(cluster, cpu(50), behavior={"scaleUp": {"tolerance": "0.05"}})
@@ -150,21 +150,21 @@ def test_own_tolerance_counts_more_than_the_managers(cluster: Cluster, metrics: 
     assert size(cluster) == 3
 
 
-def test_growth_at_once_is_limited(cluster: Cluster, metrics: Metrics) -> None:
+def test_scale_up_is_rate_limited(cluster: Cluster, metrics: Metrics) -> None:
     metrics.use = {"cpu": "1000m"}
     autoscale(cluster, metrics)
     add(cluster, cpu(50), most=30)
     cluster.advance(1)
     assert size(cluster) == 4
     limited = ("True", "ScaleUpLimit", "the desired replica count is increasing faster than the maximum scale rate")
-    assert told(cluster, "ScalingLimited") == limited
+    assert condition_summary(cluster, "ScalingLimited") == limited
     cluster.advance(minutes=5)
     assert size(cluster) == 30
     limited = ("True", "TooManyReplicas", "the desired replica count is more than the maximum replica count")
-    assert told(cluster, "ScalingLimited") == limited
+    assert condition_summary(cluster, "ScalingLimited") == limited
 
 
-def test_average_value_of_memory_is_spelled_in_binary(cluster: Cluster, metrics: Metrics) -> None:
+def test_average_memory_value_uses_binary_units(cluster: Cluster, metrics: Metrics) -> None:
     metrics.use = {"memory": "200Mi"}
     autoscale(cluster, metrics)
     target = {"type": "AverageValue", "averageValue": "100Mi"}
@@ -177,7 +177,7 @@ def test_average_value_of_memory_is_spelled_in_binary(cluster: Cluster, metrics:
     assert warnings(cluster, "SuccessfulRescale") == {"New size: 4; reason: memory resource above target"}
 
 
-def test_single_container_counts_alone(cluster: Cluster, metrics: Metrics) -> None:
+def test_container_resource_metric_uses_one_container(cluster: Cluster, metrics: Metrics) -> None:
     metrics.use = {"cpu": "100m"}
     autoscale(cluster, metrics)
     target = {"type": "Utilization", "averageUtilization": 50}
@@ -192,7 +192,7 @@ def test_single_container_counts_alone(cluster: Cluster, metrics: Metrics) -> No
 # Others
 
 
-def test_metric_of_pods_is_averaged(cluster: Cluster, metrics: Metrics) -> None:
+def test_pods_metric_is_averaged(cluster: Cluster, metrics: Metrics) -> None:
     metrics.custom = {"/pods/*/qps": "30"}
     autoscale(cluster, metrics)
     source = {"metric": {"name": "qps"}, "target": {"type": "AverageValue", "averageValue": "10"}}
@@ -209,7 +209,7 @@ def test_metric_of_pods_is_averaged(cluster: Cluster, metrics: Metrics) -> None:
     ("target", "expected"),
     [({"type": "Value", "value": "10"}, 4), ({"type": "AverageValue", "averageValue": "5"}, 4)],
 )
-def test_metric_of_an_object(cluster: Cluster, metrics: Metrics, target: dict[str, str], expected: int) -> None:
+def test_object_metric(cluster: Cluster, metrics: Metrics, target: dict[str, str], expected: int) -> None:
     metrics.custom = {"/services/front/hits": "20"}
     autoscale(cluster, metrics)
     about = {"kind": "Service", "name": "front", "apiVersion": "v1"}
@@ -222,7 +222,7 @@ def test_metric_of_an_object(cluster: Cluster, metrics: Metrics, target: dict[st
 
 
 @pytest.mark.parametrize("target", [{"type": "Value", "value": "10"}, {"type": "AverageValue", "averageValue": "5"}])
-def test_metric_from_elsewhere_is_summed(cluster: Cluster, metrics: Metrics, target: dict[str, str]) -> None:
+def test_external_metric_is_summed(cluster: Cluster, metrics: Metrics, target: dict[str, str]) -> None:
     metrics.external = {"queue": ["15", "5"]}
     autoscale(cluster, metrics)
     chosen = {"matchLabels": {"name": "jobs"}}
@@ -234,7 +234,7 @@ def test_metric_from_elsewhere_is_summed(cluster: Cluster, metrics: Metrics, tar
     assert warnings(cluster, "SuccessfulRescale") == expected
 
 
-def test_zero_is_reached_and_left_by_metrics_from_elsewhere(cluster: Cluster, metrics: Metrics) -> None:
+def test_external_metrics_scale_to_and_from_zero(cluster: Cluster, metrics: Metrics) -> None:
     metrics.external = {"queue": ["0"]}
     autoscale(cluster, metrics)
     target = {"type": "AverageValue", "averageValue": "5"}
@@ -242,11 +242,11 @@ def test_zero_is_reached_and_left_by_metrics_from_elsewhere(cluster: Cluster, me
     cluster.advance(minutes=6)
     assert size(cluster) == 0
     zero = ("True", "ScaledToZero", "the HPA controller scaled the workload to zero")
-    assert told(cluster, "ScaledToZero") == zero
+    assert condition_summary(cluster, "ScaledToZero") == zero
     metrics.external = {"queue": ["12"]}
     cluster.advance(minutes=1)
     assert size(cluster) == 3
-    assert told(cluster, "ScaledToZero") == (
+    assert condition_summary(cluster, "ScaledToZero") == (
         "False", "NotScaledToZero", "the HPA controller did not scale the workload to zero"
     )  # fmt: skip
 
@@ -254,12 +254,12 @@ def test_zero_is_reached_and_left_by_metrics_from_elsewhere(cluster: Cluster, me
 # Bounds
 
 
-def test_size_beyond_the_bounds_is_corrected_without_metrics(cluster: Cluster, metrics: Metrics) -> None:
+def test_replicas_outside_of_bounds_are_corrected_without_metrics(cluster: Cluster, metrics: Metrics) -> None:
     autoscale(cluster, metrics)
     add(cluster, cpu(50), least=3, most=5)
     cluster.advance(1)
     assert size(cluster) == 3
-    assert told(cluster, "ScalingActive") is None
+    assert condition_summary(cluster, "ScalingActive") is None
     said = get(cluster).status
     assert (said.current_metrics, said.current_replicas, said.desired_replicas) == (None, 2, 3)
     cluster.client.patch(Deployment, "app", {"spec": {"replicas": 9}}, NS)
@@ -271,7 +271,7 @@ def test_size_beyond_the_bounds_is_corrected_without_metrics(cluster: Cluster, m
     }
 
 
-def test_target_that_somebody_switched_off_stays_off(cluster: Cluster, metrics: Metrics) -> None:
+def test_target_scaled_to_zero_is_not_autoscaled(cluster: Cluster, metrics: Metrics) -> None:
     metrics.use = {"cpu": "100m"}
     cluster.client.patch(Deployment, "app", {"spec": {"replicas": 0}}, NS)
     autoscale(cluster, metrics)
@@ -279,10 +279,10 @@ def test_target_that_somebody_switched_off_stays_off(cluster: Cluster, metrics: 
     cluster.advance(minutes=2)
     assert size(cluster) == 0
     off = ("False", "ScalingDisabled", "scaling is disabled since the replica count of the target is zero")
-    assert told(cluster, "ScalingActive") == off
+    assert condition_summary(cluster, "ScalingActive") == off
 
 
-def test_rates_of_a_behavior_hold(cluster: Cluster, metrics: Metrics) -> None:
+def test_behavior_rates_are_honored(cluster: Cluster, metrics: Metrics) -> None:
     metrics.use = {"cpu": "1000m"}
     autoscale(cluster, metrics)
     one_a_minute = {"policies": [{"type": "Pods", "value": 1, "periodSeconds": 60}]}
@@ -297,13 +297,13 @@ def test_rates_of_a_behavior_hold(cluster: Cluster, metrics: Metrics) -> None:
     cluster.advance(minutes=30)
     assert size(cluster) >= 4  # type: ignore[operator]
     limited = ("True", "ScaleDownLimit", "the desired replica count is decreasing faster than the maximum scale rate")
-    assert told(cluster, "ScalingLimited") == limited
+    assert condition_summary(cluster, "ScalingLimited") == limited
 
 
-# What goes wrong
+# Failures
 
 
-def test_absent_metrics_are_told(cluster: Cluster, metrics: Metrics) -> None:
+def test_missing_metrics_set_a_condition(cluster: Cluster, metrics: Metrics) -> None:
     autoscale(cluster, metrics)
     add(cluster, cpu(50))
     cluster.advance(1)
@@ -315,10 +315,10 @@ def test_absent_metrics_are_told(cluster: Cluster, metrics: Metrics) -> None:
     assert warnings(cluster, "FailedComputeMetricsReplicas") == {
         f"invalid metrics (1 invalid out of 1), first error is: failed to get cpu resource metric value: {why}"
     }
-    assert told(cluster, "ScalingActive") == (
+    assert condition_summary(cluster, "ScalingActive") == (
         "False", "FailedGetResourceMetric", f"the HPA was unable to compute the replica count: {why}"
     )  # fmt: skip
-    assert told(cluster, "AbleToScale") == (
+    assert condition_summary(cluster, "AbleToScale") == (
         "True", "SucceededGetScale", "the HPA controller was able to get the target's current scale"
     )  # fmt: skip
     said = get(cluster).status
@@ -326,7 +326,7 @@ def test_absent_metrics_are_told(cluster: Cluster, metrics: Metrics) -> None:
     assert [one.type for one in said.current_metrics or ()] == [""]
 
 
-def test_one_good_metric_scales_up_but_not_down(cluster: Cluster, metrics: Metrics) -> None:
+def test_one_valid_metric_scales_up_but_not_down(cluster: Cluster, metrics: Metrics) -> None:
     metrics.use = {"cpu": "100m"}
     autoscale(cluster, metrics)
     source = {"metric": {"name": "qps"}, "target": {"type": "AverageValue", "averageValue": "10"}}
@@ -338,12 +338,12 @@ def test_one_good_metric_scales_up_but_not_down(cluster: Cluster, metrics: Metri
     metrics.use = {"cpu": "1m"}
     cluster.advance(minutes=10)
     assert size(cluster) == 4
-    said = told(cluster, "ScalingActive")
+    said = condition_summary(cluster, "ScalingActive")
     assert said is not None
     assert said[:2] == ("False", "FailedGetPodsMetric")
 
 
-def test_absent_target_is_told(cluster: Cluster, metrics: Metrics) -> None:
+def test_missing_target_sets_a_condition(cluster: Cluster, metrics: Metrics) -> None:
     autoscale(cluster, metrics)
     cluster.client.delete(Deployment, "app", NS)
     add(cluster, cpu(50))
@@ -351,10 +351,10 @@ def test_absent_target_is_told(cluster: Cluster, metrics: Metrics) -> None:
     why = 'deployments.apps "app" not found'
     assert warnings(cluster, "FailedGetScale") == {why}
     message = f"the HPA controller was unable to get the target's current scale: {why}"
-    assert told(cluster, "AbleToScale") == ("False", "FailedGetScale", message)
+    assert condition_summary(cluster, "AbleToScale") == ("False", "FailedGetScale", message)
 
 
-def test_pods_of_two_autoscalers_are_left_alone(cluster: Cluster, metrics: Metrics) -> None:
+def test_ambiguous_selector_disables_scaling(cluster: Cluster, metrics: Metrics) -> None:
     metrics.use = {"cpu": "100m"}
     autoscale(cluster, metrics)
     add(cluster, cpu(50))
@@ -363,7 +363,7 @@ def test_pods_of_two_autoscalers_are_left_alone(cluster: Cluster, metrics: Metri
     cluster.advance(minutes=1)
     words = "pods by selector app=app are controlled by more than one HPA (e.g. [{h default} {other default}])"
     assert warnings(cluster, "AmbiguousSelector") == {words}
-    said = told(cluster, "ScalingActive")
+    said = condition_summary(cluster, "ScalingActive")
     assert said == ("False", "AmbiguousSelector", words)
 
 
@@ -375,7 +375,7 @@ def _plain(autoscaler: HorizontalPodAutoscaler) -> dict[str, Any]:
     return document
 
 
-def test_conflict_while_resizing_is_overcome(cluster: Cluster, metrics: Metrics) -> None:
+def test_scale_conflict_is_retried(cluster: Cluster, metrics: Metrics) -> None:
     metrics.use = {"cpu": "100m"}
     autoscale(cluster, metrics)
     cluster.faults.conflict("update", "deployments", times=2)
@@ -384,7 +384,7 @@ def test_conflict_while_resizing_is_overcome(cluster: Cluster, metrics: Metrics)
     assert size(cluster) == 4
 
 
-def test_loop_needs_no_more_rights_than_its_account_has(cluster: Cluster, metrics: Metrics) -> None:
+def test_controllers_role_is_sufficient(cluster: Cluster, metrics: Metrics) -> None:
     metrics.use = {"cpu": "100m"}
     autoscale(cluster, metrics, "horizontal-pod-autoscaler")
     add(cluster, cpu(50))
@@ -393,7 +393,7 @@ def test_loop_needs_no_more_rights_than_its_account_has(cluster: Cluster, metric
     assert get(cluster).status.desired_replicas == 4
 
 
-def test_metrics_are_looked_at_once_a_period(cluster: Cluster, metrics: Metrics) -> None:
+def test_metrics_are_read_once_per_sync_period(cluster: Cluster, metrics: Metrics) -> None:
     metrics.use = {"cpu": "50m"}
     writes = cluster.faults.delay(0, "get", "deployments", times=None)
     autoscale(cluster, metrics)
@@ -442,14 +442,14 @@ def test_custom_kind_with_a_scale_can_be_a_target(cluster: Cluster, metrics: Met
     assert cluster.client.get("fleets.example.com/v1", "f", NS)["spec"]["replicas"] == 4
 
 
-def test_unknown_kind_of_target_is_told(cluster: Cluster, metrics: Metrics) -> None:
+def test_unknown_target_kind_sets_a_condition(cluster: Cluster, metrics: Metrics) -> None:
     autoscale(cluster, metrics)
     add(cluster, cpu(50), scaleTargetRef={"apiVersion": "example.com/v1", "kind": "Nothing", "name": "f"})
     cluster.advance(1)
     assert warnings(cluster, "FailedGetScale") == {'no matches for kind "Nothing" in group "example.com"'}
 
 
-def test_scale_that_cannot_be_written_is_told(cluster: Cluster, metrics: Metrics) -> None:
+def test_failed_scale_update_sets_a_condition(cluster: Cluster, metrics: Metrics) -> None:
     metrics.use = {"cpu": "100m"}
     autoscale(cluster, metrics)
     cluster.faults.fail("update", "deployments", errors.forbidden("apps", "deployments", "app", "no"), times=1)
@@ -460,7 +460,7 @@ def test_scale_that_cannot_be_written_is_told(cluster: Cluster, metrics: Metrics
     reason = "cpu resource utilization (percentage of request) above target"
     assert warnings(cluster, "FailedRescale") == {f"New size: 4; reason: {reason}; error: {why}"}
     message = f"the HPA controller was unable to update the target scale: {why}"
-    assert told(cluster, "AbleToScale") == ("False", "FailedUpdateScale", message)
+    assert condition_summary(cluster, "AbleToScale") == ("False", "FailedUpdateScale", message)
     cluster.advance(PERIOD)
     assert size(cluster) == 4
 
@@ -468,7 +468,7 @@ def test_scale_that_cannot_be_written_is_told(cluster: Cluster, metrics: Metrics
 # Instruments
 
 
-def test_dashboards_see_what_is_done(cluster: Cluster, metrics: Metrics) -> None:
+def test_metrics_count_reconciliations(cluster: Cluster, metrics: Metrics) -> None:
     metrics.use = {"cpu": "100m"}
     autoscale(cluster, metrics)
     add(cluster, cpu(50))
@@ -478,7 +478,7 @@ def test_dashboards_see_what_is_done(cluster: Cluster, metrics: Metrics) -> None
     assert {
         f'{prefix}reconciliations_total{{action="scale_up",error="none"}} 1',
         f'{prefix}metric_computation_total{{action="scale_up",error="none",metric_type="Resource"}} 1',
-        f'{prefix}desired_replicas{{namespace="default",hpa_name="h"}} 4',
+        f'{prefix}desired_replicas{{hpa_name="h",namespace="default"}} 4',
         f"{prefix}num_horizontal_pod_autoscalers 1",
     } <= shown
     cluster.client.delete(HorizontalPodAutoscaler, "h", NS)
@@ -486,8 +486,8 @@ def test_dashboards_see_what_is_done(cluster: Cluster, metrics: Metrics) -> None
     assert "desired_replicas{" not in cluster.context.telemetry.registry.render()
 
 
-def test_dashboards_see_that_some_metrics_failed(cluster: Cluster, metrics: Metrics) -> None:
-    """Also where the others were enough (upstream: TestScaleUpOneMetricEmpty, TestNoScaleDownOneMetricEmpty)."""
+def test_metrics_count_failed_metric_computations(cluster: Cluster, metrics: Metrics) -> None:
+    """The other metrics are sufficient (upstream: TestScaleUpOneMetricEmpty, TestNoScaleDownOneMetricEmpty)."""
     metrics.use = {"cpu": "100m"}
     autoscale(cluster, metrics)
     source = {"metric": {"name": "qps"}, "target": {"type": "AverageValue", "averageValue": "10"}}
@@ -501,7 +501,7 @@ def test_dashboards_see_that_some_metrics_failed(cluster: Cluster, metrics: Metr
     assert size(cluster) == 4
 
 
-def test_who_is_switched_off_stays_off_where_the_gate_is_off(cluster: Cluster, metrics: Metrics) -> None:
+def test_zero_replicas_disable_scaling_without_the_feature_gate(cluster: Cluster, metrics: Metrics) -> None:
     """Upstream: TestScaleToZeroBehavior, TestScaleUpCMObject."""
     metrics.external = {"queue": ["0"]}
     context = metrics.context()
@@ -511,9 +511,9 @@ def test_who_is_switched_off_stays_off_where_the_gate_is_off(cluster: Cluster, m
     source = {"metric": {"name": "queue"}, "target": {"type": "Value", "value": "10"}}
     add(cluster, {"type": "External", "external": source}, least=0)
     cluster.advance(minutes=10)
-    assert (size(cluster), told(cluster, "ScaledToZero")) == (0, None)
+    assert (size(cluster), condition_summary(cluster, "ScaledToZero")) == (0, None)
     metrics.external = {"queue": ["40"]}
     cluster.advance(minutes=1)
     assert size(cluster) == 0
     said = ("False", "ScalingDisabled", "scaling is disabled since the replica count of the target is zero")
-    assert told(cluster, "ScalingActive") == said
+    assert condition_summary(cluster, "ScalingActive") == said

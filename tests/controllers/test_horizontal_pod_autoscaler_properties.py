@@ -1,4 +1,4 @@
-"""Whatever loads, users, nodes, networks and crashes do: sizes stay in their bounds, and end where the metrics say.
+"""Property tests of autoscalers: sizes stay within bounds, and converge to the metrics.
 
 While no answer is lost and nobody crashes, the rates and the window that an autoscaler was given hold too.
 """
@@ -51,8 +51,8 @@ SOURCES: dict[str, dict[str, Any]] = {
 }
 
 
-class Resized(NamedTuple):
-    """What the loop made of a target's size."""
+class Rescale(NamedTuple):
+    """Change of a target's size by the controller."""
 
     before: int
     after: int
@@ -60,17 +60,17 @@ class Resized(NamedTuple):
 
 
 class World:
-    """A deployment whose pods a node keeps, a load that they share, and the autoscaler."""
+    """Deployment with its pods and node, a load shared by the pods, and the autoscaler."""
 
     def __init__(self, cluster: Cluster, kind: str) -> None:
         self.cluster = cluster
         self.kind = kind
         self.load = 200
-        self.bounds = [(1, 6)]  # those that the loop may know: its cache can be older than the last change
-        self.resized: list[Resized] = []
-        self.wrong: list[str] = []  # what must never be; the loop itself would survive being told
+        self.bounds = [(1, 6)]  # those the controller may have seen: its cache can be older than the last change
+        self.resized: list[Rescale] = []
+        self.wrong: list[str] = []  # violations; raised in the controller they would be retried
         self.looks: list[tuple[datetime, int]] = []  # when the loop read the load, and the load it was given
-        self.is_strict = True  # until something happens of which the loop can't know
+        self.is_strict = True  # until an event that the controller cannot know
         self._metrics = Metrics(cluster)
         self._set_load(200)
         cluster.add(deployment("app", replicas=2))
@@ -90,9 +90,9 @@ class World:
     def _wire(self, context: ControllerContext) -> Controller[ObjectKey]:
         metered = self._metrics.before(context)
         inner: Any = metered.client._caller._transport
-        return wire(replace(metered, client=Client(_Noticing(inner, self))))
+        return wire(replace(metered, client=Client(_RecordingProxy(inner, self))))
 
-    # What may happen.
+    # Steps
 
     def take(self, step: Step) -> None:
         name, number = step
@@ -134,7 +134,7 @@ class World:
 
     def _resize(self, replicas: int) -> None:
         self._scale_by_hand(replicas)
-        if replicas == 0:  # switched off, for which no autoscaler makes up; soon somebody switches it on again
+        if replicas == 0:  # scaled to zero, which no autoscaler reverts; it is soon scaled up again
             self.cluster.advance(20)
             self._scale_by_hand(1)
 
@@ -157,7 +157,7 @@ class World:
                     make_ready(self.cluster, chosen, ready=False)
 
     def _follow(self) -> None:
-        """Node and deployment: there are as many pods as are asked for, and the load is theirs."""
+        """Run node and deployment: create the desired pods, and share the load."""
         client, pods, wanted = self.cluster.client, self._pods(), self._size()
         for one in pods[wanted:]:
             client.delete(Pod, one.metadata.name, NS, grace_seconds=0)
@@ -180,21 +180,21 @@ class World:
         found: Deployment = self.cluster.client.get(Deployment, "app", NS)
         return found.spec.replicas or 0
 
-    # What must hold.
+    # Invariants
 
     def note_resize(self, before: int, after: int) -> None:
         """The loop has written a size."""
         if not any(least <= after <= most for least, most in self.bounds):
             self.wrong.append(f"{after} is out of bounds")
         is_correction = not all(least <= before <= most for least, most in self.bounds)
-        self.resized.append(Resized(before, after, self.cluster.clock.now()))
+        self.resized.append(Rescale(before, after, self.cluster.clock.now()))
         if self.is_strict and not is_correction:
             self._check_rate(self.resized[-1])
             if after < before and self.kind == "External":
                 self._check_window(after)
 
-    def _check_rate(self, last: Resized) -> None:
-        """By how much the loop itself has changed the size within a policy's period, this change included."""
+    def _check_rate(self, last: Rescale) -> None:
+        """Return the controller's own change of the size within a policy's period, including this one."""
         value, period = UP if last.after > last.before else DOWN
         since = self.cluster.clock.now() - period
         change = sum(one.after - one.before for one in self.resized if one.when > since)
@@ -202,7 +202,7 @@ class World:
             self.wrong.append(f"{last} makes it {change} in {period}")
 
     def _check_window(self, after: int) -> None:
-        """Never fewer than what any look of the window may have asked for at least."""
+        """Check that the size is never below the minimum recommendation of the window."""
         now = self.cluster.clock.now()
         asked = max(load for when, load in self.looks if when > now - WINDOW)
         least = math.ceil(asked / (TARGET * (1 + TOLERANCE)) - 1e-9)
@@ -210,7 +210,7 @@ class World:
             self.wrong.append(f"{after} where {least} were asked for just now")
 
     def check_end(self) -> None:
-        """When nothing goes wrong any more, and some time has passed."""
+        """Check the final state without faults."""
         self.cluster.faults.clear()
         self._set_load(self.load)
         for one in self._pods():
@@ -228,15 +228,15 @@ class World:
         assert (conditions["AbleToScale"], conditions["ScalingActive"]) == ("True", "True")
 
     def _wish(self, size: int) -> int:
-        """What the metrics ask for."""
+        """Return the size required by the metrics."""
         used = self.load // size if self.kind == "Resource" else self.load / size
         if 1 - TOLERANCE <= used / TARGET <= 1 + TOLERANCE:
             return size
         return math.ceil(used / TARGET * size)
 
 
-class _Noticing:
-    """Tells a world what its loop looks at and does."""
+class _RecordingProxy:
+    """Reports reads and writes of the controller to a world."""
 
     def __init__(self, inner: Any, world: World) -> None:
         self._inner = inner
@@ -279,7 +279,7 @@ def steps(*names: str) -> st.SearchStrategy[list[Step]]:
 QUIET = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
 KINDS = st.sampled_from(sorted(SOURCES))
 
-# The metrics API fails for longer than the window, and then the load is gone: the loop never read the load of 150.
+# The metrics API fails for longer than the window, and then the load ends: the controller never read the load of 150.
 UNREAD_LOAD: list[Step] = [("load", 0), ("load", 1), ("outage", 0), ("wait", 4), ("wait", 6), ("load", 0), ("wait", 2)]
 # The bounds change twice while the watch is broken: the loop still has those from before both changes.
 UNSEEN_BOUNDS: list[Step] = [
@@ -299,11 +299,11 @@ UNSEEN_BOUNDS: list[Step] = [
 @example(taken=UNREAD_LOAD, kind="External", seed=0)
 @example(taken=UNSEEN_BOUNDS, kind="External", seed=0)
 @given(steps(*PERCHANCE, *NETWORK), KINDS, st.integers(0, 2**16))
-def test_bounds_rates_and_windows_hold_and_the_end_is_what_metrics_say(taken: list[Step], kind: str, seed: int) -> None:
+def test_bounds_rates_and_windows_hold_and_metrics_decide_the_result(taken: list[Step], kind: str, seed: int) -> None:
     play(taken, kind, seed)
 
 
 @QUIET
 @given(steps(*PERCHANCE, *NETWORK, *LOSSES), KINDS, st.integers(0, 2**16))
-def test_lost_answers_and_crashes_anywhere_end_in_what_metrics_say(taken: list[Step], kind: str, seed: int) -> None:
+def test_lost_responses_and_crashes_converge_to_the_metrics(taken: list[Step], kind: str, seed: int) -> None:
     play(taken, kind, seed)

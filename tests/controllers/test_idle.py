@@ -1,4 +1,4 @@
-"""All loops together over a cluster with something of every kind: once it has settled, nobody writes or complains."""
+"""Runs all controllers over objects of every kind: once settled, nothing is written or logged."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SIGNED_AN_HOUR_AGO = ("certificatesigningrequest-cleaner-controller", "delete", 
 Writes = Counter[tuple[str, str, str]]  # by the loop, the verb and the resource
 
 
-class Noted(InProcessTransport):
+class WriteCountingTransport(InProcessTransport):
     """The way of one loop to the server, on which its writes are counted, also those that change nothing."""
 
     def __init__(self, server: ApiServer, user: User, loop: str, writes: Writes) -> None:
@@ -70,12 +70,12 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> ManagerConfig:
 
 
 def start_all(cluster: Cluster, config: ManagerConfig) -> Writes:
-    """Every loop that `*` means, each with the rights of its account alone."""
+    """Start every controller that `*` selects, each with the role of its account."""
     writes: Writes = Counter()
     root = Path(config.cluster_signing_cert_file).read_text()
-    for one in select(["*"]).chosen:
+    for one in select(["*"]):
         user = User(f"system:serviceaccount:kube-system:{one.account}", _GROUPS) if one.account else _MANAGER
-        client = Client(Noted(cluster.server, user, one.name, writes))
+        client = Client(WriteCountingTransport(cluster.server, user, one.name, writes))
         cluster.start(_wired(one.wire(), client=client, config=config, root_ca=root))
     cluster.start(scheduler)
     return writes
@@ -97,13 +97,13 @@ def fill(cluster: Cluster) -> None:
 
 
 def revisions(cluster: Cluster) -> dict[str, int]:
-    """When each object was last changed, but for the heartbeats of nodes; events that go on are told of again."""
+    """Return the last change of each object, except heartbeats of nodes and repeated events."""
     found = cluster.server.registry.store.range("/registry/").records
     changed = {one.key: one.create_revision if "/events/" in one.key else one.mod_revision for one in found}
     return {key: revision for key, revision in changed.items() if not key.startswith(_HEARTBEATS)}
 
 
-def test_nobody_writes_or_complains_in_an_idle_hour(
+def test_idle_controllers_write_and_log_nothing(
     cluster: Cluster, config: ManagerConfig, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING)

@@ -1,4 +1,4 @@
-"""Jobs run pods until enough have succeeded: how many at once, how they are counted, what is told."""
+"""Tests of Jobs: parallelism, counting, and events."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from tests.controllers.job_world import (
     deleted,
     end_deleted,
     fail,
+    job_events,
     job_of,
     pods,
     run,
     status,
     succeed,
-    told,
 )
 
 COMPLETE = ("True", "CompletionsReached", "Reached expected number of succeeded pods")
@@ -38,7 +38,7 @@ def plane(cluster: Cluster) -> Cluster:
     return cluster
 
 
-def test_pods_are_made_from_the_template_and_held_until_they_are_counted(plane: Cluster) -> None:
+def test_pods_are_created_with_the_tracking_finalizer(plane: Cluster) -> None:
     plane.add(job())
     plane.advance(SECOND)
     (pod,) = pods(plane)
@@ -54,10 +54,10 @@ def test_pods_are_made_from_the_template_and_held_until_they_are_counted(plane: 
     (owner,) = pod.metadata.owner_references
     assert (owner.kind, owner.name, owner.uid, owner.controller) == ("Job", "job", uid, True)
     assert status(plane) == {"active": 1}
-    assert told(plane) == ["Normal SuccessfulCreate: Created"]
+    assert job_events(plane) == ["Normal SuccessfulCreate: Created"]
 
 
-def test_job_is_complete_when_its_pods_have_succeeded(plane: Cluster) -> None:
+def test_job_completes_when_its_pods_have_succeeded(plane: Cluster) -> None:
     plane.add(job(parallelism=3, completions=3))
     plane.advance(SECOND)
     succeed(plane, *pods(plane))
@@ -68,10 +68,10 @@ def test_job_is_complete_when_its_pods_have_succeeded(plane: Cluster) -> None:
     assert conditions(plane) == {"SuccessCriteriaMet": COMPLETE, "Complete": COMPLETE}
     assert done.status.completion_time == done.status.conditions[-1].last_transition_time
     assert not any(one.metadata.finalizers for one in pods(plane))
-    assert told(plane)[-1] == "Normal Completed: Job completed"
+    assert job_events(plane)[-1] == "Normal Completed: Job completed"
 
 
-def test_never_more_pods_run_than_the_job_allows_or_still_needs(plane: Cluster) -> None:
+def test_active_pods_never_exceed_parallelism_or_remaining_completions(plane: Cluster) -> None:
     plane.add(job(parallelism=3, completions=5))
     plane.advance(SECOND)
     assert len(active(plane)) == 3
@@ -84,7 +84,7 @@ def test_never_more_pods_run_than_the_job_allows_or_still_needs(plane: Cluster) 
     assert status(plane) == {"active": 2, "succeeded": 3}
 
 
-def test_work_queue_needs_one_success_and_lets_the_others_finish(plane: Cluster) -> None:
+def test_work_queue_job_completes_after_one_success_and_running_pods(plane: Cluster) -> None:
     plane.add(job(parallelism=3))
     plane.advance(SECOND)
     succeed(plane, active(plane)[0])
@@ -100,14 +100,14 @@ def test_work_queue_needs_one_success_and_lets_the_others_finish(plane: Cluster)
     assert status(plane) == {"succeeded": 2, "failed": 1}
 
 
-def test_job_that_needs_nothing_is_complete_at_once(plane: Cluster) -> None:
+def test_job_with_zero_completions_completes_immediately(plane: Cluster) -> None:
     plane.add(job(completions=0))
     plane.advance(SECOND)
     assert conditions(plane)["Complete"] == COMPLETE
     assert not pods(plane)
 
 
-def test_job_without_parallelism_waits(plane: Cluster) -> None:
+def test_job_with_zero_parallelism_waits(plane: Cluster) -> None:
     plane.add(job(parallelism=0, completions=2))
     plane.advance(SECOND)
     assert not pods(plane)
@@ -118,7 +118,7 @@ def test_job_without_parallelism_waits(plane: Cluster) -> None:
     assert len(active(plane)) == 2
 
 
-def test_surplus_pods_go_without_being_counted_and_who_has_done_least_goes_first(plane: Cluster) -> None:
+def test_surplus_pods_are_deleted_uncounted_least_progressed_first(plane: Cluster) -> None:
     plane.add(job(parallelism=3, completions=9))
     plane.advance(SECOND)
     _, second, _ = pods(plane)
@@ -129,7 +129,7 @@ def test_surplus_pods_go_without_being_counted_and_who_has_done_least_goes_first
     plane.advance(SECOND)
     assert [one.metadata.name for one in pods(plane)] == [second.metadata.name]
     assert status(plane) == {"active": 1, "ready": 1}
-    assert told(plane).count("Normal SuccessfulDelete: Deleted") == 2
+    assert job_events(plane).count("Normal SuccessfulDelete: Deleted") == 2
 
 
 def test_ready_and_terminating_pods_are_reported(plane: Cluster) -> None:
@@ -149,18 +149,18 @@ def test_ready_and_terminating_pods_are_reported(plane: Cluster) -> None:
     assert status(plane) == {"active": 3, "ready": 2, "failed": 1}
 
 
-def test_refused_creation_is_told_and_tried_again_after_a_while(plane: Cluster) -> None:
+def test_rejected_create_records_an_event_and_is_retried(plane: Cluster) -> None:
     plane.faults.fail("create", "pods", forbidden("", "pods", "", "exceeded quota"), times=2)
     plane.add(job(parallelism=3, completions=3))
     plane.settle()
     assert not pods(plane), "the first refusal ends the attempt"
-    assert told(plane)[0].startswith("Warning FailedCreate: Error creating: ")
+    assert job_events(plane)[0].startswith("Warning FailedCreate: Error creating: ")
     plane.advance(5)
     assert len(active(plane)) == 3
     assert status(plane) == {"active": 3}
 
 
-def test_pods_in_a_namespace_that_is_ending_are_no_failure(plane: Cluster) -> None:
+def test_terminating_namespace_is_not_a_failure(plane: Cluster) -> None:
     plane.add(job())
     plane.advance(SECOND)
     plane.client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ending"}})
@@ -171,7 +171,7 @@ def test_pods_in_a_namespace_that_is_ending_are_no_failure(plane: Cluster) -> No
     assert not [one for one in plane.events("ending") if one.reason == "FailedCreate"]
 
 
-def test_many_pods_are_counted_some_hundreds_at_a_time(plane: Cluster) -> None:
+def test_many_pods_are_counted_in_batches(plane: Cluster) -> None:
     plane.add(job(parallelism=600, completions=600))
     plane.advance(SECOND)
     assert len(pods(plane)) == 600
@@ -181,14 +181,14 @@ def test_many_pods_are_counted_some_hundreds_at_a_time(plane: Cluster) -> None:
     assert conditions(plane)["Complete"] == COMPLETE
 
 
-def test_job_that_somebody_else_manages_is_left_alone(plane: Cluster) -> None:
+def test_job_managed_by_another_controller_is_ignored(plane: Cluster) -> None:
     plane.add(job("theirs", managed_by="example.com/other"), job("ours", managed_by="kubernetes.io/job-controller"))
     plane.advance(SECOND)
     assert not pods(plane, name="theirs")
     assert pods(plane, name="ours")
 
 
-def test_pod_that_matches_and_is_nobodys_is_adopted_and_held(plane: Cluster) -> None:
+def test_matching_orphan_pod_is_adopted_with_finalizer(plane: Cluster) -> None:
     made = plane.add(job())
     plane.advance(SECOND)
     (own,) = pods(plane)
@@ -214,7 +214,7 @@ def test_pod_that_no_longer_matches_is_released_and_replaced(plane: Cluster) -> 
     assert len(pods(plane)) == 2
 
 
-def test_selector_by_hand_counts_its_pods_too(plane: Cluster) -> None:
+def test_manual_selector_counts_its_pods(plane: Cluster) -> None:
     labels = {"job-name": "job", "team": "blue"}
     selector = {"matchLabels": {"team": "blue"}}
     plane.add(_by_hand(labels, selector))
@@ -239,7 +239,7 @@ def _by_hand(labels: dict[str, str], selector: dict[str, dict[str, str]]) -> dic
     }
 
 
-def test_deleted_job_lets_its_pods_go(plane: Cluster) -> None:
+def test_deleted_job_removes_finalizers_of_its_pods(plane: Cluster) -> None:
     plane.add(job(parallelism=2, completions=2))
     plane.advance(SECOND)
     plane.client.delete(Job, "job", NAMESPACE, propagation="Background")
@@ -247,7 +247,7 @@ def test_deleted_job_lets_its_pods_go(plane: Cluster) -> None:
     assert [one.metadata.finalizers for one in pods(plane)] == [(), ()]
 
 
-def test_orphaned_pods_are_let_go(plane: Cluster) -> None:
+def test_orphaned_pods_lose_the_finalizer(plane: Cluster) -> None:
     """Garbage collection takes the owner from the pods before it lets the job go."""
     plane.add(job())
     plane.advance(SECOND)
@@ -260,7 +260,7 @@ def test_orphaned_pods_are_let_go(plane: Cluster) -> None:
     assert not pod.metadata.owner_references
 
 
-def test_job_that_is_being_deleted_makes_no_pods_and_lets_its_own_go(plane: Cluster) -> None:
+def test_job_being_deleted_creates_no_pods_and_removes_finalizers(plane: Cluster) -> None:
     made = job(parallelism=2, completions=2)
     plane.add(made)
     plane.advance(SECOND)
@@ -275,8 +275,8 @@ def test_job_that_is_being_deleted_makes_no_pods_and_lets_its_own_go(plane: Clus
     assert not pods(plane)
 
 
-def test_pod_of_a_job_that_is_gone_is_let_go_when_it_is_deleted(cluster: Cluster) -> None:
-    """As left behind by a manager that was not there when the job went."""
+def test_pod_of_a_missing_job_loses_its_finalizer_on_deletion(cluster: Cluster) -> None:
+    """Pod of a job that was deleted while no controller ran."""
     loop = cluster.start(wire)
     cluster.add(job())
     cluster.advance(SECOND)
@@ -289,7 +289,7 @@ def test_pod_of_a_job_that_is_gone_is_let_go_when_it_is_deleted(cluster: Cluster
     assert not pods(cluster)
 
 
-def test_pod_that_fails_after_the_job_was_done_is_not_counted(plane: Cluster) -> None:
+def test_pod_failing_after_completion_is_not_counted(plane: Cluster) -> None:
     plane.add(job())
     plane.advance(SECOND)
     succeed(plane, *pods(plane))
@@ -308,7 +308,7 @@ def test_start_time_is_that_of_the_first_sync(plane: Cluster) -> None:
     assert (plane.clock.now() - parse_time(start)).total_seconds() == pytest.approx(SECOND)
 
 
-def test_quiet_job_is_not_written_to(plane: Cluster) -> None:
+def test_idle_job_is_not_written(plane: Cluster) -> None:
     plane.add(job(parallelism=2, completions=2))
     plane.advance(SECOND)
     before = job_of(plane).metadata.resource_version
@@ -316,7 +316,7 @@ def test_quiet_job_is_not_written_to(plane: Cluster) -> None:
     assert job_of(plane).metadata.resource_version == before
 
 
-def test_pod_of_a_job_that_somebody_else_manages_keeps_its_finalizer(plane: Cluster) -> None:
+def test_pod_of_an_externally_managed_job_keeps_its_finalizer(plane: Cluster) -> None:
     theirs = plane.add(job(managed_by="example.com/other"))
     about = metadata("theirs", NAMESPACE, labels=dict(theirs.spec.template.metadata.labels), owner=theirs)
     bare = pod("theirs")
@@ -327,7 +327,7 @@ def test_pod_of_a_job_that_somebody_else_manages_keeps_its_finalizer(plane: Clus
     assert kept.metadata.finalizers == (TRACKING,)
 
 
-def test_pod_of_another_kind_of_owner_keeps_its_finalizer(plane: Cluster) -> None:
+def test_pod_of_another_owner_kind_keeps_its_finalizer(plane: Cluster) -> None:
     owner = plane.add(replica_set("owner", replicas=0))
     about = metadata("strange", NAMESPACE, owner=owner)
     plane.add(Pod(metadata=replace(about, finalizers=(TRACKING,)), spec=pod("strange").spec))
@@ -336,7 +336,7 @@ def test_pod_of_another_kind_of_owner_keeps_its_finalizer(plane: Cluster) -> Non
     assert plane.client.get(Pod, "strange", NAMESPACE).metadata.finalizers == (TRACKING,)
 
 
-def test_what_happens_is_counted_for_dashboards(plane: Cluster) -> None:
+def test_metrics_count_syncs_and_pods(plane: Cluster) -> None:
     plane.add(job(parallelism=2, completions=2), job("theirs", managed_by="example.com/other"))
     plane.advance(SECOND)
     one, other = pods(plane)
@@ -348,7 +348,7 @@ def test_what_happens_is_counted_for_dashboards(plane: Cluster) -> None:
     lines = set(plane.context.telemetry.registry.render().splitlines())
     assert {
         "job_controller_jobs_finished_total"
-        '{completion_mode="NonIndexed",result="succeeded",reason="CompletionsReached"} 1',
+        '{completion_mode="NonIndexed",reason="CompletionsReached",result="succeeded"} 1',
         'job_controller_job_pods_finished_total{completion_mode="NonIndexed",result="succeeded"} 2',
         'job_controller_job_pods_finished_total{completion_mode="NonIndexed",result="failed"} 1',
         'job_controller_job_pods_creation_total{reason="new",status="succeeded"} 2',

@@ -64,14 +64,14 @@ def with_template(**spec: Any) -> dict[str, Any]:
 # Suspended jobs.
 
 
-def test_suspended_job_that_needs_nothing_is_complete(plane: Cluster) -> None:
+def test_suspended_job_with_zero_completions_completes(plane: Cluster) -> None:
     """Upstream: TestSuspendJobWithZeroCompletions."""
     plane.add(wanted(completions=0, suspend=True))
     plane.advance(SECOND)
     assert conditions(plane) == {"SuccessCriteriaMet": REACHED, "Complete": REACHED}
 
 
-def test_suspended_job_may_be_moved_and_resized(plane: Cluster) -> None:
+def test_suspended_job_can_change_scheduling_and_resources(plane: Cluster) -> None:
     """Upstream: TestMutableSchedulingDirectivesForSuspendedJobs, TestUpdateJobPodResources, TestNodeSelectorUpdate."""
     moved = with_template(nodeSelector={"key": "value"})
     resized = with_template(containers=[{"name": "app", "image": "x", "resources": SIZES}])
@@ -95,14 +95,14 @@ def test_suspended_job_may_be_moved_and_resized(plane: Cluster) -> None:
     assert job_of(plane).status.start_time is not None
 
 
-def test_suspended_job_that_never_started_may_be_moved_and_resized_before_anybody_looked(cluster: Cluster) -> None:
+def test_never_started_suspended_job_can_change_scheduling_before_the_first_sync(cluster: Cluster) -> None:
     """Upstream: TestMutableSchedulingDirectivesForSuspendedJobsNotYetStarted, and the same for resources."""
     cluster.add(wanted(suspend=True))
     change(cluster, **with_template(nodeSelector={"foo": "bar"}))
     change(cluster, **with_template(containers=[{"name": "app", "image": "x", "resources": SIZES}]))
 
 
-def test_pods_that_end_slowly_are_waited_for_after_a_job_is_resumed(plane: Cluster) -> None:
+def test_resumed_job_waits_for_terminating_pods(plane: Cluster) -> None:
     """Upstream: TestMutablePodResourcesWithPodReplacementPolicyFailed."""
     plane.add(wanted(parallelism=2, completions=2, podReplacementPolicy="Failed", finalizers=("example.com/stay",)))
     plane.advance(SECOND)
@@ -118,7 +118,7 @@ def test_pods_that_end_slowly_are_waited_for_after_a_job_is_resumed(plane: Clust
     assert status(plane) == {"active": 2}
 
 
-def test_manager_that_begins_anew_keeps_a_job_suspended(cluster: Cluster) -> None:
+def test_restarted_controller_keeps_a_job_suspended(cluster: Cluster) -> None:
     """Upstream: TestSuspendJobControllerRestart."""
     process = Process(cluster, wire)
     cluster.add(wanted(parallelism=2, completions=2, suspend=True))
@@ -131,7 +131,7 @@ def test_manager_that_begins_anew_keeps_a_job_suspended(cluster: Cluster) -> Non
 # Resized jobs.
 
 
-def test_job_made_smaller_waits_for_its_last_pods_before_it_is_complete(plane: Cluster) -> None:
+def test_scaled_down_job_waits_for_its_last_pods(plane: Cluster) -> None:
     """Upstream: TestDelayTerminalPhaseCondition."""
     plane.add(indexed(2))
     plane.advance(SECOND)
@@ -148,7 +148,7 @@ def test_job_made_smaller_waits_for_its_last_pods_before_it_is_complete(plane: C
     assert conditions(plane) == {"SuccessCriteriaMet": REACHED, "Complete": REACHED}
 
 
-def test_index_that_was_cut_off_is_done_again_when_it_comes_back(plane: Cluster) -> None:
+def test_removed_index_is_run_again_when_added_back(plane: Cluster) -> None:
     """Upstream: TestElasticIndexedJob, where a finished index goes and returns, and where all go."""
     plane.add(indexed(3))
     plane.advance(SECOND)
@@ -166,7 +166,7 @@ def test_index_that_was_cut_off_is_done_again_when_it_comes_back(plane: Cluster)
     assert (status(plane), conditions(plane)["Complete"]) == ({}, REACHED)
 
 
-def test_wide_job_may_be_made_wider_and_narrower(plane: Cluster) -> None:
+def test_elastic_indexed_job_can_be_scaled(plane: Cluster) -> None:
     """Upstream: TestParallelJobChangingParallelism."""
     plane.add(wanted(parallelism=5, completions=5, backoffLimit=2))
     for parallelism in (4, 2, 4):
@@ -178,7 +178,7 @@ def test_wide_job_may_be_made_wider_and_narrower(plane: Cluster) -> None:
 # Failures.
 
 
-def test_failed_index_outweighs_a_success_policy(plane: Cluster) -> None:
+def test_failed_index_overrides_a_success_policy(plane: Cluster) -> None:
     """Upstream: TestSuccessPolicy, the job that meets backoffLimitPerIndex."""
     plane.add(indexed(2, backoffLimitPerIndex=0, successPolicy={"rules": [{"succeededCount": 1}]}))
     plane.advance(SECOND)
@@ -192,14 +192,14 @@ def test_failed_index_outweighs_a_success_policy(plane: Cluster) -> None:
     assert conditions(plane) == {"FailureTarget": failed, "Failed": failed}
 
 
-def test_verdict_outlives_the_manager_and_the_pod_that_it_is_about(cluster: Cluster) -> None:
+def test_failure_target_survives_restart_and_pod_deletion(cluster: Cluster) -> None:
     """Upstream: TestJobPodFailurePolicyWithFailedPodDeletedDuringControllerRestart."""
     process = Process(cluster, wire)
     rule = {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [5]}}
     cluster.add(wanted(parallelism=2, completions=2, podFailurePolicy={"rules": [rule]}))
     cluster.advance(SECOND)
     name = pods(cluster)[0].metadata.name
-    cluster.faults.fail("patch", "pods", times=None)  # nobody is let go
+    cluster.faults.fail("patch", "pods", times=None)  # no finalizer is removed
     fail(cluster, pods(cluster)[0], code=5)
     cluster.advance(SECOND)
     why = f"Container app for pod default/{name} failed with exit code 5 matching FailJob rule at index 0"
@@ -215,7 +215,7 @@ def test_verdict_outlives_the_manager_and_the_pod_that_it_is_about(cluster: Clus
     assert status(cluster)["failed"] == 2
 
 
-def test_all_pods_are_let_go_when_a_large_job_fails(plane: Cluster) -> None:
+def test_failed_large_job_removes_all_finalizers(plane: Cluster) -> None:
     """Upstream: TestFinalizersClearedWhenBackoffLimitExceeded, TestJobFailedWithInterrupts."""
     plane.add(wanted(parallelism=50, completions=50, backoffLimit=0))
     plane.advance(SECOND)
@@ -230,7 +230,7 @@ def test_all_pods_are_let_go_when_a_large_job_fails(plane: Cluster) -> None:
 
 
 @pytest.mark.parametrize("elsewhere", [False, True])
-def test_namesake_begins_anew(plane: Cluster, elsewhere: bool) -> None:
+def test_recreated_job_starts_from_scratch(plane: Cluster, elsewhere: bool) -> None:
     """Upstream: TestImmediateJobRecreation, TestManagedBy_RecreatedJob."""
     plane.add(wanted(parallelism=1))
     plane.advance(SECOND)
@@ -243,7 +243,7 @@ def test_namesake_begins_anew(plane: Cluster, elsewhere: bool) -> None:
 
 
 @pytest.mark.parametrize(("act", "end"), [(succeed, "Complete"), (fail, "Failed")])
-def test_no_pod_is_made_while_the_end_is_not_seen(cluster: Cluster, act: Any, end: str) -> None:
+def test_no_pod_is_created_while_a_termination_is_unobserved(cluster: Cluster, act: Any, end: str) -> None:
     """Upstream: TestDelayedJobUpdateEvent."""
     cluster.start(wire)
     cluster.add(wanted(parallelism=1, completions=1, backoffLimit=0))

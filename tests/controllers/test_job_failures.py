@@ -1,4 +1,4 @@
-"""Jobs whose pods fail: back-off, limits, deadlines, policies about failures, and what replaces what."""
+"""Tests of failing Jobs: backoff, limits, deadlines, failure policies and pod replacement."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from tests.controllers.job_world import (
     deleted,
     end_deleted,
     fail,
+    job_events,
     job_of,
     pods,
     report,
     run,
     status,
     succeed,
-    told,
 )
 
 BACKOFF = ("True", "BackoffLimitExceeded", "Job has reached the specified backoff limit")
@@ -49,7 +49,7 @@ def with_spec(name: str = "job", **spec: Any) -> dict[str, Any]:
     }
 
 
-def test_failed_pod_is_replaced_after_a_while_that_doubles_with_each_failure(plane: Cluster) -> None:
+def test_failed_pod_is_replaced_with_exponential_backoff(plane: Cluster) -> None:
     plane.add(job(backoff_limit=6))
     plane.advance(SECOND)
     for failures, pause in enumerate((10, 20, 40, 80), 1):
@@ -61,7 +61,7 @@ def test_failed_pod_is_replaced_after_a_while_that_doubles_with_each_failure(pla
         assert len(active(plane)) == 1
 
 
-def test_pause_is_never_longer_than_ten_minutes(plane: Cluster) -> None:
+def test_backoff_is_limited_to_ten_minutes(plane: Cluster) -> None:
     plane.add(job(backoff_limit=100))
     plane.advance(SECOND)
     for _ in range(9):
@@ -70,7 +70,7 @@ def test_pause_is_never_longer_than_ten_minutes(plane: Cluster) -> None:
         assert len(active(plane)) == 1
 
 
-def test_success_makes_good_for_failures_before_it(plane: Cluster) -> None:
+def test_success_resets_the_backoff(plane: Cluster) -> None:
     plane.add(job(parallelism=1, completions=5))
     plane.advance(SECOND)
     for pause in (10, 20):
@@ -84,7 +84,7 @@ def test_success_makes_good_for_failures_before_it(plane: Cluster) -> None:
     assert len(active(plane)) == 1, "the shortest pause again"
 
 
-def test_job_fails_when_one_more_pod_fails_than_its_limit(plane: Cluster) -> None:
+def test_job_fails_when_the_backoff_limit_is_exceeded(plane: Cluster) -> None:
     plane.add(job(parallelism=3, completions=5, backoff_limit=1))
     plane.advance(SECOND)
     fail(plane, *active(plane)[:2])
@@ -94,10 +94,10 @@ def test_job_fails_when_one_more_pod_fails_than_its_limit(plane: Cluster) -> Non
     assert status(plane) == {"failed": 3}, "what still ran is deleted and counts as failed"
     assert not active(plane)
     assert job_of(plane).status.completion_time is None
-    assert told(plane)[-1] == "Warning BackoffLimitExceeded: Job has reached the specified backoff limit"
+    assert job_events(plane)[-1] == "Warning BackoffLimitExceeded: Job has reached the specified backoff limit"
 
 
-def test_job_has_not_failed_before_its_last_pod_has_ended(plane: Cluster) -> None:
+def test_job_is_failed_only_after_its_last_pod_terminated(plane: Cluster) -> None:
     plane.add(job(parallelism=2, completions=2, backoff_limit=0))
     plane.advance(SECOND)
     one, other = pods(plane)
@@ -113,7 +113,7 @@ def test_job_has_not_failed_before_its_last_pod_has_ended(plane: Cluster) -> Non
     assert status(plane) == {"failed": 2}
 
 
-def test_restarts_count_where_pods_start_again_themselves(plane: Cluster) -> None:
+def test_container_restarts_count_for_restart_policy_on_failure(plane: Cluster) -> None:
     made = with_spec(backoffLimit=2)
     made["spec"]["template"]["spec"]["restartPolicy"] = "OnFailure"
     plane.add(made)
@@ -143,7 +143,7 @@ def test_deleted_pod_counts_as_failed_and_is_replaced(plane: Cluster) -> None:
     assert status(plane) == {"active": 1, "failed": 1}
 
 
-def test_only_ended_pods_are_replaced_where_the_job_says_so(plane: Cluster) -> None:
+def test_pod_replacement_policy_failed_waits_for_termination(plane: Cluster) -> None:
     plane.add(with_spec(podReplacementPolicy="Failed", parallelism=2, completions=4))
     plane.advance(SECOND)
     one, other = pods(plane)
@@ -159,7 +159,7 @@ def test_only_ended_pods_are_replaced_where_the_job_says_so(plane: Cluster) -> N
     assert status(plane) == {"active": 2, "ready": 1, "failed": 1}
 
 
-def test_pod_that_was_deleted_and_still_succeeds_is_a_success_where_only_ended_ones_are_replaced(
+def test_deleted_pod_that_succeeds_counts_with_replacement_policy_failed(
     plane: Cluster,
 ) -> None:
     plane.add(with_spec(podReplacementPolicy="Failed"))
@@ -175,7 +175,7 @@ def test_pod_that_was_deleted_and_still_succeeds_is_a_success_where_only_ended_o
     assert "Complete" in conditions(plane)
 
 
-def test_job_may_be_active_only_so_long(plane: Cluster) -> None:
+def test_active_deadline_fails_the_job(plane: Cluster) -> None:
     plane.add(job(active_deadline_seconds=60, parallelism=2, completions=2))
     plane.advance(59)
     assert len(active(plane)) == 2
@@ -183,10 +183,10 @@ def test_job_may_be_active_only_so_long(plane: Cluster) -> None:
     assert not active(plane)
     assert conditions(plane)["Failed"] == DEADLINE
     assert status(plane) == {"failed": 2}
-    assert told(plane)[-1] == "Warning DeadlineExceeded: Job was active longer than specified deadline"
+    assert job_events(plane)[-1] == "Warning DeadlineExceeded: Job was active longer than specified deadline"
 
 
-def test_deadline_may_come_later_or_be_brought_forward(plane: Cluster) -> None:
+def test_active_deadline_can_be_changed(plane: Cluster) -> None:
     plane.add(job("job", active_deadline_seconds=1000), job("late"))
     plane.advance(100)
     plane.client.patch(Job, "job", {"spec": {"activeDeadlineSeconds": 110}}, NAMESPACE)
@@ -209,7 +209,7 @@ RULES = [
 ]
 
 
-def test_policy_fails_the_job_by_exit_code(plane: Cluster) -> None:
+def test_failure_policy_fails_the_job_by_exit_code(plane: Cluster) -> None:
     plane.add(with_spec(podFailurePolicy={"rules": RULES}, parallelism=2, completions=2))
     plane.advance(SECOND)
     one, _ = pods(plane)
@@ -219,11 +219,11 @@ def test_policy_fails_the_job_by_exit_code(plane: Cluster) -> None:
         f"Container app for pod default/{one.metadata.name} failed with exit code 43 matching FailJob rule at index 0"
     )
     assert conditions(plane)["Failed"] == ("True", "PodFailurePolicy", message)
-    assert told(plane)[-1] == f"Warning PodFailurePolicy: {message}"
+    assert job_events(plane)[-1] == f"Warning PodFailurePolicy: {message}"
     assert not active(plane)
 
 
-def test_policy_fails_the_job_by_condition(plane: Cluster) -> None:
+def test_failure_policy_fails_the_job_by_condition(plane: Cluster) -> None:
     plane.add(with_spec(podFailurePolicy={"rules": RULES}))
     plane.advance(SECOND)
     (one,) = pods(plane)
@@ -233,7 +233,7 @@ def test_policy_fails_the_job_by_condition(plane: Cluster) -> None:
     assert conditions(plane)["FailureTarget"] == ("True", "PodFailurePolicy", message)
 
 
-def test_policy_ignores_disruptions(plane: Cluster) -> None:
+def test_failure_policy_ignores_disruptions(plane: Cluster) -> None:
     plane.add(with_spec(podFailurePolicy={"rules": RULES}, backoffLimit=0))
     plane.advance(SECOND)
     for _ in range(3):
@@ -246,7 +246,7 @@ def test_policy_ignores_disruptions(plane: Cluster) -> None:
     assert conditions(plane)["Failed"] == BACKOFF
 
 
-def test_policy_waits_until_a_deleted_pod_has_ended(plane: Cluster) -> None:
+def test_failure_policy_waits_for_termination_of_a_deleted_pod(plane: Cluster) -> None:
     """A policy needs the exit code, so that jobs with one replace only what has ended."""
     plane.add(with_spec(podFailurePolicy={"rules": RULES}))
     plane.advance(SECOND)
@@ -264,22 +264,22 @@ def test_policy_waits_until_a_deleted_pod_has_ended(plane: Cluster) -> None:
 # Suspension.
 
 
-def test_suspended_job_has_no_pods_and_begins_when_it_is_resumed(plane: Cluster) -> None:
+def test_suspended_job_has_no_pods_and_starts_when_resumed(plane: Cluster) -> None:
     plane.add(job(suspend=True, parallelism=2, completions=2))
     plane.advance(100)
     assert not pods(plane)
     assert conditions(plane) == {"Suspended": ("True", "JobSuspended", "Job suspended")}
     assert job_of(plane).status.start_time is None
-    assert told(plane) == ["Normal Suspended: Job suspended"]
+    assert job_events(plane) == ["Normal Suspended: Job suspended"]
     plane.client.patch(Job, "job", {"spec": {"suspend": False}}, NAMESPACE)
     plane.advance(SECOND)
     assert len(active(plane)) == 2
     assert conditions(plane) == {"Suspended": ("False", "JobResumed", "Job resumed")}
     assert job_of(plane).status.start_time == "2026-01-01T00:01:40Z"
-    assert "Normal Resumed: Job resumed" in told(plane)
+    assert "Normal Resumed: Job resumed" in job_events(plane)
 
 
-def test_suspending_takes_running_pods_away_without_counting_them(plane: Cluster) -> None:
+def test_suspending_deletes_running_pods_uncounted(plane: Cluster) -> None:
     plane.add(job(parallelism=2, completions=2, backoff_limit=0))
     plane.advance(SECOND)
     bind(plane, *pods(plane))
@@ -298,7 +298,7 @@ def test_suspending_takes_running_pods_away_without_counting_them(plane: Cluster
     assert "Failed" not in conditions(plane)
 
 
-def test_deadline_does_not_run_while_a_job_is_suspended(plane: Cluster) -> None:
+def test_active_deadline_stops_while_suspended(plane: Cluster) -> None:
     plane.add(job(active_deadline_seconds=60))
     plane.advance(50)
     plane.client.patch(Job, "job", {"spec": {"suspend": True}}, NAMESPACE)

@@ -21,12 +21,12 @@ from tests.controllers.job_world import (
     end_deleted,
     fail,
     indexes,
+    job_events,
     of_index,
     pods,
     run,
     status,
     succeed,
-    told,
 )
 
 FAILURES = "batch.kubernetes.io/job-index-failure-count"
@@ -64,7 +64,7 @@ def annotation(pod: Pod, name: str) -> str | None:
     return found
 
 
-def test_pod_is_told_its_index(plane: Cluster) -> None:
+def test_pod_has_its_completion_index(plane: Cluster) -> None:
     plane.add(indexed(3, 3))
     plane.advance(SECOND)
     found = pods(plane)
@@ -82,7 +82,7 @@ def test_pod_is_told_its_index(plane: Cluster) -> None:
     assert FAILURES not in pod.metadata.annotations
 
 
-def test_indexes_are_worked_on_in_order_and_reported_as_ranges(plane: Cluster) -> None:
+def test_indexes_are_processed_in_order_and_reported_as_ranges(plane: Cluster) -> None:
     plane.add(indexed(10, 5))
     plane.advance(SECOND)
     found = active(plane)
@@ -99,7 +99,7 @@ def test_indexes_are_worked_on_in_order_and_reported_as_ranges(plane: Cluster) -
     assert conditions(plane)["Complete"][1] == "CompletionsReached"
 
 
-def test_failed_index_gets_another_pod(plane: Cluster) -> None:
+def test_failed_index_is_retried(plane: Cluster) -> None:
     plane.add(indexed(2, 2))
     plane.advance(SECOND)
     fail(plane, of_index(active(plane), 1))
@@ -108,7 +108,7 @@ def test_failed_index_gets_another_pod(plane: Cluster) -> None:
     assert status(plane) == {"active": 2, "failed": 1}
 
 
-def test_two_pods_of_one_index_are_one_too_many(plane: Cluster) -> None:
+def test_duplicate_pod_of_an_index_is_deleted(plane: Cluster) -> None:
     plane.add(indexed(2, 2))
     plane.advance(SECOND)
     twin = of_index(pods(plane), 0)
@@ -129,7 +129,7 @@ def test_two_pods_of_one_index_are_one_too_many(plane: Cluster) -> None:
     assert status(plane) == {"active": 2}
 
 
-def test_job_that_is_both_wide_and_long_may_change_its_size(plane: Cluster) -> None:
+def test_indexed_job_can_change_parallelism_and_completions_together(plane: Cluster) -> None:
     plane.add(indexed(3, 3))
     plane.advance(SECOND)
     plane.client.patch(Job, "job", {"spec": {"completions": 5, "parallelism": 5}}, NAMESPACE)
@@ -148,7 +148,7 @@ def test_job_that_is_both_wide_and_long_may_change_its_size(plane: Cluster) -> N
     assert "Complete" in conditions(plane)
 
 
-def test_success_policy_ends_a_job_before_all_indexes_are_done(plane: Cluster) -> None:
+def test_success_policy_completes_a_job_early(plane: Cluster) -> None:
     plane.add(indexed(4, 4, successPolicy={"rules": [{"succeededIndexes": "3"}, {"succeededCount": 2}]}))
     plane.advance(SECOND)
     bind(plane, *pods(plane))
@@ -162,13 +162,13 @@ def test_success_policy_ends_a_job_before_all_indexes_are_done(plane: Cluster) -
     plane.advance(SECOND)
     assert conditions(plane) == {"SuccessCriteriaMet": met, "Complete": met}
     assert status(plane) == {"succeeded": 2, "completedIndexes": "0,1"}, "what was stopped has not failed"
-    assert told(plane)[-1] == "Normal Completed: Job completed"
+    assert job_events(plane)[-1] == "Normal Completed: Job completed"
 
 
 # Limits of single indexes.
 
 
-def test_index_with_its_own_limit_fails_alone(plane: Cluster) -> None:
+def test_backoff_limit_per_index_fails_one_index(plane: Cluster) -> None:
     plane.add(indexed(3, 3, backoffLimitPerIndex=1))
     plane.advance(SECOND)
     assert annotation(of_index(pods(plane), 0), FAILURES) == "0"
@@ -188,7 +188,7 @@ def test_index_with_its_own_limit_fails_alone(plane: Cluster) -> None:
     assert conditions(plane)["Failed"] == ("True", "FailedIndexes", "Job has failed indexes")
 
 
-def test_each_index_has_its_own_pause(plane: Cluster) -> None:
+def test_each_index_has_its_own_backoff(plane: Cluster) -> None:
     plane.add(indexed(2, 2, backoffLimitPerIndex=5))
     plane.advance(SECOND)
     fail(plane, of_index(active(plane), 0))
@@ -202,7 +202,7 @@ def test_each_index_has_its_own_pause(plane: Cluster) -> None:
     assert indexes(active(plane)) == [0, 1]
 
 
-def test_too_many_failed_indexes_end_the_job(plane: Cluster) -> None:
+def test_max_failed_indexes_fails_the_job(plane: Cluster) -> None:
     plane.add(indexed(5, 5, backoffLimitPerIndex=0, maxFailedIndexes=1))
     plane.advance(SECOND)
     fail(plane, of_index(active(plane), 0))
@@ -215,7 +215,7 @@ def test_too_many_failed_indexes_end_the_job(plane: Cluster) -> None:
     assert status(plane) == {"failed": 5, "failedIndexes": "0,3"}
 
 
-def test_policy_may_fail_an_index_at_once(plane: Cluster) -> None:
+def test_failure_policy_can_fail_an_index(plane: Cluster) -> None:
     rules = [
         {"action": "FailIndex", "onExitCodes": {"operator": "In", "values": [3]}},
         {"action": "Ignore", "onExitCodes": {"operator": "In", "values": [4]}},
@@ -234,7 +234,7 @@ def test_policy_may_fail_an_index_at_once(plane: Cluster) -> None:
     assert (annotation(replacement, FAILURES), annotation(replacement, IGNORED)) == ("1", "1")
 
 
-def test_terminating_index_is_not_replaced_where_only_ended_ones_are(plane: Cluster) -> None:
+def test_terminating_index_is_not_replaced_with_replacement_policy_failed(plane: Cluster) -> None:
     plane.add(indexed(3, 2, podReplacementPolicy="Failed"))
     plane.advance(SECOND)
     found = pods(plane)
@@ -249,7 +249,7 @@ def test_terminating_index_is_not_replaced_where_only_ended_ones_are(plane: Clus
     assert indexes(active(plane)) == [0, 1]
 
 
-def test_index_beyond_the_end_is_not_counted(plane: Cluster) -> None:
+def test_index_beyond_completions_is_not_counted(plane: Cluster) -> None:
     plane.add(indexed(2, 2))
     plane.advance(SECOND)
     stray = of_index(pods(plane), 1)
@@ -260,7 +260,7 @@ def test_index_beyond_the_end_is_not_counted(plane: Cluster) -> None:
     assert indexes(active(plane)) == [0, 1]
 
 
-def test_long_names_leave_room_for_the_index(plane: Cluster) -> None:
+def test_long_names_are_truncated_for_the_index(plane: Cluster) -> None:
     name = "j" * 60
     plane.add(indexed(2, 1, name=name))
     plane.advance(SECOND)

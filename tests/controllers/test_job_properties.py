@@ -29,12 +29,12 @@ from tests.controllers.job_world import NAMESPACE, TRACKING, active, bind, delet
 
 ADMIN = User("watcher", ("system:masters",))
 STEPS = 25
-MOST = 4  # pods at once
+MOST = 4  # concurrent pods
 MOST_ROUNDS = 40
 
 
 class World:
-    """A job, what happens to its pods, and who watches that no rule is broken on the way."""
+    """Job with its pods, and checks of the invariants."""
 
     def __init__(self, cluster: Cluster, seed: int, *, restless: bool) -> None:
         self.cluster = cluster
@@ -70,13 +70,13 @@ class World:
     def _watch(self) -> None:
         """See every state of the pods, one after the other, by a way that nothing disturbs."""
         clean = SharedInformerFactory(Client(InProcessTransport(self.cluster.server, ADMIN)), self.cluster.clock)
-        seen = clean.of(resource_of_class(Pod))
+        seen = clean.for_resource(resource_of_class(Pod))
 
         def check(*_: Any) -> None:
             self.created.update(one.metadata.uid for one in seen.list(NAMESPACE))
             running = [one for one in seen.list(NAMESPACE) if is_active(one)]
             if len(running) > self.parallelism:
-                self.broken.append(f"{len(running)} pods at once")
+                self.broken.append(f"{len(running)} concurrent pods")
 
         seen.add_handler(ResourceEventHandlerFuncs(on_add=check, on_update=check, on_delete=check))
 
@@ -175,7 +175,7 @@ class World:
         self.chance.choice([faults.drop_watches, faults.expire_watches])(resource)
 
     def blind(self) -> None:
-        """For some seconds nothing is seen of a resource, and answers are lost."""
+        """Delay the watches of a resource for some seconds, and lose responses."""
         resource = self.chance.choice(["pods", "jobs"])
         faults = self.cluster.faults
         faults.drop_watches(resource)
@@ -183,7 +183,7 @@ class World:
         faults.lose_answers("write", self.chance.choice(["pods", "jobs"]), times=self.chance.randint(1, 3))
 
     def crash(self) -> None:
-        """The manager dies wherever it is; another one begins with nothing but what the server knows."""
+        """Kill the manager at any point; the next one starts with the server's state only."""
         cluster = self.cluster
         cluster.run(self._ticks(self.chance.randint(0, 30)))
         cluster.stop(self.loop)
@@ -207,7 +207,7 @@ class World:
     # -- the end
 
     def finish(self) -> Job:
-        """Nothing is in the way any more, and every pod succeeds."""
+        """End all faults; every pod succeeds."""
         cluster = self.cluster
         cluster.faults.clear()
         if self.restless:
@@ -228,13 +228,13 @@ _JOB = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "job", "na
 
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.integers(0, 2**32))
-def test_every_pod_is_counted_once_and_never_too_many_run(seed: int) -> None:
+def test_every_pod_is_counted_once_and_parallelism_holds(seed: int) -> None:
     check(seed, restless=False)
 
 
 @settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.integers(0, 2**32))
-def test_the_same_while_the_job_is_suspended_resumed_and_resized(seed: int) -> None:
+def test_invariants_hold_while_suspended_resumed_and_scaled(seed: int) -> None:
     check(seed, restless=True)
 
 

@@ -24,7 +24,7 @@ def start_as(cluster: Cluster, account: str, wire: Wire) -> None:
     cluster.start(wire(replace(cluster.context, client=Client(InProcessTransport(cluster.server, user)))))
 
 
-def test_job_runs_fails_and_ends_with_the_rights_of_its_loop(cluster: Cluster) -> None:
+def test_job_controllers_role_is_sufficient(cluster: Cluster) -> None:
     start_as(cluster, "job-controller", jobs.wire)
     cluster.add(job(parallelism=2, completions=2))
     cluster.advance(SECOND)
@@ -41,7 +41,7 @@ def test_job_runs_fails_and_ends_with_the_rights_of_its_loop(cluster: Cluster) -
     assert "Complete" in conditions(cluster)
 
 
-def test_job_is_suspended_with_the_rights_of_its_loop(cluster: Cluster) -> None:
+def test_job_controllers_role_is_sufficient_to_suspend(cluster: Cluster) -> None:
     start_as(cluster, "job-controller", jobs.wire)
     cluster.add(job())
     cluster.advance(SECOND)
@@ -53,7 +53,7 @@ def test_job_is_suspended_with_the_rights_of_its_loop(cluster: Cluster) -> None:
     assert conditions(cluster)["Suspended"][0] == "True"
 
 
-def test_cron_job_makes_and_replaces_jobs_with_the_rights_of_its_loop(make_cluster: Callable[..., Any]) -> None:
+def test_cronjob_controllers_role_is_sufficient(make_cluster: Callable[..., Any]) -> None:
     cluster = make_cluster()
     start_as(cluster, "cronjob-controller", cronjob.wire)
     cluster.add(cron_job(schedule="* * * * *", concurrency_policy="Replace"))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kubeloop.api.generated.certificates_v1 import ClusterTrustBundle
-from kubeloop.controllers.app.disabled import DisabledController
+from kubeloop.controllers.app.disabled_controller import DisabledController
 from kubeloop.controllers.kube_apiserver_serving_clustertrustbundle_publisher import bundle_of, wire
 from kubeloop.testing import Cluster
 from tests.controllers.certificate_requests import authority_in
@@ -34,7 +34,7 @@ def described(root_ca: str) -> tuple[str, str, str]:
     return wanted.metadata.name, wanted.spec.signer_name, root_ca
 
 
-def test_bundle_is_published_and_comes_back(cluster: Cluster, authorities: list[str]) -> None:
+def test_bundle_is_published_and_recreated(cluster: Cluster, authorities: list[str]) -> None:
     cluster.context = replace(cluster.context, root_ca=authorities[1])
     start_as(cluster, ACCOUNT, wire)
     assert bundles(cluster) == [described(authorities[1])]
@@ -43,7 +43,7 @@ def test_bundle_is_published_and_comes_back(cluster: Cluster, authorities: list[
     assert bundles(cluster) == [described(authorities[1])]
 
 
-def test_bundle_that_somebody_changes_is_set_right(cluster: Cluster, authorities: list[str]) -> None:
+def test_modified_bundle_is_restored(cluster: Cluster, authorities: list[str]) -> None:
     cluster.context = replace(cluster.context, root_ca=authorities[1])
     start_as(cluster, ACCOUNT, wire)
     name = bundle_of(authorities[1]).metadata.name
@@ -52,7 +52,7 @@ def test_bundle_that_somebody_changes_is_set_right(cluster: Cluster, authorities
     assert bundles(cluster) == [described(authorities[1])]
 
 
-def test_bundles_of_earlier_authorities_go_and_those_of_others_stay(cluster: Cluster, authorities: list[str]) -> None:
+def test_bundles_of_former_cas_are_deleted_and_other_bundles_are_kept(cluster: Cluster, authorities: list[str]) -> None:
     cluster.client.create(bundle_of(authorities[0]))
     other = {
         "apiVersion": "certificates.k8s.io/v1",
@@ -66,9 +66,9 @@ def test_bundles_of_earlier_authorities_go_and_those_of_others_stay(cluster: Clu
     assert bundles(cluster) == [described(authorities[1]), ("mine", "", authorities[0])]
 
 
-def test_name_of_a_bundle_tells_signer_and_content() -> None:
+def test_bundle_name_has_signer_and_content_hash() -> None:
     assert bundle_of("a").metadata.name == "kubernetes.io:kube-apiserver-serving:ca978112ca1bbdcafac231b3"
 
 
-def test_without_an_authority_the_loop_rests(cluster: Cluster) -> None:
+def test_controller_is_idle_without_ca(cluster: Cluster) -> None:
     assert isinstance(wire(cluster.context), DisabledController)

@@ -1,4 +1,4 @@
-"""Old tokens that nobody uses are marked, and a year later deleted."""
+"""Tests of unused legacy tokens: marked first, and deleted a year later."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def find(cluster: Cluster, name: str = "tok") -> Any:
         return None
 
 
-def test_unused_token_is_marked_first_and_deleted_on_another_day(plane: Cluster) -> None:
+def test_unused_token_is_marked_first_and_deleted_later(plane: Cluster) -> None:
     start(plane)
     assert find(plane).metadata.labels == {INVALID_SINCE: plane.clock.now().strftime("%Y-%m-%d")}
     plane.advance(23 * HOUR)
@@ -65,26 +65,26 @@ def test_unused_token_is_marked_first_and_deleted_on_another_day(plane: Cluster)
     assert find(plane) is None
 
 
-def test_token_that_no_account_lists_was_made_by_somebody_and_stays(plane: Cluster) -> None:
+def test_manually_created_token_is_kept(plane: Cluster) -> None:
     plane.client.patch(ServiceAccount, "robot", {"secrets": [{"name": "another"}]}, NS)
     start(plane)
     assert not find(plane).metadata.labels
 
 
-def test_token_of_an_account_that_was_replaced_is_not_for_this_loop(plane: Cluster) -> None:
+def test_token_of_a_replaced_account_is_ignored(plane: Cluster) -> None:
     of_another = {"metadata": {"annotations": {"kubernetes.io/service-account.uid": "another"}}}
     plane.client.patch(Secret, "tok", of_another, NS)
     start(plane)
     assert not find(plane).metadata.labels
 
 
-def test_token_that_a_pod_uses_stays(plane: Cluster) -> None:
+def test_token_used_by_a_pod_is_kept(plane: Cluster) -> None:
     plane.add(pod("user", image_pull_secrets=(LocalObjectReference(name="tok"),)))
     start(plane)
     assert not find(plane).metadata.labels
 
 
-def test_token_that_was_used_after_it_was_marked_is_not_deleted(plane: Cluster) -> None:
+def test_token_used_after_marking_is_not_deleted(plane: Cluster) -> None:
     start(plane)
     tomorrow = (plane.clock.now() + timedelta(days=1)).strftime("%Y-%m-%d")
     plane.client.patch(Secret, "tok", {"metadata": {"labels": {LAST_USED: tomorrow}}}, NS)
@@ -93,20 +93,20 @@ def test_token_that_was_used_after_it_was_marked_is_not_deleted(plane: Cluster) 
 
 
 @pytest.mark.parametrize("since", [None, "never", "today"])
-def test_as_long_as_uses_are_not_tracked_long_enough_nothing_is_unused(plane: Cluster, since: str | None) -> None:
+def test_nothing_is_unused_before_tracking_has_lasted_long_enough(plane: Cluster, since: str | None) -> None:
     told = plane.clock.now().strftime("%Y-%m-%d") if since == "today" else since
     plane.client.patch(ConfigMap, TRACKING[0], {"data": {"since": told}}, TRACKING[1])
     start(plane)
     assert not find(plane).metadata.labels
 
 
-def test_where_nobody_tracks_uses_nothing_is_unused(plane: Cluster) -> None:
+def test_nothing_is_unused_without_tracking(plane: Cluster) -> None:
     plane.client.delete(ConfigMap, *TRACKING)
     start(plane)
     assert not find(plane).metadata.labels
 
 
-def test_secret_that_cannot_be_marked_keeps_no_other_from_it(plane: Cluster) -> None:
+def test_failed_marking_does_not_block_other_secrets(plane: Cluster) -> None:
     make(plane, "second")
     plane.client.patch(ServiceAccount, "robot", {"secrets": [{"name": "tok"}, {"name": "second"}]}, NS)
     plane.advance(2 * HOUR)
@@ -139,12 +139,12 @@ HORIZON = datetime(2024, 6, 10, 12, tzinfo=UTC)
         ("2024-01-01T00:00:00Z", {INVALID_SINCE: "2024-06-09", LAST_USED: "2024-06-10"}, None),
     ],
 )
-def test_what_is_done_with_a_token_depends_on_days(created: str, labels: dict[str, str], step: str | None) -> None:
+def test_action_depends_on_days_since_last_use(created: str, labels: dict[str, str], step: str | None) -> None:
     meta = ObjectMeta(name="tok", namespace=NS, labels=labels, creation_timestamp=Time(created))
     assert cleanup_action(Secret(metadata=meta), HORIZON) == step
 
 
-def test_token_that_is_being_deleted_is_left_alone() -> None:
+def test_token_being_deleted_is_ignored() -> None:
     moment = Time("2024-01-01T00:00:00Z")
     meta = ObjectMeta(name="tok", namespace=NS, creation_timestamp=moment, deletion_timestamp=moment)
     assert cleanup_action(Secret(metadata=meta), HORIZON) is None

@@ -1,4 +1,4 @@
-"""A namespace that is deleted is emptied, pods first, and then goes; until then it says what is in the way."""
+"""Tests of namespace deletion: content is deleted, pods first; conditions report remaining content."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def release(cluster: Cluster, kind: Any, name: str) -> None:
     cluster.settle()
 
 
-def test_namespace_goes_with_everything_in_it_and_nothing_else(plane: Cluster) -> None:
+def test_namespace_is_deleted_with_its_content(plane: Cluster) -> None:
     plane.add(config_map("a", namespace="away"), secret("b", namespace="away"), pod("c", "away"))
     plane.add(deployment("d", "away"), service("e", "away"), config_map("a"))
     delete(plane)
@@ -75,18 +75,18 @@ def test_namespace_goes_with_everything_in_it_and_nothing_else(plane: Cluster) -
         assert plane.client.list(kind, "away").items == ()
 
 
-def test_empty_namespace_goes_at_once(plane: Cluster) -> None:
+def test_empty_namespace_is_deleted_immediately(plane: Cluster) -> None:
     delete(plane)
     assert find(plane, Namespace, "away") is None
 
 
-def test_namespace_that_is_not_deleted_is_left_alone(plane: Cluster) -> None:
+def test_active_namespace_is_unchanged(plane: Cluster) -> None:
     plane.add(config_map("a", namespace="away"))
     plane.advance(hours=1)
     assert find(plane, ConfigMap, "a") is not None
 
 
-def test_namespace_that_was_being_deleted_before_the_start_goes(cluster: Cluster) -> None:
+def test_namespace_deleted_before_the_start_is_finalized(cluster: Cluster) -> None:
     cluster.add(namespace("away"), config_map("a", namespace="away"))
     delete(cluster)
     assert find(cluster, Namespace, "away").status.phase == "Terminating"
@@ -94,7 +94,7 @@ def test_namespace_that_was_being_deleted_before_the_start_goes(cluster: Cluster
     assert find(cluster, Namespace, "away") is None
 
 
-def test_custom_resources_of_a_kind_that_came_later_go_too(plane: Cluster) -> None:
+def test_custom_resources_of_a_new_kind_are_deleted(plane: Cluster) -> None:
     define(plane)
     plane.client.create(widget("w", "away"))
     plane.client.create(widget("w", "default"))
@@ -103,10 +103,10 @@ def test_custom_resources_of_a_kind_that_came_later_go_too(plane: Cluster) -> No
     assert [one.metadata.namespace for one in plane.client.list("widgets.example.com").items] == ["default"]
 
 
-# What is in the way
+# Remaining content
 
 
-def test_finalizers_are_waited_for_and_named(plane: Cluster) -> None:
+def test_remaining_finalizers_are_reported(plane: Cluster) -> None:
     plane.add(config_map("a", namespace="away", finalizers=HELD), config_map("b", namespace="away", finalizers=HELD))
     delete(plane)
     remaining = "Some resources are remaining: configmaps. has 2 resource instances"
@@ -123,7 +123,7 @@ def test_finalizers_are_waited_for_and_named(plane: Cluster) -> None:
     assert find(plane, Namespace, "away") is None
 
 
-def test_remaining_kinds_of_groups_are_named_in_order(plane: Cluster) -> None:
+def test_remaining_resources_are_reported_in_order(plane: Cluster) -> None:
     held = deployment("d", "away")
     plane.add(held, config_map("a", namespace="away", finalizers=HELD))
     plane.client.patch("deployments", "d", {"metadata": {"finalizers": ["example.com/other"]}}, "away")
@@ -137,7 +137,7 @@ def test_remaining_kinds_of_groups_are_named_in_order(plane: Cluster) -> None:
     )
 
 
-def test_conditions_become_well_again_while_others_hold_the_namespace(plane: Cluster) -> None:
+def test_conditions_recover_while_other_finalizers_remain(plane: Cluster) -> None:
     raw = plane.client.get(Namespace, "away")
     plane.client.patch(Namespace, "away", {"metadata": {"finalizers": list(HELD)}})
     plane.add(config_map("a", namespace="away", finalizers=HELD))
@@ -155,7 +155,7 @@ def test_conditions_become_well_again_while_others_hold_the_namespace(plane: Clu
     assert raw.metadata.uid == found.metadata.uid
 
 
-def test_pods_go_first_and_all_the_rest_waits_for_them(plane: Cluster) -> None:
+def test_pods_are_deleted_first(plane: Cluster) -> None:
     plane.add(node("machine"), pod("p", "away", node="machine", phase="Running"), config_map("a", namespace="away"))
     delete(plane)
     assert find(plane, Pod, "p").metadata.deletion_timestamp is not None
@@ -167,7 +167,7 @@ def test_pods_go_first_and_all_the_rest_waits_for_them(plane: Cluster) -> None:
     assert find(plane, Namespace, "away") is None
 
 
-def test_pod_that_outstays_its_grace_is_told_of(plane: Cluster) -> None:
+def test_pod_beyond_its_grace_period_is_reported(plane: Cluster) -> None:
     plane.add(node("machine"), pod("p", "away", node="machine", phase="Running"))
     delete(plane)
     plane.advance(25)
@@ -181,7 +181,7 @@ def test_pod_that_outstays_its_grace_is_told_of(plane: Cluster) -> None:
     )
 
 
-def test_kind_that_cannot_be_deleted_is_told_and_the_others_go(plane: Cluster) -> None:
+def test_failed_deletion_of_a_kind_is_reported_and_others_are_deleted(plane: Cluster) -> None:
     plane.add(config_map("a", namespace="away"), secret("b", namespace="away"))
     fault = plane.faults.fail("deletecollection", "secrets", InternalError("out of order"), times=None)
     delete(plane)
@@ -196,14 +196,14 @@ def test_kind_that_cannot_be_deleted_is_told_and_the_others_go(plane: Cluster) -
     assert find(plane, Namespace, "away") is None
 
 
-def test_kind_without_collections_is_deleted_one_by_one(plane: Cluster) -> None:
+def test_kind_without_deletecollection_is_deleted_individually(plane: Cluster) -> None:
     plane.add(config_map("a", namespace="away"), config_map("b", namespace="away"))
     plane.faults.fail("deletecollection", "configmaps", MethodNotAllowed("no"), times=None)
     delete(plane)
     assert find(plane, Namespace, "away") is None
 
 
-def test_group_that_cannot_be_discovered_keeps_the_namespace(plane: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_undiscoverable_group_blocks_the_namespace(plane: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     document, broken = plane.async_client.document, {"/apis/batch/v1"}
 
     async def failing(path: str) -> Any:
@@ -224,9 +224,7 @@ def test_group_that_cannot_be_discovered_keeps_the_namespace(plane: Cluster, mon
     assert find(plane, Namespace, "away") is None
 
 
-def test_server_that_tells_nothing_of_its_kinds_keeps_the_namespace(
-    plane: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_discovery_blocks_the_namespace(plane: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     async def failing(_: str) -> Any:
         raise InternalError("no answer at all")
 
@@ -240,7 +238,7 @@ def test_server_that_tells_nothing_of_its_kinds_keeps_the_namespace(
 # Letting go
 
 
-def test_conflicts_do_not_keep_a_namespace(plane: Cluster) -> None:
+def test_conflicts_do_not_block_finalization(plane: Cluster) -> None:
     plane.faults.conflict("update", "namespaces", times=7)
     plane.faults.conflict("patch", "namespaces", times=3)
     delete(plane)
@@ -248,7 +246,7 @@ def test_conflicts_do_not_keep_a_namespace(plane: Cluster) -> None:
     assert find(plane, Namespace, "away") is None
 
 
-def test_labels_and_others_finalizers_outlive_ours(plane: Cluster) -> None:
+def test_labels_and_other_finalizers_are_kept(plane: Cluster) -> None:
     plane.client.patch(Namespace, "away", {"metadata": {"labels": {"a": "b"}, "finalizers": list(HELD)}})
     delete(plane)
     found = find(plane, Namespace, "away")
@@ -257,7 +255,7 @@ def test_labels_and_others_finalizers_outlive_ours(plane: Cluster) -> None:
     assert found.metadata.labels["a"] == "b"
 
 
-def test_where_servers_share_the_work_all_must_have_heard_of_it(plane: Cluster) -> None:
+def test_all_servers_must_observe_the_deletion(plane: Cluster) -> None:
     for name in ("one", "two"):
         labels = {"apiserver.kubernetes.io/identity": "kube-apiserver"}
         plane.client.create(Lease(metadata=metadata(name, "kube-system", labels=labels)))
@@ -270,7 +268,7 @@ def test_where_servers_share_the_work_all_must_have_heard_of_it(plane: Cluster) 
     assert find(plane, Namespace, "away") is None
 
 
-def test_loop_that_was_killed_in_between_goes_on(cluster: Cluster) -> None:
+def test_killed_controller_resumes(cluster: Cluster) -> None:
     loop = cluster.start(namespace_controller.wire)
     cluster.add(namespace("away"), config_map("a", namespace="away", finalizers=HELD))
     delete(cluster)
@@ -280,7 +278,7 @@ def test_loop_that_was_killed_in_between_goes_on(cluster: Cluster) -> None:
     assert find(cluster, Namespace, "away") is None
 
 
-def test_what_no_informer_sees_is_looked_at_again_soon(plane: Cluster) -> None:
+def test_unwatched_content_is_checked_again_soon(plane: Cluster) -> None:
     plane.add(config_map("a", namespace="away", finalizers=HELD))
     plane.faults.fail("watch", "configmaps", times=None)
     plane.faults.fail("list", "configmaps", times=None, chance=0.0)

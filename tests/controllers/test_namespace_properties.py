@@ -70,7 +70,7 @@ class World:
         self.loop = self.cluster.start(namespace_controller.wire)
 
     def end(self) -> None:
-        """Nodes end their pods, and whoever holds objects lets go of them."""
+        """Terminate pods like nodes, and remove finalizers."""
         self.cluster.faults.clear()
         client = self.cluster.client
         for one in client.list(ConfigMap, "away").items:
@@ -90,7 +90,7 @@ class World:
 
 @settings(max_examples=12, deadline=None, print_blob=True)
 @given(seed=st.integers(0, 2**32 - 1))
-def test_deleted_namespace_ends_and_another_keeps_all_it_has(seed: int) -> None:
+def test_deleted_namespace_is_finalized_and_others_keep_their_content(seed: int) -> None:
     with Cluster(seed=seed, shuffle=True) as cluster:
         world = World(cluster, seed)
         cluster.client.delete(Namespace, "away")

@@ -38,14 +38,14 @@ def pods_on(cluster: Cluster, node: str) -> list[Any]:
     return [one for one in cluster.client.list(Pod, "default").items if one.spec.node_name == node]
 
 
-def test_pods_of_a_failed_node_are_replaced_elsewhere_and_the_node_comes_back(cluster: Cluster) -> None:
+def test_pods_of_a_failed_node_are_replaced_and_the_node_recovers(cluster: Cluster) -> None:
     start(cluster)
     lost = {pod.metadata.name for pod in pods_on(cluster, "n3")}
     assert lost
     switch(cluster, "n3", STOPPED)
     cluster.advance(70)
     assert not any(map(is_ready, pods_on(cluster, "n3")))
-    assert available(cluster) == 6 - len(lost)  # they have five minutes to come back
+    assert available(cluster) == 6 - len(lost)  # they have a toleration of five minutes
     cluster.advance(minutes=5)
     assert available(cluster) == 6
     assert all(pod.metadata.deletion_timestamp is not None for pod in pods_on(cluster, "n3"))
@@ -59,7 +59,7 @@ def test_pods_of_a_failed_node_are_replaced_elsewhere_and_the_node_comes_back(cl
     assert pods_on(cluster, "n3")
 
 
-def test_pods_of_a_node_that_is_back_in_time_stay_and_are_ready_again(cluster: Cluster) -> None:
+def test_pods_of_a_recovered_node_are_kept_and_become_ready(cluster: Cluster) -> None:
     start(cluster)
     before = {pod.metadata.uid for pod in pods_on(cluster, "n3")}
     switch(cluster, "n3", STOPPED)
@@ -72,7 +72,7 @@ def test_pods_of_a_node_that_is_back_in_time_stay_and_are_ready_again(cluster: C
     assert cluster.client.get(Node, "n3").spec.taints == ()
 
 
-def test_pods_stay_where_they_are_when_all_nodes_fail_together(cluster: Cluster) -> None:
+def test_no_pods_are_evicted_if_all_nodes_fail(cluster: Cluster) -> None:
     start(cluster)
     before = {pod.metadata.uid for pod in cluster.client.list(Pod, "default").items}
     for name in ("n1", "n2", "n3"):

@@ -1,4 +1,4 @@
-"""Every node gets a network for its pods, none gets another's, and what is let go is given again."""
+"""Tests of pod CIDRs: every node gets one, none is shared, and released ones are reused."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def networks(cluster: Cluster, name: str) -> list[str]:
     return list(cluster.client.get(Node, name).spec.pod_cidrs)
 
 
-def told(cluster: Cluster, reason: str) -> list[str]:
+def event_messages(cluster: Cluster, reason: str) -> list[str]:
     return [event.message for event in cluster.events(reason=reason)]
 
 
-def test_nodes_get_networks_one_after_the_other(cluster: Cluster) -> None:
+def test_nodes_get_consecutive_cidrs(cluster: Cluster) -> None:
     add(cluster, "before")
     start(cluster)
     add(cluster, "after")
@@ -44,7 +44,7 @@ def test_nodes_get_networks_one_after_the_other(cluster: Cluster) -> None:
     assert cluster.client.get(Node, "after").spec.pod_cidr == "10.0.1.0/24"
 
 
-def test_nothing_is_given_unless_it_is_asked_for(cluster: Cluster) -> None:
+def test_allocation_is_disabled_by_default(cluster: Cluster) -> None:
     configure(cluster, cluster_cidr="10.0.0.0/16")
     loop = cluster.start(node_ipam.wire)
     add(cluster, "a")
@@ -52,32 +52,32 @@ def test_nothing_is_given_unless_it_is_asked_for(cluster: Cluster) -> None:
     assert loop.health().ok
 
 
-def test_nodes_of_two_families_get_a_network_of_each(cluster: Cluster) -> None:
+def test_dual_stack_nodes_get_a_cidr_per_family(cluster: Cluster) -> None:
     start(cluster, BOTH, node_cidr_mask_size_ipv4=20)
     add(cluster, "a", "b")
     assert networks(cluster, "a") == ["10.0.0.0/20", "fd00::/64"]
     assert networks(cluster, "b") == ["10.0.16.0/20", "fd00:0:0:1::/64"]
 
 
-def test_size_is_the_flags(cluster: Cluster) -> None:
+def test_mask_size_is_set_by_flag(cluster: Cluster) -> None:
     start(cluster, "fd00::/108", node_cidr_mask_size=112)
     add(cluster, "a", "b")
     assert networks(cluster, "b") == ["fd00::1:0/112"]
 
 
-def test_what_services_have_no_node_gets(cluster: Cluster) -> None:
+def test_service_range_is_excluded(cluster: Cluster) -> None:
     start(cluster, "10.0.0.0/22", service_cluster_ip_range="10.0.0.0/23")
     add(cluster, "a")
     assert networks(cluster, "a") == ["10.0.2.0/24"]
 
 
-def test_service_range_smaller_than_a_nodes_network_takes_it_whole(cluster: Cluster) -> None:
+def test_service_range_smaller_than_a_node_cidr_excludes_all_of_it(cluster: Cluster) -> None:
     start(cluster, "10.0.0.0/22", service_cluster_ip_range="10.0.0.16/28,fd00::/112")
     add(cluster, "a")
     assert networks(cluster, "a") == ["10.0.1.0/24"]
 
 
-def test_what_nodes_have_already_is_kept_and_given_to_nobody(cluster: Cluster) -> None:
+def test_existing_node_cidrs_are_kept_and_not_reused(cluster: Cluster) -> None:
     add(cluster, "has", pod_cidr="10.0.0.0/24", pod_cidrs=("10.0.0.0/24",))
     start(cluster)
     add(cluster, "comes-with", pod_cidr="10.0.1.0/24", pod_cidrs=("10.0.1.0/24",))
@@ -86,18 +86,18 @@ def test_what_nodes_have_already_is_kept_and_given_to_nobody(cluster: Cluster) -
     assert networks(cluster, "gets") == ["10.0.2.0/24"]
 
 
-def test_larger_network_that_a_node_has_is_taken_whole(cluster: Cluster) -> None:
+def test_larger_existing_node_cidr_is_occupied_completely(cluster: Cluster) -> None:
     add(cluster, "has", pod_cidr="10.0.0.0/23", pod_cidrs=("10.0.0.0/23",))
     start(cluster)
     add(cluster, "gets")
     assert networks(cluster, "gets") == ["10.0.2.0/24"]
 
 
-def test_exhaustion_is_told_and_over_as_soon_as_a_node_goes(cluster: Cluster) -> None:
+def test_exhaustion_records_an_event_until_a_node_is_deleted(cluster: Cluster) -> None:
     start(cluster, "10.0.0.0/23")
     add(cluster, "a", "b", "c")
     assert networks(cluster, "c") == []
-    assert told(cluster, "CIDRNotAvailable")[0] == "Node c status is now: CIDRNotAvailable"
+    assert event_messages(cluster, "CIDRNotAvailable")[0] == "Node c status is now: CIDRNotAvailable"
     (event, *_) = cluster.events(reason="CIDRNotAvailable")
     assert (event.type, event.source.component) == ("Normal", "cidrAllocator")
     cluster.advance(2000)
@@ -106,7 +106,7 @@ def test_exhaustion_is_told_and_over_as_soon_as_a_node_goes(cluster: Cluster) ->
     assert networks(cluster, "c") == ["10.0.0.0/24"]
 
 
-def test_network_of_a_node_that_went_is_given_last(cluster: Cluster) -> None:
+def test_released_cidr_is_reused_last(cluster: Cluster) -> None:
     start(cluster, "10.0.0.0/22")
     add(cluster, "a", "b")
     cluster.client.delete(Node, "a")
@@ -114,7 +114,7 @@ def test_network_of_a_node_that_went_is_given_last(cluster: Cluster) -> None:
     assert [networks(cluster, name) for name in "cde"] == [["10.0.2.0/24"], ["10.0.3.0/24"], ["10.0.0.0/24"]]
 
 
-def test_network_that_two_nodes_have_by_hand_is_free_when_both_are_gone(cluster: Cluster) -> None:
+def test_cidr_of_two_nodes_is_released_with_the_last_one(cluster: Cluster) -> None:
     start(cluster, "10.0.0.0/24")
     add(cluster, "a", "b", pod_cidr="10.0.0.0/24", pod_cidrs=("10.0.0.0/24",))
     add(cluster, "c")
@@ -126,7 +126,7 @@ def test_network_that_two_nodes_have_by_hand_is_free_when_both_are_gone(cluster:
     assert networks(cluster, "c") == ["10.0.0.0/24"]
 
 
-def test_nothing_of_one_family_is_lost_when_the_other_is_exhausted(cluster: Cluster) -> None:
+def test_exhausted_family_leaks_nothing_of_the_other(cluster: Cluster) -> None:
     start(cluster, "10.0.0.0/22,fd00::/64")
     add(cluster, "a", "b")
     cluster.advance(100)
@@ -139,16 +139,16 @@ def test_nothing_of_one_family_is_lost_when_the_other_is_exhausted(cluster: Clus
     assert 'node_ipam_controller_cirdset_max_cidrs{clusterCIDR="10.0.0.0/22"} 4' in shown
 
 
-def test_write_that_fails_is_tried_again_with_the_same_network(cluster: Cluster) -> None:
+def test_failed_write_is_retried_with_the_same_cidr(cluster: Cluster) -> None:
     start(cluster)
     cluster.faults.fail("patch", "nodes", times=3)
     add(cluster, "a", "b")
     cluster.advance(10)
     assert sorted(networks(cluster, "a") + networks(cluster, "b")) == ["10.0.0.0/24", "10.0.1.0/24"]
-    assert told(cluster, "CIDRAssignmentFailed")
+    assert event_messages(cluster, "CIDRAssignmentFailed")
 
 
-def test_network_is_not_lost_with_the_answer(cluster: Cluster) -> None:
+def test_lost_response_does_not_leak_the_cidr(cluster: Cluster) -> None:
     start(cluster, "10.0.0.0/23")
     cluster.faults.lose_answers("patch", "nodes", times=2)
     add(cluster, "a", "b")
@@ -156,7 +156,7 @@ def test_network_is_not_lost_with_the_answer(cluster: Cluster) -> None:
     assert sorted(networks(cluster, "a") + networks(cluster, "b")) == ["10.0.0.0/24", "10.0.1.0/24"]
 
 
-def test_node_whose_network_is_none_of_ours_is_left_alone(cluster: Cluster) -> None:
+def test_node_with_a_foreign_cidr_is_ignored(cluster: Cluster) -> None:
     add(cluster, "odd", pod_cidr="192.168.0.0/24", pod_cidrs=("192.168.0.0/24",))
     loop = start(cluster)
     add(cluster, "a")
@@ -166,7 +166,7 @@ def test_node_whose_network_is_none_of_ours_is_left_alone(cluster: Cluster) -> N
     cluster.settle()
 
 
-def test_successor_gives_nothing_twice(cluster: Cluster) -> None:
+def test_restarted_controller_assigns_no_cidr_twice(cluster: Cluster) -> None:
     first = start(cluster)
     add(cluster, "a", "b")
     cluster.client.delete(Node, "a")
@@ -177,7 +177,7 @@ def test_successor_gives_nothing_twice(cluster: Cluster) -> None:
     assert (networks(cluster, "c"), networks(cluster, "d")) == (["10.0.0.0/24"], ["10.0.2.0/24"])
 
 
-def test_node_that_is_gone_meanwhile_is_forgotten(cluster: Cluster) -> None:
+def test_deleted_node_is_forgotten(cluster: Cluster) -> None:
     start(cluster, "10.0.0.0/24")
     cluster.faults.delay(5, "patch", "nodes", times=1)
     cluster.client.create(node("a"))
@@ -211,7 +211,7 @@ def test_node_that_is_gone_meanwhile_is_forgotten(cluster: Cluster) -> None:
         ({"cluster_cidr": BOTH, "cidr_allocator_type": "Magic"}, "invalid CIDR allocator type: Magic"),
     ],
 )
-def test_flags_that_can_not_be_meant_are_refused(cluster: Cluster, flags: dict[str, Any], why: str) -> None:
+def test_invalid_flags_are_rejected(cluster: Cluster, flags: dict[str, Any], why: str) -> None:
     configure(cluster, allocate_node_cidrs=True, **flags)
     with pytest.raises(InvalidControllers, match=why):
         node_ipam.wire(cluster.context)

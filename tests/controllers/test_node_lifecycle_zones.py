@@ -1,4 +1,4 @@
-"""How fast nodes are emptied: one by one, slower where much of a zone is gone, not at all if all seem to be."""
+"""Tests of eviction rates: one node at a time, slower in partially disrupted zones, none in full disruption."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def start(world: NodeWorld, **flags: float) -> None:
 
 
 def lose(world: NodeWorld, *lost: str) -> None:
-    """They fall silent; it is just noticed when this returns."""
+    """Silence nodes until they are detected as not ready."""
     world.silence(*lost)
     world.advance(41)
     while world.condition(lost[0]).status == "True":
         world.advance(5)
 
 
-def test_nodes_of_a_zone_are_emptied_one_every_ten_seconds(world: NodeWorld) -> None:
+def test_nodes_of_a_zone_are_evicted_one_every_ten_seconds(world: NodeWorld) -> None:
     world.add(*names("a", 8))
     start(world)
     lost = names("a", 3)
@@ -47,7 +47,7 @@ def test_nodes_of_a_zone_are_emptied_one_every_ten_seconds(world: NodeWorld) -> 
     assert len(world.tainted(lost)) == 3
 
 
-def test_each_zone_has_its_own_pace(world: NodeWorld) -> None:
+def test_each_zone_has_its_own_rate(world: NodeWorld) -> None:
     world.add(*names("a", 5), zone="a")
     world.add(*names("b", 5), zone="b")
     start(world)
@@ -55,7 +55,7 @@ def test_each_zone_has_its_own_pace(world: NodeWorld) -> None:
     assert len(world.tainted(["a0", "a1"])) == len(world.tainted(["b0", "b1"])) == 1
 
 
-def test_pace_is_the_flags(world: NodeWorld) -> None:
+def test_eviction_rate_is_set_by_flag(world: NodeWorld) -> None:
     world.add(*names("a", 8))
     start(world, node_eviction_rate=0.5)
     lose(world, *names("a", 3))
@@ -63,7 +63,7 @@ def test_pace_is_the_flags(world: NodeWorld) -> None:
     assert len(world.tainted(names("a", 3))) == 3
 
 
-def test_small_zone_of_which_much_is_gone_is_left_alone(world: NodeWorld) -> None:
+def test_small_partially_disrupted_zone_stops_evictions(world: NodeWorld) -> None:
     world.add(*names("a", 6))
     start(world)
     lost = names("a", 4)
@@ -73,7 +73,7 @@ def test_small_zone_of_which_much_is_gone_is_left_alone(world: NodeWorld) -> Non
     assert all(world.taints(name, "NoSchedule") == ["unreachable"] for name in lost)
 
 
-def test_large_zone_of_which_much_is_gone_is_emptied_slowly(world: NodeWorld) -> None:
+def test_large_partially_disrupted_zone_uses_the_secondary_rate(world: NodeWorld) -> None:
     world.add(*names("a", 6))
     start(world, large_cluster_size_threshold=5)
     lost = names("a", 4)
@@ -84,7 +84,7 @@ def test_large_zone_of_which_much_is_gone_is_emptied_slowly(world: NodeWorld) ->
     assert len(world.tainted(lost)) == before + 1
 
 
-def test_what_counts_as_much_is_the_flags(world: NodeWorld) -> None:
+def test_unhealthy_zone_threshold_is_set_by_flag(world: NodeWorld) -> None:
     world.add(*names("a", 6))
     start(world, unhealthy_zone_threshold=0.9)
     lose(world, *names("a", 4))
@@ -92,7 +92,7 @@ def test_what_counts_as_much_is_the_flags(world: NodeWorld) -> None:
     assert len(world.tainted(names("a", 4))) == 4
 
 
-def test_zone_that_is_gone_wholly_is_emptied_at_the_usual_pace_while_others_live(world: NodeWorld) -> None:
+def test_fully_disrupted_zone_is_evicted_at_the_normal_rate(world: NodeWorld) -> None:
     world.add(*names("a", 3), zone="a")
     world.add(*names("b", 3), zone="b")
     start(world)
@@ -101,7 +101,7 @@ def test_zone_that_is_gone_wholly_is_emptied_at_the_usual_pace_while_others_live
     assert len(world.tainted(names("a", 3))) == 3
 
 
-def test_if_all_nodes_seem_gone_pods_stay_and_those_that_were_leaving_too(world: NodeWorld) -> None:
+def test_full_disruption_of_all_zones_stops_evictions(world: NodeWorld) -> None:
     everyone = names("a", 4)
     world.add(*everyone)
     start(world)
@@ -113,7 +113,7 @@ def test_if_all_nodes_seem_gone_pods_stay_and_those_that_were_leaving_too(world:
     assert world.tainted(everyone) == []
 
 
-def test_when_one_is_back_the_others_have_their_whole_grace_period_again(world: NodeWorld) -> None:
+def test_recovery_from_full_disruption_restarts_the_grace_period(world: NodeWorld) -> None:
     everyone = names("a", 3)
     world.add(*everyone)
     start(world)
@@ -128,7 +128,7 @@ def test_when_one_is_back_the_others_have_their_whole_grace_period_again(world: 
     assert world.condition("a1").status == "True"
 
 
-def test_one_node_alone_is_never_emptied(world: NodeWorld) -> None:
+def test_single_node_is_never_evicted(world: NodeWorld) -> None:
     world.add("only")
     start(world)
     world.silence("only")
@@ -137,7 +137,7 @@ def test_one_node_alone_is_never_emptied(world: NodeWorld) -> None:
     assert world.taints("only", "NoSchedule") == ["unreachable"]
 
 
-def test_nodes_that_do_not_count_are_emptied_but_make_no_disruption(world: NodeWorld) -> None:
+def test_excluded_nodes_are_evicted_without_counting_as_disruption(world: NodeWorld) -> None:
     world.add(*names("x", 3), labels={"node.kubernetes.io/exclude-disruption": ""})
     world.add(*names("a", 2))
     start(world)
@@ -147,7 +147,7 @@ def test_nodes_that_do_not_count_are_emptied_but_make_no_disruption(world: NodeW
     assert world.tainted(names("a", 2)) == []
 
 
-def test_node_that_is_back_before_its_turn_is_never_tainted(world: NodeWorld) -> None:
+def test_node_recovered_before_its_turn_is_not_tainted(world: NodeWorld) -> None:
     world.add(*names("a", 8))
     start(world)
     lose(world, "a0", "a1")
@@ -158,7 +158,7 @@ def test_node_that_is_back_before_its_turn_is_never_tainted(world: NodeWorld) ->
     assert world.taints(waiting, "NoSchedule") == []
 
 
-def test_node_that_goes_away_gives_its_turn_to_the_next(world: NodeWorld) -> None:
+def test_deleted_node_passes_its_turn_to_the_next(world: NodeWorld) -> None:
     world.add(*names("a", 8))
     start(world)
     lose(world, "a0", "a1", "a2")
@@ -168,7 +168,7 @@ def test_node_that_goes_away_gives_its_turn_to_the_next(world: NodeWorld) -> Non
     assert world.taints(waiting[1]) == ["unreachable"]
 
 
-def test_metrics_tell_of_zones(world: NodeWorld) -> None:
+def test_metrics_have_zones(world: NodeWorld) -> None:
     world.add(*names("a", 4), zone="east")
     world.add("b")
     start(world)

@@ -26,7 +26,7 @@ SLACK = 20.0  # seconds that faults may cost a deletion: a broken watch is mende
 
 @settings(max_examples=25, deadline=None)
 @given(steps("add", "delete", "advance", *NETWORK, *LOSSES), st.integers(0, 1000))
-def test_no_network_is_given_twice_and_none_is_lost(happenings: list[Step], seed: int) -> None:
+def test_no_cidr_is_assigned_twice_or_leaked(happenings: list[Step], seed: int) -> None:
     with Cluster(seed=seed, shuffle=True) as cluster:
         configure(cluster, allocate_node_cidrs=True, cluster_cidr="10.0.0.0/22,fd00::/60")
         process = Process(cluster, node_ipam.wire)
@@ -62,7 +62,7 @@ def _check_networks(cluster: Cluster) -> None:
 
 @settings(max_examples=25, deadline=None)
 @given(steps("taint", "untaint", "advance", "advance", *NETWORK, *LOSSES), st.integers(0, 1000))
-def test_pods_leave_when_their_time_is_over_and_only_then(happenings: list[Step], seed: int) -> None:
+def test_pods_are_evicted_exactly_when_due(happenings: list[Step], seed: int) -> None:
     with Cluster(seed=seed, shuffle=True) as cluster:
         world = NodeWorld(cluster)
         world.add("a")
@@ -79,7 +79,7 @@ def test_pods_leave_when_their_time_is_over_and_only_then(happenings: list[Step]
             elif name == "untaint" and tainted_since is not None:
                 left |= _gone(world)
                 cluster.client.patch(Node, "a", {"spec": {"taints": None}})
-                # A loop that is cut off can't know yet that the taint is gone: only what it sees counts.
+                # A partitioned controller cannot know yet that the taint is removed: only its own view counts.
                 cluster.advance(SLACK)
                 left |= {one for one in _gone(world) if not _too_early(one, tainted_since, cluster.clock.now())}
                 tainted_since = None
@@ -87,7 +87,7 @@ def test_pods_leave_when_their_time_is_over_and_only_then(happenings: list[Step]
                 cluster.advance(10 * number)
             elif name not in ("taint", "untaint"):
                 process.disturb(name, number)
-            _check_nobody_left_early(world, tainted_since, left)
+            _check_no_early_eviction(world, tainted_since, left)
         cluster.faults.clear()
         cluster.advance(300)
         assert _gone(world) == {"at-once", "soon", "later"}
@@ -103,7 +103,7 @@ def _too_early(name: str, since: datetime, now: datetime) -> bool:
     return seconds is None or now < since + timedelta(seconds=seconds)
 
 
-def _check_nobody_left_early(world: NodeWorld, since: datetime | None, left: set[str]) -> None:
+def _check_no_early_eviction(world: NodeWorld, since: datetime | None, left: set[str]) -> None:
     for name in _gone(world) - left:
         assert since is not None, f"{name} left a node without taints"
         assert not _too_early(name, since, world.cluster.clock.now()), f"{name} left too early"
@@ -114,7 +114,7 @@ def _check_nobody_left_early(world: NodeWorld, since: datetime | None, left: set
 
 @settings(max_examples=15, deadline=None)
 @given(steps("silence", "revive", "advance", "advance", *NETWORK, "lose patch", "crash", most=16), st.integers(0, 1000))
-def test_taints_are_in_the_end_what_nodes_are(happenings: list[Step], seed: int) -> None:
+def test_taints_converge_to_node_conditions(happenings: list[Step], seed: int) -> None:
     with Cluster(seed=seed, shuffle=True) as cluster:
         configure(cluster, node_eviction_rate=1.0, unhealthy_zone_threshold=2.0)
         world = NodeWorld(cluster)

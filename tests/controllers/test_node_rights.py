@@ -17,7 +17,7 @@ from tests.controllers.node_world import NodeWorld, configure
 ACCOUNT = "system:serviceaccount:kube-system:node-controller"
 
 
-def test_node_controllers_rights_are_enough_for_its_three_loops(cluster: Cluster) -> None:
+def test_node_controllers_role_is_sufficient_for_three_controllers(cluster: Cluster) -> None:
     world = NodeWorld(cluster)
     world.add("a", "b", labels={"kubernetes.io/os": "linux"})
     world.run_pod("pod", "a")

@@ -1,4 +1,4 @@
-"""An operator of ours on a definition of somebody else's: it knows the part of the schema that it needs."""
+"""Tests of our operator on a foreign definition, with a partial schema."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def wanted(tide: Tide, hour: int) -> int:
 
 
 def wire(context: ControllerContext) -> Controller[ObjectKey]:
-    tides, deployments = map(context.informers.of, (TIDES.resource, resource_of_class(Deployment)))
+    tides, deployments = map(context.informers.for_resource, (TIDES.resource, resource_of_class(Deployment)))
 
     async def reconcile(key: ObjectKey) -> Result | None:
         found = tides.get(*key)
@@ -101,7 +101,7 @@ def workers() -> dict[str, Any]:
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta, "spec": spec}
 
 
-def test_the_tide_comes_and_goes_with_the_hours(shore: Cluster) -> None:
+def test_tide_follows_the_hours(shore: Cluster) -> None:
     shore.client.create(workers())
     shore.client.create(tide(min=1))
     seen = []
@@ -114,6 +114,6 @@ def test_the_tide_comes_and_goes_with_the_hours(shore: Cluster) -> None:
     assert told.status.replicas == seen[-1]
 
 
-def test_the_server_keeps_the_operator_from_objects_that_make_no_sense(shore: Cluster) -> None:
+def test_server_rejects_invalid_tides(shore: Cluster) -> None:
     with pytest.raises(Invalid, match="30 is more than 20"):
         shore.client.create(tide(min=30))

@@ -1,4 +1,4 @@
-"""Claims find their volumes, and only volumes that will do; whatever was bound before stays bound or is told lost."""
+"""Tests of volume binding: matching, existing bindings, and lost claims."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from tests.controllers.storage import (
     claim,
     claim_of,
     delete_claim,
+    events_about,
     phase_of_volume,
     storage_class,
-    told,
     user_of,
     volume,
     volume_of,
@@ -46,7 +46,7 @@ def taken_by(cluster: Cluster, name: str = "c") -> str:
 
 
 def choose(cluster: Cluster, wanted: dict[str, Any], *volumes: dict[str, Any]) -> str:
-    """Which of several volumes a claim takes."""
+    """Tests of the choice between several volumes."""
     cluster.start(wire)
     cluster.add(*volumes)
     cluster.settle()
@@ -55,7 +55,7 @@ def choose(cluster: Cluster, wanted: dict[str, Any], *volumes: dict[str, Any]) -
     return taken_by(cluster, wanted["metadata"]["name"])
 
 
-def test_a_claim_and_its_volume_refer_to_each_other(cluster: Cluster) -> None:
+def test_claim_and_volume_reference_each_other(cluster: Cluster) -> None:
     assert choose(cluster, claim("c"), volume("v", "2Gi", (RWO, ROX))) == "v"
     bound, has = claim_of(cluster, "c"), volume_of(cluster, "v")
     assert dict(bound.metadata.annotations) == {BIND_COMPLETED: "yes", BOUND_BY_CONTROLLER: "yes"}
@@ -64,7 +64,7 @@ def test_a_claim_and_its_volume_refer_to_each_other(cluster: Cluster) -> None:
     reference = has.spec.claim_ref
     assert reference is not None
     assert (reference.kind, reference.api_version, reference.name) == ("PersistentVolumeClaim", "v1", "c")
-    assert told(cluster, "c") == []
+    assert events_about(cluster, "c") == []
 
 
 @pytest.mark.parametrize(
@@ -75,11 +75,13 @@ def test_a_claim_and_its_volume_refer_to_each_other(cluster: Cluster) -> None:
         pytest.param({"size": "1Gi"}, [("b", "1Gi"), ("a", "1Gi")], "a", id="first by name among equals"),
     ],
 )
-def test_size_decides(cluster: Cluster, wanted: dict[str, Any], volumes: list[tuple[str, str]], taken: str) -> None:
+def test_smallest_sufficient_volume_is_bound(
+    cluster: Cluster, wanted: dict[str, Any], volumes: list[tuple[str, str]], taken: str
+) -> None:
     assert choose(cluster, claim("c", **wanted), *(volume(name, size) for name, size in volumes)) == taken
 
 
-def test_fewest_access_modes_count_more_than_size(cluster: Cluster) -> None:
+def test_fewest_access_modes_take_precedence_over_size(cluster: Cluster) -> None:
     many, few = volume("many", "1Gi", (RWO, ROX, RWX)), volume("few", "5Gi", (RWO, ROX))
     assert choose(cluster, claim("c", modes=(RWO,)), many, few) == "few"
 
@@ -97,7 +99,7 @@ def test_fewest_access_modes_count_more_than_size(cluster: Cluster) -> None:
         ({"annotations": {"volume.beta.kubernetes.io/storage-class": "fast"}}, {}),
     ],
 )
-def test_a_volume_that_differs_in_one_thing_is_not_taken(
+def test_volume_with_one_mismatch_is_not_bound(
     cluster: Cluster, wanted: dict[str, Any], offered: dict[str, Any]
 ) -> None:
     assert choose(cluster, claim("c", **wanted), volume("v", **offered)) == ""
@@ -112,24 +114,24 @@ def test_a_volume_that_differs_in_one_thing_is_not_taken(
         {"annotations": {"volume.beta.kubernetes.io/storage-class": "fast"}},
     ],
 )
-def test_a_volume_that_is_alike_in_everything_is_taken(cluster: Cluster, both: dict[str, Any]) -> None:
+def test_volume_with_all_matches_is_bound(cluster: Cluster, both: dict[str, Any]) -> None:
     wanted = {key: value for key, value in both.items() if key not in ("hostPath", "csi")}
     assert choose(cluster, claim("c", **wanted), volume("v", **both)) == "v"
 
 
-def test_labels_decide_between_volumes_that_would_do(cluster: Cluster) -> None:
+def test_selector_chooses_between_matching_volumes(cluster: Cluster) -> None:
     wanted = claim("c", selector={"matchLabels": {"zone": "b"}})
     assert choose(cluster, wanted, volume("a"), volume("b", "9Gi", labels={"zone": "b"})) == "b"
 
 
-def test_current_attributes_class_is_told_when_bound(cluster: Cluster) -> None:
+def test_current_attributes_class_is_set_when_bound(cluster: Cluster) -> None:
     csi = {"driver": "d", "volumeHandle": "h"}
     offered = volume("v", volumeAttributesClassName="gold", hostPath=None, csi=csi)
     choose(cluster, claim("c", volumeAttributesClassName="gold"), offered)
     assert claim_of(cluster, "c").status.current_volume_attributes_class_name == "gold"
 
 
-def test_a_volume_that_is_being_deleted_is_not_taken(cluster: Cluster) -> None:
+def test_volume_being_deleted_is_not_bound(cluster: Cluster) -> None:
     cluster.add(volume("v", finalizers=["test/kept"]))
     cluster.start(wire)
     cluster.client.delete(PersistentVolume, "v")
@@ -138,14 +140,14 @@ def test_a_volume_that_is_being_deleted_is_not_taken(cluster: Cluster) -> None:
     assert taken_by(cluster) == ""
 
 
-def test_two_claims_never_get_one_volume(cluster: Cluster) -> None:
+def test_two_claims_never_bind_one_volume(cluster: Cluster) -> None:
     cluster.add(volume("v"), claim("a"), claim("b"))
     cluster.start(wire)
     cluster.advance(20)
     assert sorted((taken_by(cluster, "a"), taken_by(cluster, "b"))) == ["", "v"]
 
 
-def test_many_claims_get_a_volume_each(cluster: Cluster) -> None:
+def test_many_claims_bind_distinct_volumes(cluster: Cluster) -> None:
     cluster.start(wire)
     for number in range(20):
         cluster.add(volume(f"v{number}"), claim(f"c{number}"))
@@ -153,7 +155,7 @@ def test_many_claims_get_a_volume_each(cluster: Cluster) -> None:
     assert len({taken_by(cluster, f"c{number}") for number in range(20)} - {""}) == 20
 
 
-def test_a_waiting_claim_gets_a_volume_that_appears_soon_after(cluster: Cluster) -> None:
+def test_pending_claim_binds_a_volume_created_later(cluster: Cluster) -> None:
     cluster.start(wire)
     cluster.add(claim("c", storageClassName=""))
     cluster.settle()
@@ -166,7 +168,7 @@ def test_a_waiting_claim_gets_a_volume_that_appears_soon_after(cluster: Cluster)
 # A volume that waits for a claim
 
 
-def test_a_reserved_volume_goes_to_its_claim_alone(cluster: Cluster) -> None:
+def test_pre_bound_volume_only_binds_its_claim(cluster: Cluster) -> None:
     reserved = volume("v", claimRef={"namespace": NS, "name": "b"})
     cluster.start(wire)
     cluster.add(reserved, claim("a"))
@@ -179,29 +181,29 @@ def test_a_reserved_volume_goes_to_its_claim_alone(cluster: Cluster) -> None:
     assert claim_of(cluster, "b").metadata.annotations[BOUND_BY_CONTROLLER] == "yes"
 
 
-def test_a_reserved_volume_comes_before_a_smaller_one(cluster: Cluster) -> None:
+def test_pre_bound_volume_takes_precedence_over_a_smaller_one(cluster: Cluster) -> None:
     reserved = volume("big", "9Gi", claimRef={"namespace": NS, "name": "c"})
     assert choose(cluster, claim("c"), volume("small"), reserved) == "big"
 
 
-def test_a_reserved_volume_may_be_of_another_class(cluster: Cluster) -> None:
+def test_pre_bound_volume_can_be_of_another_class(cluster: Cluster) -> None:
     reserved = volume("v", storageClassName="other", claimRef={"namespace": NS, "name": "c"})
     assert choose(cluster, claim("c"), reserved) == "v"
 
 
-def test_a_reserved_volume_that_is_too_small_is_passed_over(cluster: Cluster) -> None:
+def test_pre_bound_volume_that_is_too_small_is_skipped(cluster: Cluster) -> None:
     reserved = volume("small", "1Gi", claimRef={"namespace": NS, "name": "c"})
     assert choose(cluster, claim("c", "2Gi"), reserved, volume("big", "3Gi")) == "big"
 
 
-def test_a_volume_that_is_reserved_for_a_claim_of_old_is_released(cluster: Cluster) -> None:
+def test_volume_pre_bound_to_a_former_claim_is_released(cluster: Cluster) -> None:
     cluster.start(wire)
     cluster.add(claim("c"), volume("v", claimRef={"namespace": NS, "name": "c", "uid": "of-another"}))
     cluster.advance(1)
     assert (taken_by(cluster), phase_of_volume(cluster, "v")) == ("", "Released")
 
 
-def test_modes_that_cannot_be_reconciled_are_told_to_both(cluster: Cluster) -> None:
+def test_incompatible_modes_record_events_on_both(cluster: Cluster) -> None:
     cluster.start(wire)
     made = cluster.add(claim("c"))
     reference = {"namespace": NS, "name": "c", "uid": made.metadata.uid}
@@ -210,22 +212,22 @@ def test_modes_that_cannot_be_reconciled_are_told_to_both(cluster: Cluster) -> N
     why = "due to incompatible volumeMode."
     to_claim = f'Warning VolumeMismatch: Cannot bind PersistentVolume to requested PersistentVolumeClaim "c" {why}'
     to_volume = f'Warning VolumeMismatch: Cannot bind PersistentVolume "v" to requested PersistentVolumeClaim {why}'
-    assert told(cluster, "v") == [to_claim]
-    assert to_volume in told(cluster, "c")
+    assert events_about(cluster, "v") == [to_claim]
+    assert to_volume in events_about(cluster, "c")
     assert taken_by(cluster) == ""
 
 
-# A claim that asks for a volume
+# Claims that request a volume
 
 
-def test_a_volume_that_is_asked_for_by_name_is_taken_without_the_mark_of_the_loop(cluster: Cluster) -> None:
+def test_volume_requested_by_name_is_bound_without_controller_annotation(cluster: Cluster) -> None:
     wanted = claim("c", volumeName="b")
     assert choose(cluster, wanted, volume("a"), volume("b", "5Gi")) == "b"
     assert dict(claim_of(cluster, "c").metadata.annotations) == {BIND_COMPLETED: "yes"}
     assert BOUND_BY_CONTROLLER in volume_of(cluster, "b").metadata.annotations
 
 
-def test_both_may_ask_for_each_other(cluster: Cluster) -> None:
+def test_claim_and_volume_can_be_pre_bound_to_each_other(cluster: Cluster) -> None:
     both = volume("v", claimRef={"namespace": NS, "name": "c"})
     assert choose(cluster, claim("c", volumeName="v"), both) == "v"
     assert BOUND_BY_CONTROLLER not in claim_of(cluster, "c").metadata.annotations
@@ -233,24 +235,24 @@ def test_both_may_ask_for_each_other(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("offered", [("1Gi", (RWO,)), ("2Gi", (ROX,))])
-def test_claim_and_volume_that_name_each_other_are_bound_whatever_their_size_and_modes(
+def test_mutually_pre_bound_claim_and_volume_ignore_size_and_modes(
     cluster: Cluster, offered: tuple[str, tuple[str, ...]]
 ) -> None:
     both = volume("v", *offered, claimRef={"namespace": NS, "name": "c"})
     assert choose(cluster, claim("c", "2Gi", (RWO,), volumeName="v"), both) == "v"
 
 
-def test_a_claim_waits_for_the_volume_that_it_asks_for(cluster: Cluster) -> None:
+def test_claim_waits_for_its_requested_volume(cluster: Cluster) -> None:
     assert choose(cluster, claim("c", volumeName="v"), volume("a")) == ""
     cluster.add(volume("v"))
     cluster.advance(1)
     assert taken_by(cluster) == "v"
 
 
-def test_a_volume_that_somebody_has_is_not_to_be_had(cluster: Cluster) -> None:
+def test_bound_volume_cannot_be_requested(cluster: Cluster) -> None:
     other = volume("v", claimRef={"namespace": NS, "name": "other"})
     assert choose(cluster, claim("c", volumeName="v"), other) == ""
-    assert told(cluster, "c") == ['Warning FailedBinding: volume "v" already bound to a different claim.']
+    assert events_about(cluster, "c") == ['Warning FailedBinding: volume "v" already bound to a different claim.']
 
 
 @pytest.mark.parametrize(
@@ -263,21 +265,21 @@ def test_a_volume_that_somebody_has_is_not_to_be_had(cluster: Cluster) -> None:
         ({"modes": (RWX,)}, {}, "incompatible accessMode"),
     ],
 )
-def test_why_a_volume_that_is_asked_for_will_not_do_is_told(
+def test_unsuitable_requested_volume_records_an_event(
     cluster: Cluster, wanted: dict[str, Any], offered: dict[str, Any], why: str
 ) -> None:
     assert choose(cluster, claim("c", volumeName="v", **wanted), volume("v", **offered)) == ""
-    assert told(cluster, "c") == [f'Warning VolumeMismatch: Cannot bind to requested volume "v": {why}']
+    assert events_about(cluster, "c") == [f'Warning VolumeMismatch: Cannot bind to requested volume "v": {why}']
 
 
-# What was bound before
+# Existing bindings
 
 
 def bound(cluster: Cluster) -> None:
     assert choose(cluster, claim("c"), volume("v")) == "v"
 
 
-def test_a_claim_whose_volume_is_gone_is_lost(cluster: Cluster) -> None:
+def test_claim_with_a_missing_volume_is_lost(cluster: Cluster) -> None:
     bound(cluster)
     cluster.client.patch(PersistentVolume, "v", {"metadata": {"finalizers": None}})
     cluster.client.delete(PersistentVolume, "v")
@@ -285,10 +287,10 @@ def test_a_claim_whose_volume_is_gone_is_lost(cluster: Cluster) -> None:
     lost = claim_of(cluster, "c")
     assert (lost.status.phase, lost.status.access_modes, dict(lost.status.capacity)) == ("Lost", (), {})
     message = "Bound claim has lost its PersistentVolume. Data on the volume is lost!"
-    assert told(cluster, "c") == [f"Warning ClaimLost: {message}"]
+    assert events_about(cluster, "c") == [f"Warning ClaimLost: {message}"]
 
 
-def test_a_lost_claim_takes_its_volume_when_that_comes_back(cluster: Cluster) -> None:
+def test_lost_claim_rebinds_when_its_volume_returns(cluster: Cluster) -> None:
     bound(cluster)
     cluster.client.patch(PersistentVolume, "v", {"metadata": {"finalizers": None}})
     cluster.client.delete(PersistentVolume, "v")
@@ -298,37 +300,37 @@ def test_a_lost_claim_takes_its_volume_when_that_comes_back(cluster: Cluster) ->
     assert taken_by(cluster) == "v"
 
 
-def test_a_claim_whose_volume_was_given_to_another_is_lost(cluster: Cluster) -> None:
+def test_claim_whose_volume_is_bound_to_another_is_lost(cluster: Cluster) -> None:
     bound(cluster)
     other = {"spec": {"claimRef": {"name": "other", "uid": "of-another"}}}
     cluster.client.patch(PersistentVolume, "v", other)
     cluster.settle()
     assert claim_of(cluster, "c").status.phase == "Lost"
     message = "Two claims are bound to the same volume, this one is bound incorrectly"
-    assert told(cluster, "c") == [f"Warning ClaimMisbound: {message}"]
+    assert events_about(cluster, "c") == [f"Warning ClaimMisbound: {message}"]
 
 
-def test_a_volume_that_came_unbound_is_bound_again(cluster: Cluster) -> None:
+def test_unbound_volume_of_a_bound_claim_is_rebound(cluster: Cluster) -> None:
     bound(cluster)
     cluster.client.patch(PersistentVolume, "v", {"spec": {"claimRef": None}})
     cluster.advance(1)
     assert taken_by(cluster) == "v"
 
 
-def test_capacity_of_a_bound_claim_is_not_written_again(cluster: Cluster) -> None:
+def test_capacity_of_a_bound_claim_is_not_rewritten(cluster: Cluster) -> None:
     bound(cluster)
     cluster.client.patch(PersistentVolume, "v", {"spec": {"capacity": {"storage": "8Gi"}}})
     cluster.settle()
     assert dict(claim_of(cluster, "c").status.capacity) == {"storage": "1Gi"}
 
 
-def test_size_before_a_pending_growth_is_what_a_claim_gets(cluster: Cluster) -> None:
+def test_pre_resize_capacity_is_used_during_expansion(cluster: Cluster) -> None:
     annotations = {"volume.alpha.kubernetes.io/pre-resize-capacity": "2Gi"}
     choose(cluster, claim("c"), volume("v", "5Gi", annotations=annotations))
     assert dict(claim_of(cluster, "c").status.capacity) == {"storage": "2Gi"}
 
 
-def test_a_volume_whose_claim_took_another_is_free_again(cluster: Cluster) -> None:
+def test_volume_whose_claim_bound_another_is_released(cluster: Cluster) -> None:
     bound(cluster)
     uid = claim_of(cluster, "c").metadata.uid
     mark = {BOUND_BY_CONTROLLER: "yes"}
@@ -339,7 +341,7 @@ def test_a_volume_whose_claim_took_another_is_free_again(cluster: Cluster) -> No
     assert BOUND_BY_CONTROLLER not in extra.metadata.annotations
 
 
-def test_a_volume_that_a_person_reserved_stays_reserved(cluster: Cluster) -> None:
+def test_manually_reserved_volume_stays_reserved(cluster: Cluster) -> None:
     bound(cluster)
     uid = claim_of(cluster, "c").metadata.uid
     cluster.add(volume("extra", claimRef={"namespace": NS, "name": "c", "uid": uid}))
@@ -349,7 +351,7 @@ def test_a_volume_that_a_person_reserved_stays_reserved(cluster: Cluster) -> Non
     assert (extra.status.phase, extra.spec.claim_ref.name, extra.spec.claim_ref.uid) == ("Available", "c", "")
 
 
-def test_a_claim_that_is_made_anew_does_not_inherit_the_volume(cluster: Cluster) -> None:
+def test_recreated_claim_does_not_inherit_the_volume(cluster: Cluster) -> None:
     bound(cluster)
     delete_claim(cluster, "c")
     cluster.add(claim("c"))
@@ -360,19 +362,19 @@ def test_a_claim_that_is_made_anew_does_not_inherit_the_volume(cluster: Cluster)
 # Classes
 
 
-def test_a_claim_without_a_class_gets_the_default_that_comes_later(cluster: Cluster) -> None:
+def test_claim_without_class_gets_a_later_default_class(cluster: Cluster) -> None:
     cluster.start(wire)
     cluster.add(claim("c", storageClassName=None), claim("none", storageClassName=""))
     cluster.settle()
     why = "no persistent volumes available for this claim and no storage class is set"
-    assert told(cluster, "c") == [f"Normal FailedBinding: {why}"]
+    assert events_about(cluster, "c") == [f"Normal FailedBinding: {why}"]
     cluster.add(storage_class("std", default=True))
     cluster.advance(1)
     assert claim_of(cluster, "c").spec.storage_class_name == "std"
     assert claim_of(cluster, "none").spec.storage_class_name == ""
 
 
-def test_of_several_defaults_the_newest_counts(cluster: Cluster) -> None:
+def test_newest_default_class_is_used(cluster: Cluster) -> None:
     cluster.start(wire)
     cluster.add(claim("c", storageClassName=None))
     cluster.add(storage_class("old", default=True))
@@ -384,22 +386,22 @@ def test_of_several_defaults_the_newest_counts(cluster: Cluster) -> None:
     assert [claim_of(cluster, one).spec.storage_class_name for one in ("c", "later")] == ["old", "new"]
 
 
-def test_a_claim_that_waits_for_a_pod_says_so(cluster: Cluster) -> None:
+def test_claim_that_waits_for_first_consumer_records_an_event(cluster: Cluster) -> None:
     cluster.add(storage_class(CLASS, volumeBindingMode="WaitForFirstConsumer"), volume("v"))
     cluster.start(wire)
     cluster.add(claim("c"))
     cluster.settle()
     first = "Normal WaitForFirstConsumer: waiting for first consumer to be created before binding"
-    assert (taken_by(cluster), told(cluster, "c")) == ("", [first])
+    assert (taken_by(cluster), events_about(cluster, "c")) == ("", [first])
     cluster.add(user_of("p", "c"))
     cluster.advance(20)
-    assert told(cluster, "c")[-1] == "Normal WaitForPodScheduled: waiting for pod p to be scheduled"
+    assert events_about(cluster, "c")[-1] == "Normal WaitForPodScheduled: waiting for pod p to be scheduled"
     cluster.add(user_of("q", "c"))
     cluster.advance(20)
-    assert told(cluster, "c")[-1] == "Normal WaitForPodScheduled: waiting for pods p,q to be scheduled"
+    assert events_about(cluster, "c")[-1] == "Normal WaitForPodScheduled: waiting for pods p,q to be scheduled"
 
 
-def test_what_the_scheduler_reserved_is_bound(cluster: Cluster) -> None:
+def test_volume_reserved_by_the_scheduler_is_bound(cluster: Cluster) -> None:
     cluster.add(storage_class(CLASS, volumeBindingMode="WaitForFirstConsumer"), volume("v"))
     cluster.start(wire)
     made = cluster.add(claim("c"))
@@ -414,7 +416,7 @@ def test_what_the_scheduler_reserved_is_bound(cluster: Cluster) -> None:
 # Trouble
 
 
-def test_a_binding_survives_conflicts_and_lost_answers(cluster: Cluster) -> None:
+def test_binding_survives_conflicts_and_lost_responses(cluster: Cluster) -> None:
     cluster.start(wire)
     cluster.add(volume("v"))
     cluster.settle()
@@ -425,12 +427,12 @@ def test_a_binding_survives_conflicts_and_lost_answers(cluster: Cluster) -> None
     assert taken_by(cluster) == "v"
 
 
-def test_an_account_that_may_only_update_binds_too(cluster: Cluster) -> None:
+def test_update_permission_is_sufficient_to_bind(cluster: Cluster) -> None:
     cluster.faults.fail("patch", "", forbidden("", "persistentvolumes", "", "patches are not allowed"), times=None)
     assert choose(cluster, claim("c"), volume("v")) == "v"
 
 
-def test_a_settled_cluster_is_left_alone(cluster: Cluster) -> None:
+def test_unchanged_objects_are_not_written(cluster: Cluster) -> None:
     bound(cluster)
     before = (claim_of(cluster, "c").metadata.resource_version, volume_of(cluster, "v").metadata.resource_version)
     cluster.advance(hours=30)
@@ -438,8 +440,8 @@ def test_a_settled_cluster_is_left_alone(cluster: Cluster) -> None:
     assert (found.metadata.resource_version, volume_of(cluster, "v").metadata.resource_version) == before
 
 
-def test_a_binding_that_was_written_late_does_not_take_a_volume_from_another_claim(cluster: Cluster) -> None:
-    """A process that was held up believes that the volume is still free."""
+def test_late_binding_does_not_take_a_volume_from_another_claim(cluster: Cluster) -> None:
+    """A delayed process assumes that the volume is still available."""
     cluster.start(wire)
     cluster.add(volume("v"))
     cluster.settle()
@@ -454,14 +456,14 @@ def test_a_binding_that_was_written_late_does_not_take_a_volume_from_another_cla
 
 
 def wire_other(context: ControllerContext) -> Controller[Any]:
-    """Another binder; loops of one name cannot run twice."""
+    """Second binder; controllers of one name cannot run twice."""
     loop = wire(context)
     loop.name = "another binder"
     return loop
 
 
-def test_a_replica_with_an_old_cache_of_claims_does_not_undo_a_release(cluster: Cluster) -> None:
-    """Two binders believe that they lead, as may happen when the leader changes."""
+def test_stale_claim_cache_does_not_undo_a_release(cluster: Cluster) -> None:
+    """Two binders are leading, as may happen when the leader changes."""
     cluster.add(volume("v", persistentVolumeReclaimPolicy="Retain"), claim("c"))
     Process(cluster, wire)
     cluster.advance(1)

@@ -23,7 +23,7 @@ MADE, STATIC = "made", CLASS
 SIZES = ("1Gi", "2Gi", "5Gi")
 MODES = (("ReadWriteOnce",), ("ReadWriteOnce", "ReadOnlyMany"), ("ReadWriteMany",))
 POLICIES = ("Retain", "Delete")
-MOST_WRITES = 1500  # of everybody, events included; binders that undo each other's writes make thousands
+MOST_WRITES = 1500  # of all clients, including events; binders that undo each other's writes make thousands
 ACTIONS = (
     "claim",
     "claim a name",
@@ -41,14 +41,14 @@ ACTIONS = (
 
 
 def wire_second(context: ControllerContext) -> Controller[Any]:
-    """Another binder, which believes that it leads as well."""
+    """Second binder that is also leading."""
     loop = wire(context)
     loop.name = "another binder"
     return loop
 
 
 def _goes_unbound(made: PersistentVolume | None, one: PersistentVolumeClaim) -> bool:
-    """Return whether the volume that was provisioned for a claim was deleted before the claim named it.
+    """Return True if the volume provisioned for a claim was deleted before the claim referenced it.
 
     As upstream, whatever the volume's phase: FindMatchingVolume passes over a volume that is being deleted, and
     provisionClaimOperation makes no other one while it exists. The claim stays pending until its finalizers are gone.
@@ -57,13 +57,13 @@ def _goes_unbound(made: PersistentVolume | None, one: PersistentVolumeClaim) -> 
 
 
 class World:
-    """Claims and volumes that come and go, and the loops that see to them, each in a process of its own."""
+    """Claims, volumes and the controllers, each in a separate process."""
 
     def __init__(self, cluster: Cluster, rivals: bool) -> None:
         self.cluster = cluster
         self._made = 0
-        self._deleted: set[str] = set()  # names of volumes that somebody deleted
-        self._kept: dict[str, str] = {}  # volumes whose policy is to keep them, by uid
+        self._deleted: set[str] = set()  # names of volumes deleted by a user
+        self._kept: dict[str, str] = {}  # volumes with the policy Retain, by uid
         self._prebound: set[str] = set()  # UIDs of claims that were created with a volume name
         self._reserved: set[str] = set()  # UIDs of volumes that were created with a claim reference
         cluster.add(storage_class(MADE, "kubeloop.io/host-path", reclaimPolicy="Delete"))
@@ -98,7 +98,7 @@ class World:
         self._let_run(number)
 
     def _let_run(self, turns: int) -> None:
-        """Some turns of the event loop only, so that the next step finds work half done."""
+        """Run some iterations of the event loop, so that the next step finds unfinished work."""
 
         async def run_on() -> None:
             for _ in range(turns * 3):
@@ -141,7 +141,7 @@ class World:
             self.cluster.client.delete(kind, one.metadata.name, namespace)
 
     def _use(self, number: int) -> None:
-        """A pod that a node runs; nodes start none whose claim is being deleted or not bound."""
+        """Run a pod on a node; nodes start none whose claim is being deleted or not bound."""
         usable = [
             one.metadata.name
             for one in self._claims()
@@ -168,7 +168,7 @@ class World:
         return {one.metadata.name: one for one in self.cluster.client.list(PersistentVolume).items}
 
     def check(self) -> None:
-        """At any time."""
+        """Check invariants."""
         claims, volumes = self._claims(), self._volumes()
         bound = [one for one in claims if one.status.phase == "Bound"]
         assert len({one.spec.volume_name for one in bound}) == len(bound)
@@ -187,7 +187,7 @@ class World:
         assert set(self._kept) <= uids
 
     def _is_bound_by_user(self, has: PersistentVolume, one: PersistentVolumeClaim) -> bool:
-        """Return whether the user named the volume in the claim and the claim in the volume.
+        """Return True if claim and volume are pre-bound to each other by the user.
 
         Upstream's syncUnboundClaim then only finishes the binding, whatever size and access modes are asked for: it
         calls checkVolumeSatisfyClaim only for volumes without a claim reference.
@@ -265,7 +265,7 @@ class World:
 )
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
 @given(steps(*ACTIONS, *NETWORK, *LOSSES, most=30), st.booleans(), st.integers(0, 2**16))
-def test_bindings_hold_whatever_happens(taken: list[Step], rivals: bool, seed: int) -> None:
+def test_binding_invariants_hold_under_faults(taken: list[Step], rivals: bool, seed: int) -> None:
     with Cluster(seed=seed, shuffle=True) as cluster:
         world = World(cluster, rivals)
         for step in taken:

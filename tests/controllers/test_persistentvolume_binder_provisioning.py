@@ -1,4 +1,4 @@
-"""Volumes are made for claims, here or by somebody outside; what cannot be made is told."""
+"""Tests of provisioning: built-in and external, and events of failures."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ from tests.controllers.storage import (
     claim,
     claim_of,
     delete_claim,
+    events_about,
     phase_of_volume,
     storage_class,
-    told,
     volume_of,
 )
 
@@ -45,7 +45,7 @@ OLD = "volume.beta.kubernetes.io/storage-provisioner"
 
 
 class Disks:
-    """A provisioner that does as it is told."""
+    """Provisioner with scripted results."""
 
     name = "example.com/local"
     takes_mount_options = True
@@ -83,7 +83,7 @@ def made_for(cluster: Cluster, name: str) -> str:
     return f"pvc-{claim_of(cluster, name).metadata.uid}"
 
 
-def test_our_host_paths_are_made_and_bound_at_once(cluster: Cluster) -> None:
+def test_host_path_volumes_are_provisioned_and_bound(cluster: Cluster) -> None:
     cluster.add(storage_class(CLASS, OURS, reclaimPolicy="Delete"))
     start(cluster)
     cluster.add(claim("c", "3Gi"))
@@ -99,13 +99,13 @@ def test_our_host_paths_are_made_and_bound_at_once(cluster: Cluster) -> None:
     assert "kubernetes.io/pv-controller" in made.metadata.finalizers
     assert made.spec.host_path is not None
     assert made.spec.host_path.path == f"/var/lib/kubeloop/volumes/{made.metadata.name}"
-    assert told(cluster, "c") == [
+    assert events_about(cluster, "c") == [
         f"Normal ProvisioningSucceeded: Successfully provisioned volume {made.metadata.name} using {OURS}"
     ]
 
 
 @pytest.mark.parametrize(("policy", "after"), [("Delete", ""), ("Retain", "Released")])
-def test_what_was_made_goes_as_the_class_says(cluster: Cluster, policy: str, after: str) -> None:
+def test_provisioned_volume_has_the_reclaim_policy_of_its_class(cluster: Cluster, policy: str, after: str) -> None:
     cluster.add(storage_class(CLASS, OURS, reclaimPolicy=policy))
     start(cluster)
     cluster.add(claim("c"))
@@ -116,14 +116,16 @@ def test_what_was_made_goes_as_the_class_says(cluster: Cluster, policy: str, aft
     assert phase_of_volume(cluster, name) == after
 
 
-def test_somebody_outside_is_asked_by_annotation_and_what_they_make_is_bound(cluster: Cluster) -> None:
+def test_external_provisioner_is_requested_by_annotation(cluster: Cluster) -> None:
     cluster.add(storage_class(CLASS, "example.com/disks"))
     start(cluster)
     made = cluster.add(claim("c"))
     cluster.settle()
     asked = claim_of(cluster, "c")
     assert asked.metadata.annotations[STEPS] == asked.metadata.annotations[OLD] == "example.com/disks"
-    assert told(cluster, "c")[0].startswith("Normal ExternalProvisioning: Waiting for a volume to be created either by")
+    assert events_about(cluster, "c")[0].startswith(
+        "Normal ExternalProvisioning: Waiting for a volume to be created either by"
+    )
     theirs = {
         "apiVersion": "v1",
         "kind": "PersistentVolume",
@@ -141,7 +143,7 @@ def test_somebody_outside_is_asked_by_annotation_and_what_they_make_is_bound(clu
     assert (claim_of(cluster, "c").status.phase, claim_of(cluster, "c").spec.volume_name) == ("Bound", "theirs")
 
 
-def test_a_disk_of_old_is_asked_of_its_driver(cluster: Cluster) -> None:
+def test_migrated_in_tree_class_is_requested_from_its_csi_driver(cluster: Cluster) -> None:
     cluster.add(storage_class(CLASS, "kubernetes.io/gce-pd"))
     start(cluster)
     cluster.add(claim("c"))
@@ -161,30 +163,32 @@ def test_a_disk_of_old_is_asked_of_its_driver(cluster: Cluster) -> None:
         ),
     ],
 )
-def test_why_nobody_makes_a_volume_is_told(cluster: Cluster, provisioner: str, why: str) -> None:
+def test_missing_provisioner_records_an_event(cluster: Cluster, provisioner: str, why: str) -> None:
     cluster.add(storage_class(CLASS, provisioner))
     start(cluster)
     cluster.add(claim("c"))
     cluster.settle()
-    assert told(cluster, "c") == [f"Warning ProvisioningFailed: {why}"]
+    assert events_about(cluster, "c") == [f"Warning ProvisioningFailed: {why}"]
 
 
-def test_a_class_that_is_missing_is_told_and_waited_for(cluster: Cluster) -> None:
+def test_missing_class_records_an_event_and_is_waited_for(cluster: Cluster) -> None:
     start(cluster)
     cluster.add(claim("c"))
     cluster.settle()
-    assert told(cluster, "c") == [f'Warning ProvisioningFailed: storageclass.storage.k8s.io "{CLASS}" not found']
+    assert events_about(cluster, "c") == [
+        f'Warning ProvisioningFailed: storageclass.storage.k8s.io "{CLASS}" not found'
+    ]
     cluster.add(storage_class(CLASS, OURS))
     cluster.advance(1)
     assert claim_of(cluster, "c").status.phase == "Bound"
 
 
-def test_nothing_is_made_when_making_is_turned_off(cluster: Cluster) -> None:
+def test_provisioning_can_be_disabled(cluster: Cluster) -> None:
     cluster.add(storage_class(CLASS, OURS))
     start(cluster, enable_dynamic_provisioning=False)
     cluster.add(claim("c"))
     cluster.advance(60)
-    assert (claim_of(cluster, "c").status.phase, told(cluster, "c")) == ("Pending", [])
+    assert (claim_of(cluster, "c").status.phase, events_about(cluster, "c")) == ("Pending", [])
 
 
 @pytest.mark.parametrize(
@@ -209,20 +213,20 @@ def test_nothing_is_made_when_making_is_turned_off(cluster: Cluster) -> None:
         ),
     ],
 )
-def test_what_host_paths_cannot_do_is_told(
+def test_unsupported_host_path_features_record_events(
     cluster: Cluster, fields: dict[str, Any], spec: dict[str, Any], why: str
 ) -> None:
     cluster.add(storage_class(CLASS, OURS, **fields))
     start(cluster)
     cluster.add(claim("c", **spec))
     cluster.settle()
-    assert told(cluster, "c") == [f"Warning ProvisioningFailed: {why}"]
+    assert events_about(cluster, "c") == [f"Warning ProvisioningFailed: {why}"]
 
 
 # With a pod's node
 
 
-def test_nothing_is_made_before_the_scheduler_has_chosen_a_node(cluster: Cluster) -> None:
+def test_wait_for_first_consumer_provisions_after_node_selection(cluster: Cluster) -> None:
     cluster.add(storage_class(CLASS, OURS, volumeBindingMode="WaitForFirstConsumer"), node("n1"))
     start(cluster)
     cluster.add(claim("c"))
@@ -237,15 +241,15 @@ def test_nothing_is_made_before_the_scheduler_has_chosen_a_node(cluster: Cluster
     assert (here.key, here.operator, here.values) == ("kubernetes.io/hostname", "In", ("n1",))
 
 
-def test_a_node_that_is_gone_is_told(cluster: Cluster) -> None:
+def test_missing_selected_node_records_an_event(cluster: Cluster) -> None:
     cluster.add(storage_class(CLASS, OURS, volumeBindingMode="WaitForFirstConsumer"))
     start(cluster)
     cluster.add(claim("c", annotations={SELECTED_NODE: "n1"}))
     cluster.settle()
-    assert told(cluster, "c") == ['Warning ProvisioningFailed: Failed to get target node: node "n1" not found']
+    assert events_about(cluster, "c") == ['Warning ProvisioningFailed: Failed to get target node: node "n1" not found']
 
 
-def test_the_scheduler_chooses_anew_when_a_volume_cannot_be_made_on_its_node(cluster: Cluster) -> None:
+def test_failed_provisioning_reschedules_the_pod(cluster: Cluster) -> None:
     disks = Disks()
     disks.refuses = "no room"
     cluster.add(storage_class(CLASS, disks.name, volumeBindingMode="WaitForFirstConsumer"), node("n1"))
@@ -254,13 +258,13 @@ def test_the_scheduler_chooses_anew_when_a_volume_cannot_be_made_on_its_node(clu
     cluster.settle()
     assert SELECTED_NODE not in claim_of(cluster, "c").metadata.annotations
     why = f'Failed to provision volume with StorageClass "{CLASS}": no room'
-    assert told(cluster, "c")[0] == f"Warning ProvisioningFailed: {why}"
+    assert events_about(cluster, "c")[0] == f"Warning ProvisioningFailed: {why}"
 
 
 # A provisioner of one's own
 
 
-def test_a_provisioner_of_ones_own_makes_and_deletes(cluster: Cluster) -> None:
+def test_custom_provisioner_provisions_and_deletes(cluster: Cluster) -> None:
     disks = Disks()
     cluster.add(storage_class(CLASS, disks.name, mountOptions=["ro"]))
     start(cluster, disks)
@@ -273,7 +277,7 @@ def test_a_provisioner_of_ones_own_makes_and_deletes(cluster: Cluster) -> None:
     assert (phase_of_volume(cluster, name), disks.deleted) == ("", [name])
 
 
-def test_a_volume_whose_disk_cannot_be_deleted_stays_and_is_tried_again(cluster: Cluster) -> None:
+def test_failed_volume_deletion_is_retried(cluster: Cluster) -> None:
     disks = Disks()
     cluster.add(storage_class(CLASS, disks.name))
     start(cluster, disks)
@@ -283,7 +287,7 @@ def test_a_volume_whose_disk_cannot_be_deleted_stays_and_is_tried_again(cluster:
     disks.cannot_delete = VolumeInUse("a node still has it")
     delete_claim(cluster, "c")
     cluster.advance(1)
-    assert (phase_of_volume(cluster, name), told(cluster, name)) == (
+    assert (phase_of_volume(cluster, name), events_about(cluster, name)) == (
         "Released",
         ["Normal VolumeDelete: a node still has it"],
     )
@@ -295,7 +299,7 @@ def test_a_volume_whose_disk_cannot_be_deleted_stays_and_is_tried_again(cluster:
     assert (phase_of_volume(cluster, name), disks.deleted) == ("", [name])
 
 
-def test_a_lost_answer_does_not_make_two_volumes(cluster: Cluster) -> None:
+def test_lost_response_does_not_provision_twice(cluster: Cluster) -> None:
     disks = Disks()
     cluster.add(storage_class(CLASS, disks.name))
     start(cluster, disks)
@@ -306,7 +310,7 @@ def test_a_lost_answer_does_not_make_two_volumes(cluster: Cluster) -> None:
     assert (claim_of(cluster, "c").status.phase, disks.deleted) == ("Bound", [])
 
 
-def test_what_the_server_refuses_is_deleted_again(cluster: Cluster) -> None:
+def test_rejected_volume_is_deleted_again(cluster: Cluster) -> None:
     disks = Disks()
     cluster.add(storage_class(CLASS, disks.name))
     start(cluster, disks)
@@ -314,12 +318,12 @@ def test_what_the_server_refuses_is_deleted_again(cluster: Cluster) -> None:
     cluster.add(claim("c"))
     cluster.settle()
     assert disks.deleted == [made_for(cluster, "c")]
-    assert "Error creating provisioned PV object for claim default/c" in told(cluster, "c")[0]
+    assert "Error creating provisioned PV object for claim default/c" in events_about(cluster, "c")[0]
     cluster.advance(20)
     assert claim_of(cluster, "c").status.phase == "Bound"
 
 
-def test_nothing_is_provisioned_for_a_claim_that_only_an_old_cache_shows(cluster: Cluster) -> None:
+def test_stale_claim_does_not_provision(cluster: Cluster) -> None:
     disks = Disks()
     disks.refuses = "no room"
     cluster.add(storage_class(CLASS, disks.name))

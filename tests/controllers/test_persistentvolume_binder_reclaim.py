@@ -1,4 +1,4 @@
-"""What becomes of volumes whose claims are gone: kept, wiped by a pod, or deleted, as their policy says."""
+"""Tests of reclaim policies: retain, recycle and delete."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tests.controllers.storage import (
     claim,
     claim_of,
     delete_claim,
+    events_about,
     phase_of_volume,
-    told,
     user_of,
     volume,
     volume_of,
@@ -26,7 +26,7 @@ from tests.controllers.storage import (
 
 
 def released(cluster: Cluster, policy: str, **fields: Any) -> None:
-    """A volume `v` whose claim `c` was bound and is gone."""
+    """Create a volume `v` whose bound claim `c` is deleted."""
     cluster.start(wire)
     cluster.start(persistentvolume_protection.wire)
     cluster.add(volume("v", persistentVolumeReclaimPolicy=policy, **fields))
@@ -48,7 +48,7 @@ def finish_wiper(cluster: Cluster, phase: str, message: str = "") -> None:
     cluster.advance(1)
 
 
-def test_a_kept_volume_is_released_and_no_claim_gets_it(cluster: Cluster) -> None:
+def test_retained_volume_is_released_and_not_bound(cluster: Cluster) -> None:
     released(cluster, "Retain")
     cluster.add(claim("c"), claim("d"))
     cluster.advance(60)
@@ -56,7 +56,7 @@ def test_a_kept_volume_is_released_and_no_claim_gets_it(cluster: Cluster) -> Non
     assert [claim_of(cluster, one).status.phase for one in "cd"] == ["Pending", "Pending"]
 
 
-def test_a_kept_volume_can_be_given_free_by_hand(cluster: Cluster) -> None:
+def test_retained_volume_can_be_freed_manually(cluster: Cluster) -> None:
     released(cluster, "Retain")
     cluster.client.patch(PersistentVolume, "v", {"spec": {"claimRef": None}})
     cluster.add(claim("d"))
@@ -64,7 +64,7 @@ def test_a_kept_volume_can_be_given_free_by_hand(cluster: Cluster) -> None:
     assert claim_of(cluster, "d").spec.volume_name == "v"
 
 
-def test_a_volume_to_delete_goes_with_its_claim(cluster: Cluster) -> None:
+def test_volume_with_delete_policy_is_deleted_with_its_claim(cluster: Cluster) -> None:
     released(cluster, "Delete")
     assert phase_of_volume(cluster, "v") == ""
 
@@ -75,7 +75,7 @@ def test_a_host_path_outside_of_tmp_cannot_be_deleted(cluster: Cluster) -> None:
     kept = volume_of(cluster, "v")
     assert (kept.status.phase, kept.status.message) == ("Failed", why)
     cluster.advance(120)
-    assert told(cluster, "v") == [f"Warning VolumeFailedDelete: {why}"]
+    assert events_about(cluster, "v") == [f"Warning VolumeFailedDelete: {why}"]
 
 
 @pytest.mark.parametrize(
@@ -86,10 +86,13 @@ def test_a_host_path_outside_of_tmp_cannot_be_deleted(cluster: Cluster) -> None:
         ({"flexVolume": {"driver": "a/b"}}, "no volume plugin matched"),
     ],
 )
-def test_a_volume_that_nobody_can_delete_fails(cluster: Cluster, source: dict[str, Any], why: str) -> None:
+def test_volume_without_deleter_fails(cluster: Cluster, source: dict[str, Any], why: str) -> None:
     released(cluster, "Delete", hostPath=None, **source)
     message = f'error getting deleter volume plugin for volume "v": {why}'
-    assert (phase_of_volume(cluster, "v"), told(cluster, "v")) == ("Failed", [f"Warning VolumeFailedDelete: {message}"])
+    assert (phase_of_volume(cluster, "v"), events_about(cluster, "v")) == (
+        "Failed",
+        [f"Warning VolumeFailedDelete: {message}"],
+    )
 
 
 @pytest.mark.parametrize(
@@ -100,18 +103,18 @@ def test_a_volume_that_nobody_can_delete_fails(cluster: Cluster, source: dict[st
         {"annotations": {PROVISIONED_BY: "kubernetes.io/aws-ebs"}},
     ],
 )
-def test_what_somebody_outside_made_is_left_for_them_to_delete(cluster: Cluster, fields: dict[str, Any]) -> None:
+def test_externally_provisioned_volume_is_deleted_by_its_provisioner(cluster: Cluster, fields: dict[str, Any]) -> None:
     released(cluster, "Delete", **fields)
     cluster.advance(60)
-    assert (phase_of_volume(cluster, "v"), told(cluster, "v")) == ("Released", [])
+    assert (phase_of_volume(cluster, "v"), events_about(cluster, "v")) == ("Released", [])
 
 
-def test_disks_of_old_say_which_driver_has_them(cluster: Cluster) -> None:
+def test_in_tree_volumes_have_the_migrated_driver_annotation(cluster: Cluster) -> None:
     released(cluster, "Delete", annotations={PROVISIONED_BY: "kubernetes.io/aws-ebs"})
     assert volume_of(cluster, "v").metadata.annotations["pv.kubernetes.io/migrated-to"] == "ebs.csi.aws.com"
 
 
-def test_a_volume_that_was_made_for_a_claim_that_took_another_is_deleted(cluster: Cluster) -> None:
+def test_volume_provisioned_for_a_claim_bound_elsewhere_is_deleted(cluster: Cluster) -> None:
     cluster.start(wire)
     cluster.start(persistentvolume_protection.wire)
     cluster.add(volume("v"))
@@ -130,7 +133,7 @@ def test_a_volume_that_was_made_for_a_claim_that_took_another_is_deleted(cluster
     assert (phase_of_volume(cluster, "extra"), phase_of_volume(cluster, "v")) == ("", "Bound")
 
 
-def test_the_policy_may_be_changed_while_bound(cluster: Cluster) -> None:
+def test_reclaim_policy_can_be_changed_while_bound(cluster: Cluster) -> None:
     cluster.start(wire)
     cluster.add(volume("v", persistentVolumeReclaimPolicy="Delete"), claim("c"))
     cluster.advance(1)
@@ -141,7 +144,7 @@ def test_the_policy_may_be_changed_while_bound(cluster: Cluster) -> None:
     assert phase_of_volume(cluster, "v") == "Released"
 
 
-def test_a_deleted_volume_stays_as_long_as_it_is_bound(cluster: Cluster) -> None:
+def test_deleted_volume_is_kept_while_bound(cluster: Cluster) -> None:
     cluster.start(wire)
     cluster.start(persistentvolume_protection.wire)
     cluster.add(volume("v"), claim("c"))
@@ -155,7 +158,9 @@ def test_a_deleted_volume_stays_as_long_as_it_is_bound(cluster: Cluster) -> None
 
 
 @pytest.mark.parametrize(("policy", "finalizers"), [("Delete", True), ("Retain", False)])
-def test_only_what_is_to_go_is_held_back_until_it_is_gone(cluster: Cluster, policy: str, finalizers: bool) -> None:
+def test_only_volumes_with_delete_policy_get_the_deletion_finalizer(
+    cluster: Cluster, policy: str, finalizers: bool
+) -> None:
     cluster.start(wire)
     annotations = {PROVISIONED_BY: "kubernetes.io/host-path"}
     held = ["external-provisioner.volume.kubernetes.io/finalizer", "kubernetes.io/pv-controller"]
@@ -169,7 +174,7 @@ def test_only_what_is_to_go_is_held_back_until_it_is_gone(cluster: Cluster, poli
 # Wiping
 
 
-def test_a_wiped_volume_is_free_again(cluster: Cluster) -> None:
+def test_recycled_volume_is_available_again(cluster: Cluster) -> None:
     released(cluster, "Recycle", size="3Gi")
     pod = wiper(cluster)
     assert pod.spec.active_deadline_seconds == 90
@@ -179,48 +184,51 @@ def test_a_wiped_volume_is_free_again(cluster: Cluster) -> None:
     finish_wiper(cluster, "Succeeded")
     free = volume_of(cluster, "v")
     assert (free.status.phase, free.spec.claim_ref) == ("Available", None)
-    assert told(cluster, "v") == ["Normal VolumeRecycled: Volume recycled"]
+    assert events_about(cluster, "v") == ["Normal VolumeRecycled: Volume recycled"]
     with pytest.raises(NotFound):
         wiper(cluster)
 
 
-def test_a_small_volume_gets_a_minute(cluster: Cluster) -> None:
+def test_small_volume_gets_the_minimum_recycler_timeout(cluster: Cluster) -> None:
     released(cluster, "Recycle")
     assert wiper(cluster).spec.active_deadline_seconds == 60
 
 
-def test_wiping_that_fails_is_told_and_tried_again(cluster: Cluster) -> None:
+def test_failed_recycling_records_an_event_and_is_retried(cluster: Cluster) -> None:
     released(cluster, "Recycle")
     finish_wiper(cluster, "Failed", "no room")
     why = "Recycle failed: failed to recycle volume: no room"
-    assert (phase_of_volume(cluster, "v"), told(cluster, "v")) == ("Failed", [f"Warning VolumeFailedRecycle: {why}"])
+    assert (phase_of_volume(cluster, "v"), events_about(cluster, "v")) == (
+        "Failed",
+        [f"Warning VolumeFailedRecycle: {why}"],
+    )
     cluster.advance(16)
     finish_wiper(cluster, "Succeeded")
     assert phase_of_volume(cluster, "v") == "Available"
 
 
-def test_a_wiper_that_somebody_deletes_is_a_failure(cluster: Cluster) -> None:
+def test_deleted_recycler_pod_is_a_failure(cluster: Cluster) -> None:
     released(cluster, "Recycle")
     cluster.client.delete(Pod, "recycler-for-v", "default", grace_seconds=0)
     cluster.advance(1)
     why = "Recycle failed: failed to recycle volume: recycler pod was deleted"
-    assert told(cluster, "v") == [f"Warning VolumeFailedRecycle: {why}"]
+    assert events_about(cluster, "v") == [f"Warning VolumeFailedRecycle: {why}"]
 
 
-def test_a_wiper_of_unknown_origin_is_deleted_first(cluster: Cluster) -> None:
+def test_unknown_recycler_pod_is_deleted_first(cluster: Cluster) -> None:
     fake = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "recycler-for-v", "namespace": "default"}}
     cluster.add({**fake, "spec": {"containers": [{"name": "c", "image": "x"}]}})
     released(cluster, "Recycle")
     why = "Recycle failed: old recycler pod found, will retry later"
-    assert told(cluster, "v") == [f"Warning VolumeFailedRecycle: {why}"]
+    assert events_about(cluster, "v") == [f"Warning VolumeFailedRecycle: {why}"]
     cluster.advance(20)
     assert wiper(cluster).spec.containers[0].name == "pv-recycler"
 
 
-def test_a_volume_that_pods_still_use_is_not_wiped(cluster: Cluster) -> None:
+def test_volume_in_use_is_not_recycled(cluster: Cluster) -> None:
     cluster.add(user_of("p", "c", node="n"))
     released(cluster, "Recycle")
-    assert told(cluster, "v") == ["Normal VolumeFailedRecycle: Volume is used by pods: default/p"]
+    assert events_about(cluster, "v") == ["Normal VolumeFailedRecycle: Volume is used by pods: default/p"]
     with pytest.raises(NotFound):
         wiper(cluster)
     cluster.client.delete(Pod, "p", NS, grace_seconds=0)

@@ -1,4 +1,4 @@
-"""Pods that nobody else will ever remove are removed by force."""
+"""Tests of forced deletion of orphaned and terminated pods."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def hold(cluster: Cluster, name: str) -> None:
 # Too many that have ended
 
 
-def test_oldest_ended_pods_above_the_threshold_go(cluster: Cluster) -> None:
+def test_oldest_terminated_pods_above_the_threshold_are_deleted(cluster: Cluster) -> None:
     for number in range(5):
         cluster.add(pod(f"pod-{4 - number}", phase="Succeeded" if number % 2 else "Failed"))
         cluster.advance(1)
@@ -50,7 +50,7 @@ def test_oldest_ended_pods_above_the_threshold_go(cluster: Cluster) -> None:
     assert names(cluster) == ["pod-0", "pod-1", "running"]
 
 
-def test_evicted_pods_go_before_older_ones_and_names_decide_between_twins(cluster: Cluster) -> None:
+def test_evicted_pods_are_deleted_first_and_names_break_ties(cluster: Cluster) -> None:
     cluster.add(pod("old", phase="Failed"))
     cluster.advance(10)
     evicted = pod("evicted")
@@ -60,16 +60,16 @@ def test_evicted_pods_go_before_older_ones_and_names_decide_between_twins(cluste
     assert names(cluster) == ["a", "b", "old"]
 
 
-def test_threshold_of_zero_keeps_all(cluster: Cluster) -> None:
+def test_zero_threshold_keeps_all(cluster: Cluster) -> None:
     cluster.add(*(pod(f"pod-{number}", phase="Succeeded") for number in range(4)))
     start(cluster, threshold=0).advance(60)
     assert len(names(cluster)) == 4
 
 
-# Nodes that are gone
+# Deleted nodes
 
 
-def test_pods_of_a_node_that_is_gone_fail_and_go_after_the_quarantine(cluster: Cluster) -> None:
+def test_pods_of_a_deleted_node_fail_and_are_deleted_after_quarantine(cluster: Cluster) -> None:
     cluster.add(node("machine"), pod("pod", node="machine", phase="Running"))
     hold(cluster, "pod")
     start(cluster)
@@ -87,7 +87,7 @@ def test_pods_of_a_node_that_is_gone_fail_and_go_after_the_quarantine(cluster: C
     assert condition.observed_generation == found.status.observed_generation == 1
 
 
-def test_pod_that_had_ended_on_a_node_that_is_gone_keeps_its_phase(cluster: Cluster) -> None:
+def test_terminated_pod_of_a_deleted_node_keeps_its_phase(cluster: Cluster) -> None:
     cluster.add(node("machine"), pod("pod", node="machine", phase="Succeeded"))
     hold(cluster, "pod")
     cluster.client.delete(Node, "machine")
@@ -104,7 +104,7 @@ def test_pod_that_had_ended_on_a_node_that_is_gone_keeps_its_phase(cluster: Clus
         {"ports": [{"containerPort": 93, "hostPort": 9376}, {"containerPort": 93, "hostPort": 9377}]},
     ],
 )
-def test_pod_whose_lists_have_a_key_twice_fails_and_goes_too(cluster: Cluster, twice: dict[str, Any]) -> None:
+def test_pod_with_duplicate_list_keys_is_deleted(cluster: Cluster, twice: dict[str, Any]) -> None:
     """Upstream: TestPodGcForPodsWithDuplicatedFieldKeys."""
     spec = {"nodeName": "gone", "containers": [{"name": "app", "image": "x", **twice}]}
     metadata = {"name": "twice", "namespace": "default", "finalizers": ["example.com/held"]}
@@ -114,7 +114,7 @@ def test_pod_whose_lists_have_a_key_twice_fails_and_goes_too(cluster: Cluster, t
     assert (found.status.phase, found.metadata.deletion_timestamp is not None) == ("Failed", True)
 
 
-def test_node_that_comes_back_keeps_its_pods(cluster: Cluster) -> None:
+def test_returned_node_keeps_its_pods(cluster: Cluster) -> None:
     cluster.add(node("machine"), pod("pod", node="machine", phase="Running"))
     start(cluster)
     cluster.client.delete(Node, "machine")
@@ -124,7 +124,7 @@ def test_node_that_comes_back_keeps_its_pods(cluster: Cluster) -> None:
     assert find(cluster, "pod") is not None
 
 
-def test_node_that_only_the_cache_misses_keeps_its_pods(cluster: Cluster) -> None:
+def test_node_missing_only_in_the_cache_keeps_its_pods(cluster: Cluster) -> None:
     cluster.add(pod("pod", phase="Running"))
     cluster.client.bind("pod", "default", "machine")
     start(cluster)
@@ -136,7 +136,7 @@ def test_node_that_only_the_cache_misses_keeps_its_pods(cluster: Cluster) -> Non
     assert find(cluster, "pod") is not None
 
 
-def test_server_that_cannot_tell_of_a_node_is_asked_again(cluster: Cluster) -> None:
+def test_failed_node_lookup_is_retried(cluster: Cluster) -> None:
     cluster.add(node("machine"), pod("pod", node="machine", phase="Running"))
     start(cluster)
     cluster.client.delete(Node, "machine")
@@ -151,7 +151,7 @@ def test_server_that_cannot_tell_of_a_node_is_asked_again(cluster: Cluster) -> N
 # Being deleted, and stuck
 
 
-def test_pod_that_is_being_deleted_and_has_no_node_goes(cluster: Cluster) -> None:
+def test_unscheduled_terminating_pod_is_deleted(cluster: Cluster) -> None:
     cluster.add(pod("pod"))
     hold(cluster, "pod")
     cluster.client.delete(Pod, "pod", "default")
@@ -165,7 +165,7 @@ def test_pod_that_is_being_deleted_and_has_no_node_goes(cluster: Cluster) -> Non
 @pytest.mark.parametrize(
     ("ready", "taints", "goes"), [(False, OUT, True), (True, OUT, False), (False, (), False), (True, (), False)]
 )
-def test_pod_that_is_being_deleted_goes_if_its_node_is_out_of_service(
+def test_terminating_pod_on_an_out_of_service_node_is_deleted(
     cluster: Cluster, ready: bool, taints: tuple[Taint, ...], goes: bool
 ) -> None:
     cluster.add(node("machine", ready=ready, taints=taints), pod("pod", node="machine", phase="Running"))
@@ -174,13 +174,13 @@ def test_pod_that_is_being_deleted_goes_if_its_node_is_out_of_service(
     assert (find(cluster, "pod") is None) == goes
 
 
-def test_pods_that_are_well_stay(cluster: Cluster) -> None:
+def test_healthy_pods_are_kept(cluster: Cluster) -> None:
     cluster.add(node("machine"), pod("bound", node="machine", phase="Running"), pod("waiting"))
     start(cluster).advance(minutes=10)
     assert names(cluster) == ["bound", "waiting"]
 
 
-def test_pod_that_cannot_be_removed_is_tried_again_and_counted(cluster: Cluster) -> None:
+def test_failed_deletion_is_retried_and_counted(cluster: Cluster) -> None:
     cluster.add(pod("pod"))
     hold(cluster, "pod")
     cluster.client.delete(Pod, "pod", "default")

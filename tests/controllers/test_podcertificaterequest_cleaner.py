@@ -15,7 +15,7 @@ from kubeloop.testing import Cluster
 
 
 class Requests:
-    """As much of an informer as there are requests."""
+    """Informer with the requests."""
 
     def __init__(self, *found: PodCertificateRequest) -> None:
         self._found = {(one.metadata.namespace, one.metadata.name): one for one in found}
@@ -32,7 +32,7 @@ class Deletions:
         self.seen.append((namespace, name, preconditions.uid))
 
 
-def test_request_is_deleted_a_quarter_of_an_hour_after_it_was_made(cluster: Cluster) -> None:
+def test_request_is_deleted_after_fifteen_minutes(cluster: Cluster) -> None:
     made = cluster.clock.now()
     meta = ObjectMeta(namespace="a", name="r", uid="u", creation_timestamp=Time(format_time(made)))
     client: Any = Deletions()

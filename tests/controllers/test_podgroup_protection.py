@@ -59,13 +59,13 @@ def world(make_cluster: Callable[..., Cluster]) -> Cluster:
     return cluster
 
 
-def test_a_new_group_is_protected_and_goes_at_once_if_nobody_needs_it(world: Cluster) -> None:
+def test_new_group_is_protected_and_deleted_immediately_if_unused(world: Cluster) -> None:
     assert world.client.create(group()).metadata.finalizers == (FINALIZER,)
     delete(world, PodGroup, "g")
     assert there(world) is None
 
 
-def test_a_group_stays_until_its_last_pod_is_gone(world: Cluster) -> None:
+def test_group_is_kept_until_its_last_pod_is_deleted(world: Cluster) -> None:
     world.add(group(), member("a"), member("b"), member("other", "h"))
     delete(world, PodGroup, "g")
     delete(world, Pod, "a")
@@ -75,14 +75,14 @@ def test_a_group_stays_until_its_last_pod_is_gone(world: Cluster) -> None:
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
-def test_a_pod_that_has_ended_needs_no_group(world: Cluster, phase: str) -> None:
+def test_terminated_pod_does_not_protect_its_group(world: Cluster, phase: str) -> None:
     world.add(group(), member("a"))
     delete(world, PodGroup, "g")
     end(world, "a", phase)
     assert there(world) is None
 
 
-def test_a_pod_that_is_only_being_deleted_still_needs_its_group(world: Cluster) -> None:
+def test_terminating_pod_protects_its_group(world: Cluster) -> None:
     pod = member("a")
     pod["metadata"]["finalizers"] = ["example.com/stay"]
     world.add(group(), pod)
@@ -91,7 +91,7 @@ def test_a_pod_that_is_only_being_deleted_still_needs_its_group(world: Cluster) 
     assert there(world) is not None
 
 
-def test_a_group_that_is_not_deleted_keeps_its_finalizer_and_others_theirs(world: Cluster) -> None:
+def test_active_group_keeps_its_finalizer_and_other_finalizers(world: Cluster) -> None:
     world.add(group("g", "example.com/stay"), member("a"))
     end(world, "a")
     assert FINALIZER in there(world).metadata.finalizers  # type: ignore[union-attr]
@@ -99,7 +99,7 @@ def test_a_group_that_is_not_deleted_keeps_its_finalizer_and_others_theirs(world
     assert there(world).metadata.finalizers == ("example.com/stay",)  # type: ignore[union-attr]
 
 
-def test_a_pod_that_took_another_ones_name_lets_go_of_the_others_group(world: Cluster) -> None:
+def test_recreated_pod_releases_the_former_group(world: Cluster) -> None:
     world.add(group(), group("h"), member("a"))
     delete(world, PodGroup, "g")
     world.faults.drop_watches()
@@ -110,7 +110,7 @@ def test_a_pod_that_took_another_ones_name_lets_go_of_the_others_group(world: Cl
     assert there(world, "h") is not None
 
 
-def test_pods_of_other_namespaces_do_not_count(world: Cluster) -> None:
+def test_pods_of_other_namespaces_do_not_protect(world: Cluster) -> None:
     world.client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}})
     world.settle()
     stranger = member("a")
@@ -120,7 +120,7 @@ def test_pods_of_other_namespaces_do_not_count(world: Cluster) -> None:
     assert there(world) is None
 
 
-def test_what_was_deleted_while_nobody_looked_is_seen_to(make_cluster: Callable[..., Cluster]) -> None:
+def test_group_deleted_before_the_start_is_finalized(make_cluster: Callable[..., Cluster]) -> None:
     cluster = make_cluster(**SERVED)
     cluster.add(group(), member("a"))
     delete(cluster, PodGroup, "g")
@@ -130,7 +130,7 @@ def test_what_was_deleted_while_nobody_looked_is_seen_to(make_cluster: Callable[
     assert there(cluster) is None
 
 
-def test_the_rights_of_its_account_suffice(make_cluster: Callable[..., Cluster]) -> None:
+def test_controllers_role_is_sufficient(make_cluster: Callable[..., Cluster]) -> None:
     cluster = make_cluster(**SERVED)
     start_as(cluster, "podgroup-protection-controller", podgroup_protection.wire)
     cluster.add(group(), member("a"))
@@ -190,7 +190,7 @@ class Groups:
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
 @given(steps("group", "pod", "pod", "end", "remove", "delete", "delete", "wait", *TROUBLE), st.integers(0, 2**16))
-def test_no_group_goes_before_its_pods_and_each_deleted_one_goes_in_the_end(taken: list[Step], seed: int) -> None:
+def test_deleted_group_is_removed_exactly_after_its_pods(taken: list[Step], seed: int) -> None:
     with Cluster(seed=seed, shuffle=True, **SERVED) as cluster:
         groups = Groups(cluster)
         for step in taken:

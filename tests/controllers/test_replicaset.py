@@ -1,4 +1,4 @@
-"""A replica set has as many pods as it asks for, and says so."""
+"""Tests of ReplicaSets: number of pods, and status."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def started(cluster: Cluster, replicas: int = 3, **spec: Any) -> ReplicaSet:
 # Making
 
 
-def test_missing_pods_are_made_from_the_template(cluster: Cluster) -> None:
+def test_missing_pods_are_created_from_the_template(cluster: Cluster) -> None:
     rs = started(cluster, 3)
     pods = pods_of(cluster, rs)
     assert len(pods) == 3
@@ -51,7 +51,7 @@ def test_missing_pods_are_made_from_the_template(cluster: Cluster) -> None:
     assert {one.source.component for one in cluster.events(reason="SuccessfulCreate")} == {"replicaset-controller"}
 
 
-def test_status_tells_what_was_seen(cluster: Cluster) -> None:
+def test_status_has_observed_counts(cluster: Cluster) -> None:
     rs = started(cluster, 2)
     said = read(cluster, rs)
     assert counts(said) == (2, 2, 0, 0)
@@ -62,14 +62,14 @@ def test_status_tells_what_was_seen(cluster: Cluster) -> None:
     assert counts(read(cluster, rs)) == (2, 2, 1, 1)
 
 
-def test_set_that_asks_for_nothing_says_that_it_was_seen(cluster: Cluster) -> None:
+def test_replica_set_of_zero_sets_observed_generation(cluster: Cluster) -> None:
     rs = started(cluster, 0)
     said = read(cluster, rs)
     assert (said.status.replicas, said.status.observed_generation) == (0, 1)
 
 
 @pytest.mark.parametrize("replicas", [499, 500, 501, 1203])
-def test_many_pods_come_in_bursts_and_none_too_many(cluster: Cluster, replicas: int) -> None:
+def test_many_pods_are_created_in_batches_without_surplus(cluster: Cluster, replicas: int) -> None:
     rs = started(cluster, replicas)
     cluster.advance(1)
     assert len(pods_of(cluster, rs)) == replicas
@@ -77,7 +77,7 @@ def test_many_pods_come_in_bursts_and_none_too_many(cluster: Cluster, replicas: 
     assert len(pods_of(cluster, rs)) == len({one.metadata.uid for one in pods_of(cluster, rs)})
 
 
-def test_pod_that_ended_or_is_being_deleted_is_replaced(cluster: Cluster) -> None:
+def test_terminated_or_terminating_pod_is_replaced(cluster: Cluster) -> None:
     rs = started(cluster, 3)
     failed, done, leaving = pods_of(cluster, rs)
     cluster.client.patch(Pod, leaving.metadata.name, {"metadata": {"finalizers": ["test/kept"]}}, NS)
@@ -91,7 +91,7 @@ def test_pod_that_ended_or_is_being_deleted_is_replaced(cluster: Cluster) -> Non
     assert (said.status.replicas, said.status.terminating_replicas) == (3, 1)
 
 
-def test_pod_that_is_gone_is_replaced(cluster: Cluster) -> None:
+def test_deleted_pod_is_replaced(cluster: Cluster) -> None:
     rs = started(cluster, 2)
     first = pods_of(cluster, rs)[0]
     cluster.client.delete(Pod, first.metadata.name, NS, grace_seconds=0)
@@ -100,7 +100,7 @@ def test_pod_that_is_gone_is_replaced(cluster: Cluster) -> None:
     assert first.metadata.uid not in {one.metadata.uid for one in pods_of(cluster, rs)}
 
 
-def test_set_that_is_being_deleted_makes_no_pods_but_tells_of_those_it_has(cluster: Cluster) -> None:
+def test_replica_set_being_deleted_creates_no_pods_but_updates_status(cluster: Cluster) -> None:
     rs = started(cluster, 2)
     cluster.client.patch(ReplicaSet, "a", {"metadata": {"finalizers": ["test/kept"]}}, NS)
     cluster.client.delete(ReplicaSet, "a", NS)
@@ -110,7 +110,7 @@ def test_set_that_is_being_deleted_makes_no_pods_but_tells_of_those_it_has(clust
     assert read(cluster, rs).status.replicas == 1
 
 
-def test_namespace_that_is_being_deleted_is_left_alone(cluster: Cluster) -> None:
+def test_terminating_namespace_is_ignored(cluster: Cluster) -> None:
     cluster.add(namespace("going"))
     cluster.settle()
     cluster.add(replica_set("a", "going", replicas=0))
@@ -138,7 +138,7 @@ def test_surplus_pods_are_deleted(cluster: Cluster) -> None:
     assert read(cluster, rs).status.observed_generation == 2
 
 
-def test_unready_pods_go_first(cluster: Cluster) -> None:
+def test_unready_pods_are_deleted_first(cluster: Cluster) -> None:
     rs = started(cluster, 3)
     one, two, three = pods_of(cluster, rs)
     make_ready(cluster, one, three)
@@ -147,7 +147,7 @@ def test_unready_pods_go_first(cluster: Cluster) -> None:
     assert two.metadata.name not in {left.metadata.name for left in active_pods_of(cluster, rs)}
 
 
-def test_pod_that_says_it_is_cheap_goes_first(cluster: Cluster) -> None:
+def test_pod_with_lower_deletion_cost_is_deleted_first(cluster: Cluster) -> None:
     rs = started(cluster, 3)
     pods = pods_of(cluster, rs)
     make_ready(cluster, *pods)
@@ -177,7 +177,7 @@ def test_pods_of_one_deployment_stay_spread_over_nodes(cluster: Cluster) -> None
     assert [one.metadata.name for one in active_pods_of(cluster, new)] == [lonely.metadata.name]
 
 
-# Whose pods are whose
+# Ownership of pods
 
 
 def test_matching_orphan_is_adopted_and_counts(cluster: Cluster) -> None:
@@ -188,8 +188,8 @@ def test_matching_orphan_is_adopted_and_counts(cluster: Cluster) -> None:
     assert "lonely" in names
 
 
-def test_many_orphans_are_adopted_at_once(cluster: Cluster) -> None:
-    """Each call takes a second, and all together two."""
+def test_many_orphans_are_adopted(cluster: Cluster) -> None:
+    """Delay each call by a second; together they may take two."""
     cluster.add(*(pod(f"lonely-{number}", labels={"app": "a"}) for number in range(100)))
     cluster.faults.delay(1, "patch", "pods", times=None)
     rs = started(cluster, 100)
@@ -198,7 +198,7 @@ def test_many_orphans_are_adopted_at_once(cluster: Cluster) -> None:
     assert cluster.events(reason="SuccessfulCreate") == []
 
 
-def test_orphan_that_comes_later_is_adopted_and_the_surplus_goes(cluster: Cluster) -> None:
+def test_orphan_created_later_is_adopted_and_the_surplus_is_deleted(cluster: Cluster) -> None:
     rs = started(cluster, 2)
     make_ready(cluster, *pods_of(cluster, rs))
     cluster.add(pod("late", labels={"app": "a"}))
@@ -226,7 +226,7 @@ def test_pod_that_no_longer_matches_is_released_and_replaced(cluster: Cluster) -
     assert len(active_pods_of(cluster, rs)) == 2
 
 
-def test_other_owners_pods_are_never_touched(cluster: Cluster) -> None:
+def test_pods_of_other_owners_are_never_changed(cluster: Cluster) -> None:
     other = cluster.add(replica_set("other", labels={"app": "a"}, replicas=1))
     cluster.add(pod("theirs", labels={"app": "a"}, owner=other))
     rs = started(cluster, 1)
@@ -234,7 +234,7 @@ def test_other_owners_pods_are_never_touched(cluster: Cluster) -> None:
     assert cluster.client.get(Pod, "theirs", NS).metadata.owner_references[0].name == "other"
 
 
-def test_sets_with_the_same_selector_do_not_fight(cluster: Cluster) -> None:
+def test_replica_sets_with_the_same_selector_do_not_conflict(cluster: Cluster) -> None:
     cluster.start(wire)
     one = cluster.add(replica_set("one", labels={"app": "x"}, replicas=2))
     two = cluster.add(replica_set("two", labels={"app": "x"}, replicas=3))
@@ -255,8 +255,8 @@ def test_only_one_of_two_sets_adopts_an_orphan(cluster: Cluster) -> None:
     assert len(cluster.client.list(Pod, NS).items) == 2
 
 
-def test_set_that_is_just_being_deleted_adopts_nothing(cluster: Cluster) -> None:
-    """The cache doesn't know yet; the server is asked."""
+def test_replica_set_deleted_concurrently_adopts_nothing(cluster: Cluster) -> None:
+    """The cache is stale; the server is read."""
     rs = started(cluster, 0)
     cluster.faults.delay(5, "watch", "replicasets", times=None)
     cluster.faults.drop_watches("replicasets")
@@ -270,7 +270,7 @@ def test_set_that_is_just_being_deleted_adopts_nothing(cluster: Cluster) -> None
     assert pods_of(cluster, rs) == []
 
 
-# What it tells
+# Status
 
 
 def test_fully_labeled_counts_pods_with_all_labels_of_the_template(cluster: Cluster) -> None:
@@ -283,7 +283,7 @@ def test_fully_labeled_counts_pods_with_all_labels_of_the_template(cluster: Clus
     assert counts(read(cluster, rs)) == (2, 1, 0, 0)
 
 
-def test_pod_is_available_when_it_has_been_ready_for_long_enough(cluster: Cluster) -> None:
+def test_pod_is_available_after_min_ready_seconds(cluster: Cluster) -> None:
     rs = started(cluster, 2, min_ready_seconds=30)
     one, two = pods_of(cluster, rs)
     make_ready(cluster, one)
@@ -302,7 +302,7 @@ def quota(pods: int) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": meta, "spec": {"hard": {"pods": str(pods)}}}
 
 
-def test_refused_pods_are_told_of_in_a_condition_until_it_is_over(cluster: Cluster) -> None:
+def test_rejected_pods_set_the_replica_failure_condition(cluster: Cluster) -> None:
     cluster.add(quota(0))
     full = {"hard": {"pods": "0"}, "used": {"pods": "0"}}
     cluster.client.patch(ResourceQuota, "q", {"status": full}, NS, subresource="status")
@@ -320,8 +320,8 @@ def test_refused_pods_are_told_of_in_a_condition_until_it_is_over(cluster: Clust
     assert (said.status.conditions, said.status.replicas) == ((), 3)
 
 
-def test_each_try_finds_out_with_one_call_that_all_would_fail(cluster: Cluster) -> None:
-    """The first try tells of it in the status, whose change leads to the second one."""
+def test_slow_start_detects_failures_with_one_call(cluster: Cluster) -> None:
+    """The first attempt sets the condition, which triggers the second one."""
     fault = cluster.faults.fail("create", "pods", unavailable_error, times=None)
     started(cluster, 100)
     assert fault.hits == 2
@@ -330,7 +330,7 @@ def test_each_try_finds_out_with_one_call_that_all_would_fail(cluster: Cluster) 
     assert len(cluster.client.list(Pod, NS).items) == 100
 
 
-def test_failed_deletion_is_told_of_and_tried_again(cluster: Cluster) -> None:
+def test_failed_deletion_records_an_event_and_is_retried(cluster: Cluster) -> None:
     rs = started(cluster, 2)
     cluster.faults.fail("delete", "pods", unavailable_error, times=None)
     cluster.client.patch(ReplicaSet, "a", {"spec": {"replicas": 0}}, NS)
@@ -350,14 +350,14 @@ def test_failed_deletion_is_told_of_and_tried_again(cluster: Cluster) -> None:
 # In spite of everything
 
 
-def test_status_is_written_in_spite_of_conflicts(cluster: Cluster) -> None:
+def test_status_write_survives_conflicts(cluster: Cluster) -> None:
     cluster.faults.conflict("patch", "replicasets", times=3)
     rs = started(cluster, 1)
     cluster.advance(1)
     assert read(cluster, rs).status.replicas == 1
 
 
-def test_nothing_is_made_twice_while_the_watch_is_late(cluster: Cluster) -> None:
+def test_late_watch_causes_no_duplicate_pods(cluster: Cluster) -> None:
     cluster.start(wire)
     cluster.faults.delay(60, "watch", "pods", times=1)
     cluster.faults.drop_watches("pods")
@@ -372,7 +372,7 @@ def test_nothing_is_made_twice_while_the_watch_is_late(cluster: Cluster) -> None
     assert counts(read(cluster, rs))[0] == 3
 
 
-def test_namesake_of_a_deleted_set_starts_anew(cluster: Cluster) -> None:
+def test_recreated_replica_set_starts_from_scratch(cluster: Cluster) -> None:
     started(cluster, 2)
     cluster.client.delete(ReplicaSet, "a", NS, propagation="Orphan")
     cluster.client.patch(ReplicaSet, "a", {"metadata": {"finalizers": None}}, NS)
@@ -381,7 +381,7 @@ def test_namesake_of_a_deleted_set_starts_anew(cluster: Cluster) -> None:
     assert len(pods_of(cluster, again)) == 3
 
 
-def test_quiet_set_is_not_written_to(cluster: Cluster) -> None:
+def test_unchanged_replica_set_is_not_written(cluster: Cluster) -> None:
     rs = started(cluster, 3)
     cluster.advance(1)
     before = read(cluster, rs).metadata.resource_version
@@ -389,7 +389,7 @@ def test_quiet_set_is_not_written_to(cluster: Cluster) -> None:
     assert read(cluster, rs).metadata.resource_version == before
 
 
-def test_many_pods_that_become_ready_at_once_cost_few_status_writes(cluster: Cluster) -> None:
+def test_simultaneous_ready_pods_cause_few_status_writes(cluster: Cluster) -> None:
     rs = started(cluster, 400)
     cluster.advance(1)
     watched = cluster.faults.delay(0, "patch", "replicasets", times=None)
@@ -399,8 +399,8 @@ def test_many_pods_that_become_ready_at_once_cost_few_status_writes(cluster: Clu
     assert watched.hits < 20
 
 
-def test_rights_of_its_own_account_are_enough(cluster: Cluster) -> None:
-    """Which may update the status of sets, but not patch it."""
+def test_controllers_role_is_sufficient(cluster: Cluster) -> None:
+    """Role that may update the status of replica sets, but not patch it."""
     cluster.start(wire(as_account(cluster, "replicaset-controller")))
     cluster.add(pod("lonely", labels={"app": "a"}))
     rs = cluster.add(replica_set("a", replicas=3))

@@ -1,4 +1,4 @@
-"""Whatever users, nodes, networks and crashes do to a replica set, in the end it has what it asks for.
+"""Property tests of ReplicaSets: they converge to the desired pods under faults.
 
 On the way it never makes pods that it doesn't need, but where an answer was lost, and never touches what is another's.
 """
@@ -28,7 +28,7 @@ Step = tuple[str, int]
 USER = ("scale", "relabel", "orphan", "add orphan", "delete", "touch")
 WORLD = ("bind", "ready", "unready", "fail", "succeed", "finish")
 NETWORK = ("drop watches", "expire watches", "late watch", "conflict", "refuse create", "refuse delete")
-LOSSES = ("lose create", "lose delete", "crash")  # after which a pod too many is nobody's fault
+LOSSES = ("lose create", "lose delete", "crash")  # after which a surplus pod is expected
 PASSING = ("settle", "wait")
 
 
@@ -48,7 +48,7 @@ class World:
         cluster.settle()
         self._most = 2
 
-    # A loop with caches of its own, as in a process of its own.
+    # Controller with its own caches, as in a separate process.
 
     def _start(self) -> None:
         self._informers = SharedInformerFactory(self.cluster.async_client, self.cluster.clock)
@@ -73,7 +73,7 @@ class World:
         self.cluster.run(self._informers.stop())
         self._start()
 
-    # What may happen.
+    # Steps
 
     def take(self, step: Step) -> None:
         name, number = step
@@ -120,7 +120,7 @@ class World:
         changes[name]()
 
     def _finish(self) -> None:
-        """What a node does with pods that are to end."""
+        """Terminate deleted pods like a node."""
         for one in pods_of(self.cluster, self.rs):
             if one.metadata.deletion_timestamp is not None:
                 self.cluster.client.delete(Pod, one.metadata.name, NS, grace_seconds=0)
@@ -143,17 +143,17 @@ class World:
     def _patch(self, kind: type, name: str, patch: dict[str, Any]) -> None:
         self.cluster.client.patch(kind, name, patch, NS)
 
-    # What must hold.
+    # Invariants
 
     def check(self) -> None:
-        """At any time."""
+        """Check invariants."""
         if not self.forgiven:
             made = [one for one in active_pods_of(self.cluster, self.rs) if not one.metadata.name.startswith("stray")]
             assert len(made) <= self._most
         assert [one.metadata.name for one in active_pods_of(self.cluster, self._other)] == ["other-0"]
 
     def check_end(self) -> None:
-        """When nothing goes wrong any more, and some time has passed."""
+        """Check the final state without faults."""
         self.cluster.faults.clear()
         self.cluster.advance(minutes=20)
         active = active_pods_of(self.cluster, self.rs)
@@ -188,19 +188,19 @@ QUIET = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCh
 
 @QUIET
 @given(steps(*USER, *WORLD, *NETWORK, *PASSING), st.integers(0, 2**16))
-def test_never_a_pod_too_many_and_in_the_end_as_many_as_wanted(taken: list[Step], seed: int) -> None:
+def test_replicas_never_exceed_and_converge_to_the_desired_count(taken: list[Step], seed: int) -> None:
     play(taken, seed)
 
 
 @QUIET
 @given(steps(*USER, *WORLD, *NETWORK, *LOSSES, *PASSING), st.integers(0, 2**16))
-def test_lost_answers_and_crashes_anywhere_end_in_what_is_wanted(taken: list[Step], seed: int) -> None:
+def test_lost_responses_and_crashes_converge_to_the_desired_state(taken: list[Step], seed: int) -> None:
     play(taken, seed)
 
 
 @QUIET
 @given(st.integers(1, 9), st.integers(0, 9), st.integers(0, 60), st.integers(0, 2**16))
-def test_loop_killed_at_any_point_of_scaling_goes_on_from_there(first: int, then: int, turns: int, seed: int) -> None:
+def test_controller_killed_during_scaling_resumes(first: int, then: int, turns: int, seed: int) -> None:
     with Cluster(seed=seed, shuffle=True) as cluster:
         world = World(cluster)
         world.take(("scale", first))

@@ -43,7 +43,7 @@ def started(cluster: Cluster, replicas: int = 3, **spec: Any) -> ReplicationCont
     return made
 
 
-def test_missing_pods_are_made_and_surplus_ones_deleted(cluster: Cluster) -> None:
+def test_missing_pods_are_created_and_surplus_pods_deleted(cluster: Cluster) -> None:
     rc = started(cluster, 3)
     (reference,) = pods_of(cluster, rc)[0].metadata.owner_references
     assert (reference.api_version, reference.kind) == ("v1", "ReplicationController")
@@ -57,7 +57,7 @@ def test_missing_pods_are_made_and_surplus_ones_deleted(cluster: Cluster) -> Non
     assert {one.reason for one in cluster.events()} == {"SuccessfulCreate", "SuccessfulDelete"}
 
 
-def test_dead_pods_are_replaced_and_orphans_adopted(cluster: Cluster) -> None:
+def test_failed_pods_are_replaced_and_orphans_adopted(cluster: Cluster) -> None:
     cluster.add(pod("lonely", labels={"app": "a"}))
     rc = started(cluster, 2)
     assert "lonely" in {one.metadata.name for one in pods_of(cluster, rc)}
@@ -66,7 +66,7 @@ def test_dead_pods_are_replaced_and_orphans_adopted(cluster: Cluster) -> None:
     assert len(active_pods_of(cluster, rc)) == 2
 
 
-def test_availability_takes_time(cluster: Cluster) -> None:
+def test_availability_honors_min_ready_seconds(cluster: Cluster) -> None:
     rc = started(cluster, 1, minReadySeconds=60)
     make_ready(cluster, *pods_of(cluster, rc))
     cluster.advance(59)
@@ -75,7 +75,7 @@ def test_availability_takes_time(cluster: Cluster) -> None:
     assert counts(read(cluster, rc)) == (1, 1, 1, 1)
 
 
-def test_failure_is_a_condition(cluster: Cluster) -> None:
+def test_failure_sets_a_condition(cluster: Cluster) -> None:
     cluster.faults.fail("create", "pods", unavailable_error, times=None)
     rc = started(cluster, 1)
     (condition,) = read(cluster, rc).status.conditions
@@ -85,14 +85,14 @@ def test_failure_is_a_condition(cluster: Cluster) -> None:
     assert read(cluster, rc).status.conditions == ()
 
 
-def test_rights_of_its_own_account_are_enough(cluster: Cluster) -> None:
+def test_controllers_role_is_sufficient(cluster: Cluster) -> None:
     cluster.start(wire(as_account(cluster, "replication-controller")))
     rc = cluster.add(controller(2))
     cluster.advance(1)
     assert counts(read(cluster, rc)) == (2, 2, 0, 0)
 
 
-def test_replica_set_of_the_same_name_and_selector_is_somebody_else(cluster: Cluster) -> None:
+def test_replica_set_with_the_same_name_and_selector_is_independent(cluster: Cluster) -> None:
     rc = started(cluster, 2)
     cluster.start(replicaset.wire)
     rs = cluster.add(replica_set("a", replicas=3))
@@ -102,8 +102,8 @@ def test_replica_set_of_the_same_name_and_selector_is_somebody_else(cluster: Clu
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
 @given(steps("scale", "fail", "delete", "stray", "wait", *NETWORK, *LOSSES), st.integers(0, 2**16))
-def test_whatever_happens_it_ends_with_what_is_asked_for(taken: list[Step], seed: int) -> None:
-    """The loop is that of replica sets, whose own properties say more."""
+def test_replication_controller_converges_under_faults(taken: list[Step], seed: int) -> None:
+    """Tests of ReplicationControllers; the controller is shared with ReplicaSets, whose tests cover more."""
     with Cluster(seed=seed, shuffle=True) as cluster:
         process = Process(cluster, wire)
         rc = cluster.add(controller(2))

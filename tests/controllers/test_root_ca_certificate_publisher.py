@@ -16,7 +16,7 @@ from tests.controllers.bench import ROOT_CA, Bench, bench
 RIGHT = {"ca.crt": ROOT_CA}
 
 
-def test_every_namespace_gets_the_certificate() -> None:
+def test_every_namespace_gets_the_root_ca() -> None:
     async def scenario(plane: Bench) -> None:
         await plane.namespace("before")
         await plane.start(wire)
@@ -30,7 +30,7 @@ def test_every_namespace_gets_the_certificate() -> None:
     bench(scenario)
 
 
-def test_what_somebody_deleted_or_changed_is_put_right() -> None:
+def test_deleted_or_modified_config_map_is_restored() -> None:
     async def scenario(plane: Bench) -> None:
         await plane.start(wire)
         await plane.namespace("a")
@@ -48,7 +48,7 @@ def test_what_somebody_deleted_or_changed_is_put_right() -> None:
     bench(scenario)
 
 
-def test_config_map_that_is_right_is_left_as_it_is() -> None:
+def test_correct_config_map_is_unchanged() -> None:
     meta = ObjectMeta(name=CONFIG_MAP, namespace="a", annotations={DESCRIBED_BY: "in somebody else's words"})
     found = ConfigMap(metadata=meta, data=RIGHT)
     assert desired_config_map(found, "a", ROOT_CA) is found

@@ -1,4 +1,4 @@
-"""Pods whose SELinux labels don't go together on one volume are told."""
+"""Tests of events about conflicting SELinux labels on one volume."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kubeloop.controllers.selinux_warning import wire
 from kubeloop.controllers.selinux_warning.uses import VolumeCache, VolumeUse, labels_conflict
 from kubeloop.runtime.objects.keys import ObjectKey
 from kubeloop.testing import Cluster
-from tests.controllers.storage import NS, claim, told, user_of, volume
+from tests.controllers.storage import NS, claim, events_about, user_of, volume
 
 
 def add_volume(cluster: Cluster, takes_label: bool = True) -> None:
@@ -32,7 +32,7 @@ def pod(name: str, level: str = "", policy: str = "", **container: Any) -> dict[
     return made
 
 
-def test_both_pods_are_told_of_different_labels(cluster: Cluster) -> None:
+def test_conflicting_labels_record_events_on_both_pods(cluster: Cluster) -> None:
     add_volume(cluster)
     cluster.start(wire)
     cluster.add(pod("p", "s0:c1"), pod("q", "s0:c2"), pod("r", "s0:c2"))
@@ -40,27 +40,27 @@ def test_both_pods_are_told_of_different_labels(cluster: Cluster) -> None:
     what = "that uses the same volume as this pod with SELinuxLabel"
     end = "If both pods land on the same node, only one of them may access the volume."
     first = f'SELinuxLabel ":::s0:c1" conflicts with pod q {what} ":::s0:c2". {end}'
-    assert f"Normal SELinuxLabelConflict: {first}" in told(cluster, "p")
-    assert len(told(cluster, "p")) == 2
-    assert [one.split(":")[0] for one in told(cluster, "q")] == ["Normal SELinuxLabelConflict"]
+    assert f"Normal SELinuxLabelConflict: {first}" in events_about(cluster, "p")
+    assert len(events_about(cluster, "p")) == 2
+    assert [one.split(":")[0] for one in events_about(cluster, "q")] == ["Normal SELinuxLabelConflict"]
     lines = cluster.context.telemetry.registry.render().splitlines()
     shown = [line for line in lines if line.startswith("selinux_warning_controller_selinux_volume_conflict")]
-    of = f'pod1_namespace="{NS}",pod1_name="p",pod1_value=":::s0:c1",pod2_namespace="{NS}",pod2_name="q"'
-    assert any(f'property="SELinuxLabel",{of},pod2_value=":::s0:c2"}} 1' in line for line in shown)
+    of = f'pod1_name="p",pod1_namespace="{NS}",pod1_value=":::s0:c1",pod2_name="q",pod2_namespace="{NS}"'
+    assert any(f'{of},pod2_value=":::s0:c2",property="SELinuxLabel"}} 1' in line for line in shown)
     assert len(shown) == 4  # each as both see it
 
 
-def test_pods_that_differ_in_policy_are_told(cluster: Cluster) -> None:
+def test_conflicting_change_policies_record_events(cluster: Cluster) -> None:
     add_volume(cluster)
     cluster.start(wire)
     cluster.add(pod("p", "s0:c1"), pod("q", "s0:c1", policy="Recursive"))
     cluster.settle()
-    reasons = {one.split(":")[0] for one in told(cluster, "q")}
+    reasons = {one.split(":")[0] for one in events_about(cluster, "q")}
     assert reasons == {"Normal SELinuxChangePolicyConflict", "Normal SELinuxLabelConflict"}
 
 
 @pytest.mark.parametrize("how", ["same label", "driver takes none", "first has ended"])
-def test_pods_that_can_share_are_told_nothing(cluster: Cluster, how: str) -> None:
+def test_compatible_pods_record_no_events(cluster: Cluster, how: str) -> None:
     add_volume(cluster, takes_label=how != "driver takes none")
     cluster.start(wire)
     cluster.add(pod("p", "s0:c1"))
@@ -70,20 +70,20 @@ def test_pods_that_can_share_are_told_nothing(cluster: Cluster, how: str) -> Non
         cluster.settle()
     cluster.add(pod("q", "s0:c1" if how == "same label" else "s0:c2"))
     cluster.settle()
-    assert told(cluster, "p") == told(cluster, "q") == []
+    assert events_about(cluster, "p") == events_about(cluster, "q") == []
 
 
-def test_a_driver_that_takes_labels_from_now_on_makes_pods_conflict(cluster: Cluster) -> None:
+def test_driver_with_selinux_mount_support_makes_pods_conflict(cluster: Cluster) -> None:
     add_volume(cluster, takes_label=False)
     cluster.start(wire)
     cluster.add(pod("p", "s0:c1"), pod("q", "s0:c2"))
     cluster.settle()
     cluster.client.patch("csidrivers", "d", {"spec": {"seLinuxMount": True}})
     cluster.settle()
-    assert told(cluster, "p") != []
+    assert events_about(cluster, "p") != []
 
 
-def test_a_pod_that_mounts_a_volume_with_two_labels_is_told(cluster: Cluster) -> None:
+def test_pod_with_two_labels_for_a_volume_records_an_event(cluster: Cluster) -> None:
     add_volume(cluster)
     cluster.start(wire)
     both = pod("p", "s0:c1")
@@ -92,7 +92,7 @@ def test_a_pod_that_mounts_a_volume_with_two_labels_is_told(cluster: Cluster) ->
     cluster.add(both)
     cluster.settle()
     message = 'Volume "v0" is mounted twice with different SELinux labels inside this pod'
-    assert told(cluster, "p") == [f"Warning MultipleSELinuxLabels: {message}"]
+    assert events_about(cluster, "p") == [f"Warning MultipleSELinuxLabels: {message}"]
 
 
 @pytest.mark.parametrize(
@@ -106,13 +106,13 @@ def test_a_pod_that_mounts_a_volume_with_two_labels_is_told(cluster: Cluster) ->
         ("u::t:s0", "u:r::s0", False),
     ],
 )
-def test_what_is_left_out_of_a_label_conflicts_with_nothing_but_the_level(one: str, other: str, conflict: bool) -> None:
+def test_empty_label_parts_conflict_with_nothing_but_the_level(one: str, other: str, conflict: bool) -> None:
     assert labels_conflict(one, other) is conflict
     assert labels_conflict(other, one) is conflict
 
 
-def test_uses_of_pods_that_are_gone_are_forgotten() -> None:
+def test_deleted_pods_are_forgotten() -> None:
     uses = VolumeCache()
-    uses.put("v", ObjectKey("a", "p"), VolumeUse("l", "MountOption"))
-    uses.remove(ObjectKey("a", "p"))
-    assert uses.put("v", ObjectKey("a", "q"), VolumeUse("other", "Recursive")) == []
+    uses.add_volume("v", ObjectKey("a", "p"), VolumeUse("l", "MountOption"))
+    uses.delete_pod(ObjectKey("a", "p"))
+    assert uses.add_volume("v", ObjectKey("a", "q"), VolumeUse("other", "Recursive")) == []

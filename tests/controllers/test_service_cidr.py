@@ -52,14 +52,14 @@ def is_gone(cluster: Cluster, name: str) -> bool:
     return False
 
 
-def test_new_range_is_protected_and_ready(cluster: Cluster) -> None:
+def test_new_cidr_is_protected_and_ready(cluster: Cluster) -> None:
     cluster.start(wire)
     add_range(cluster, "more", "10.7.0.0/24")
     assert cluster.client.get(ServiceCIDR, "more").metadata.finalizers == (FINALIZER,)
     assert ready(cluster, "more") == ("True", "", "Kubernetes Service CIDR is ready")
 
 
-def test_unused_range_goes_when_every_server_has_heard_of_it(cluster: Cluster) -> None:
+def test_unused_cidr_is_deleted_when_all_servers_observed_it(cluster: Cluster) -> None:
     cluster.start(wire)
     add_range(cluster, "more", "10.7.0.0/24")
     delete_range(cluster, "more", 9)
@@ -68,7 +68,7 @@ def test_unused_range_goes_when_every_server_has_heard_of_it(cluster: Cluster) -
     assert is_gone(cluster, "more")
 
 
-def test_range_stays_as_long_as_one_of_its_addresses_is_used(cluster: Cluster) -> None:
+def test_cidr_is_kept_while_an_address_is_used(cluster: Cluster) -> None:
     cluster.start(wire)
     add_range(cluster, "more", "10.7.0.0/24")
     add_address(cluster, "10.7.0.5")
@@ -79,7 +79,7 @@ def test_range_stays_as_long_as_one_of_its_addresses_is_used(cluster: Cluster) -
     assert is_gone(cluster, "more")
 
 
-def test_address_that_no_server_gave_out_keeps_nothing(cluster: Cluster) -> None:
+def test_unmanaged_address_does_not_block_deletion(cluster: Cluster) -> None:
     cluster.start(wire)
     add_range(cluster, "more", "10.7.0.0/24")
     add_address(cluster, "10.7.0.5", {})
@@ -87,7 +87,7 @@ def test_address_that_no_server_gave_out_keeps_nothing(cluster: Cluster) -> None
     assert is_gone(cluster, "more")
 
 
-def test_range_within_another_goes_with_its_addresses_in_use(cluster: Cluster) -> None:
+def test_contained_cidr_is_deleted_with_addresses_in_use(cluster: Cluster) -> None:
     cluster.start(wire)
     add_range(cluster, "large", "10.7.0.0/16")
     add_range(cluster, "small", "10.7.0.0/24")
@@ -96,7 +96,7 @@ def test_range_within_another_goes_with_its_addresses_in_use(cluster: Cluster) -
     assert is_gone(cluster, "small")
 
 
-def test_new_range_around_it_lets_a_blocked_one_go(cluster: Cluster) -> None:
+def test_new_enclosing_cidr_unblocks_a_deletion(cluster: Cluster) -> None:
     cluster.start(wire)
     add_range(cluster, "more", "10.7.0.0/24")
     add_address(cluster, "10.7.0.5")
@@ -108,7 +108,7 @@ def test_new_range_around_it_lets_a_blocked_one_go(cluster: Cluster) -> None:
     assert not is_gone(cluster, "another")
 
 
-def test_larger_range_stays_for_the_addresses_that_only_it_has(cluster: Cluster) -> None:
+def test_larger_cidr_is_kept_for_its_own_addresses(cluster: Cluster) -> None:
     cluster.start(wire)
     add_range(cluster, "large", "10.7.0.0/16")
     add_range(cluster, "small", "10.7.0.0/24")
@@ -117,7 +117,7 @@ def test_larger_range_stays_for_the_addresses_that_only_it_has(cluster: Cluster)
     assert not is_gone(cluster, "large")
 
 
-def test_one_of_two_ranges_that_are_deleted_together_stays_for_their_address(cluster: Cluster) -> None:
+def test_one_of_two_deleted_cidrs_is_kept_for_a_shared_address(cluster: Cluster) -> None:
     cluster.start(wire)
     add_range(cluster, "large", "10.7.0.0/16")
     add_range(cluster, "small", "10.7.0.0/24")
@@ -131,7 +131,7 @@ def test_one_of_two_ranges_that_are_deleted_together_stays_for_their_address(clu
     assert is_gone(cluster, "small")
 
 
-def test_range_without_finalizer_replaces_no_other(cluster: Cluster) -> None:
+def test_cidr_without_finalizer_replaces_no_other(cluster: Cluster) -> None:
     cluster.start(wire)
     add_range(cluster, "more", "10.7.0.0/24")
     add_address(cluster, "10.7.0.5")
@@ -145,7 +145,7 @@ def test_range_without_finalizer_replaces_no_other(cluster: Cluster) -> None:
     assert is_gone(cluster, "more")
 
 
-def test_address_that_the_cache_does_not_have_yet_keeps_its_range(cluster: Cluster) -> None:
+def test_address_missing_in_the_cache_blocks_deletion(cluster: Cluster) -> None:
     cluster.start(wire)
     add_range(cluster, "more", "10.7.0.0/24")
     cluster.faults.delay(30, "watch", "ipaddresses")
@@ -155,7 +155,7 @@ def test_address_that_the_cache_does_not_have_yet_keeps_its_range(cluster: Clust
     assert ready(cluster, "more") == ("False", "Terminating", BLOCKED)
 
 
-def test_range_goes_though_the_cache_never_had_its_last_address(cluster: Cluster) -> None:
+def test_cidr_is_deleted_though_the_cache_never_had_its_last_address(cluster: Cluster) -> None:
     cluster.start(wire)
     add_range(cluster, "more", "10.7.0.0/24")
     cluster.faults.delay(30, "watch", "ipaddresses")
@@ -168,7 +168,7 @@ def test_range_goes_though_the_cache_never_had_its_last_address(cluster: Cluster
     assert is_gone(cluster, "more")
 
 
-def test_rights_of_its_own_account_are_enough(cluster: Cluster) -> None:
+def test_controllers_role_is_sufficient(cluster: Cluster) -> None:
     cluster.start(wire(as_account(cluster, "service-cidrs-controller")))
     add_range(cluster, "more", "10.7.0.0/24")
     assert ready(cluster, "more")[0] == "True"
@@ -176,7 +176,7 @@ def test_rights_of_its_own_account_are_enough(cluster: Cluster) -> None:
     assert is_gone(cluster, "more")
 
 
-def test_status_that_cannot_be_written_is_told_and_tried_again(cluster: Cluster) -> None:
+def test_failed_status_write_records_an_event_and_is_retried(cluster: Cluster) -> None:
     cluster.start(wire)
     cluster.faults.fail("patch", "servicecidrs")
     add_range(cluster, "more", "10.7.0.0/24", finalizers=(FINALIZER,))
@@ -187,7 +187,7 @@ def test_status_that_cannot_be_written_is_told_and_tried_again(cluster: Cluster)
     assert event.source.component == "service-cidr-controller"
 
 
-def test_settled_range_is_not_written_again(cluster: Cluster) -> None:
+def test_unchanged_cidr_is_not_written(cluster: Cluster) -> None:
     cluster.start(wire)
     add_range(cluster, "more", "10.7.0.0/24")
     before = cluster.client.get(ServiceCIDR, "more").metadata.resource_version
@@ -206,7 +206,7 @@ def an_address(address: str, **labels: Any) -> IPAddress:
     return IPAddress(metadata=ObjectMeta(name=address, labels=ALLOCATED | labels))
 
 
-def test_first_and_last_address_are_never_given_out() -> None:
+def test_first_and_last_address_are_never_allocated() -> None:
     (network,) = networks_of(a_range("a", "10.7.0.0/24"))
     found = [an_address(f"10.7.0.{number}") for number in (0, 1, 254, 255)]
     taken = [can_delete_cidr(a_range("a", "10.7.0.0/24"), [a_range("a", "10.7.0.0/24")], [one]) for one in found]
@@ -214,7 +214,7 @@ def test_first_and_last_address_are_never_given_out() -> None:
     assert not can_allocate(network, network.network_address)
 
 
-def test_range_of_two_families_needs_another_for_both() -> None:
+def test_dual_stack_cidr_needs_another_for_both_families() -> None:
     going = a_range("a", "10.7.0.0/24", "fd00::/120")
     four, six = a_range("b", "10.7.0.0/16"), a_range("c", "fd00::/112")
     used = [an_address("fd00::5"), an_address("10.7.0.5")]
@@ -224,6 +224,6 @@ def test_range_of_two_families_needs_another_for_both() -> None:
     assert can_delete_cidr(going, [going, four], used[1:])
 
 
-def test_last_address_of_version_six_is_given_out() -> None:
+def test_last_ipv6_address_is_allocated() -> None:
     going = a_range("a", "fd00::/120")
     assert not can_delete_cidr(going, [going], [an_address("fd00::ff")])

@@ -62,7 +62,7 @@ class World:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self._process = Process(cluster, service_cidr.wire)
-        self._unprotected: set[str] = set()  # uids of services whose range was deleted before it had its finalizer
+        self._unprotected: set[str] = set()  # UIDs of services whose CIDR was deleted before it had its finalizer
 
     def take(self, name: str, number: int) -> None:
         of = "outer" if number % 4 == 3 else "inner"
@@ -99,7 +99,7 @@ class World:
         return next((one for one in found if one.metadata.name == name), None)
 
     def _outside_all_ranges(self) -> set[str]:
-        """Uids of the services whose address is in no range."""
+        """Return the UIDs of the services whose address is in no CIDR."""
         ranges = [ip_network(one) for found in self.cluster.client.list(ServiceCIDR).items for one in found.spec.cidrs]
         services = self.cluster.client.list(Service).items
         return {
@@ -109,7 +109,7 @@ class World:
         }
 
     def check(self) -> None:
-        """Every service's address is in a range that still exists, if the range was protected."""
+        """Check that every service address is in an existing, protected CIDR."""
         addresses = [one.spec.cluster_ip for one in self.cluster.client.list(Service).items]
         assert len(set(addresses)) == len(addresses)
         outside = self._outside_all_ranges()
@@ -117,7 +117,7 @@ class World:
         self._unprotected = outside  # a new range around an address protects it again
 
     def check_end(self) -> None:
-        """Without services and faults, every range that is deleted goes."""
+        """Check that deleted CIDRs are removed without services and faults."""
         client = self.cluster.client
         self.cluster.faults.clear()
         for service in client.list(Service).items:
@@ -135,7 +135,7 @@ class World:
 @example(happenings=DELETED_TOGETHER, seed=0)
 @example(happenings=UNSEEN_ADDRESS, seed=1)
 @given(steps(*ACTIONS, most=20), st.integers(0, 1000))
-def test_a_range_stays_while_a_service_needs_it_and_then_goes(happenings: list[Step], seed: int) -> None:
+def test_cidr_is_kept_exactly_while_a_service_uses_it(happenings: list[Step], seed: int) -> None:
     with Cluster(seed=seed, shuffle=True) as cluster:
         world = World(cluster)
         world.take("add range", 0)

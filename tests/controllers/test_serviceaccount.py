@@ -11,7 +11,7 @@ from kubeloop.controllers.serviceaccount import needs_account, wire
 from tests.controllers.bench import Bench, bench
 
 
-def test_namespace_gets_its_account_whether_it_was_there_before_or_comes_later() -> None:
+def test_existing_and_new_namespaces_get_the_default_account() -> None:
     async def scenario(plane: Bench) -> None:
         await plane.namespace("before")
         await plane.start(wire)
@@ -24,7 +24,7 @@ def test_namespace_gets_its_account_whether_it_was_there_before_or_comes_later()
     bench(scenario)
 
 
-def test_deleted_account_comes_back() -> None:
+def test_deleted_account_is_recreated() -> None:
     async def scenario(plane: Bench) -> None:
         await plane.start(wire)
         await plane.namespace("a")
@@ -38,7 +38,7 @@ def test_deleted_account_comes_back() -> None:
     bench(scenario)
 
 
-def test_account_of_another_name_is_nobody_s_business() -> None:
+def test_accounts_of_other_names_are_ignored() -> None:
     async def scenario(plane: Bench) -> None:
         (loop,) = await plane.start(wire)
         await plane.namespace("a")
@@ -58,14 +58,12 @@ def test_account_of_another_name_is_nobody_s_business() -> None:
     ("phase", "account", "needed"),
     [("Active", None, True), ("Active", object(), False), ("Terminating", None, False), (None, None, False)],
 )
-def test_account_is_made_where_there_is_none_and_the_namespace_stays(
-    phase: str | None, account: object, needed: bool
-) -> None:
+def test_missing_account_is_created_in_a_kept_namespace(phase: str | None, account: object, needed: bool) -> None:
     namespace = None if phase is None else Namespace(status=NamespaceStatus(phase=phase))
     assert needs_account(namespace, account) is needed
 
 
-def test_refusal_because_the_namespace_ends_is_no_failure() -> None:
+def test_rejection_by_a_terminating_namespace_is_not_a_failure() -> None:
     async def scenario(plane: Bench) -> None:
         (loop,) = await plane.start(wire)
 

@@ -16,7 +16,7 @@ from kubeloop.api.generated.core_v1 import Secret, ServiceAccount
 from kubeloop.api.signed_tokens import SigningKey, verify
 from kubeloop.controllers import InvalidControllers
 from kubeloop.controllers.app.config import ManagerConfig
-from kubeloop.controllers.app.disabled import DisabledController
+from kubeloop.controllers.app.disabled_controller import DisabledController
 from kubeloop.controllers.serviceaccount_token import wire
 from kubeloop.testing import Cluster, secret, service_account
 from tests.controllers.rights import start_as
@@ -75,7 +75,7 @@ def test_secret_gets_a_token_of_its_account(plane: Cluster, key: Path) -> None:
     }
 
 
-def test_what_is_in_the_secret_already_stays(plane: Cluster) -> None:
+def test_existing_secret_data_is_kept(plane: Cluster) -> None:
     wanted = token_secret()
     wanted["data"] = {name: base64.b64encode(b"mine").decode() for name in ("token", "namespace", "ca.crt", "other")}
     plane.client.create(wanted)
@@ -88,7 +88,7 @@ def test_what_is_in_the_secret_already_stays(plane: Cluster) -> None:
     }
 
 
-def test_token_that_was_taken_away_is_made_anew(plane: Cluster) -> None:
+def test_removed_token_is_recreated(plane: Cluster) -> None:
     plane.client.create(token_secret())
     plane.settle()
     plane.client.patch(Secret, "tok", {"data": {"token": None}}, NS)
@@ -96,7 +96,7 @@ def test_token_that_was_taken_away_is_made_anew(plane: Cluster) -> None:
     assert find(plane).data["token"]
 
 
-def test_secret_of_an_account_that_is_not_there_is_deleted(plane: Cluster) -> None:
+def test_secret_of_a_missing_account_is_deleted(plane: Cluster) -> None:
     plane.client.create(token_secret(account="nobody"))
     plane.settle()
     assert find(plane) is None
@@ -108,7 +108,7 @@ def test_secret_of_another_account_of_the_same_name_is_deleted(plane: Cluster) -
     assert find(plane) is None
 
 
-def test_account_takes_its_secrets_with_it(plane: Cluster) -> None:
+def test_secrets_are_deleted_with_their_account(plane: Cluster) -> None:
     plane.add(service_account("other"))
     plane.client.create(token_secret("one"))
     plane.client.create(token_secret("two"))
@@ -120,7 +120,7 @@ def test_account_takes_its_secrets_with_it(plane: Cluster) -> None:
     assert [one.metadata.name for one in plane.client.list(Secret, NS).items] == ["kept", "plain"]
 
 
-def test_secrets_of_an_account_that_was_replaced_go(plane: Cluster) -> None:
+def test_secrets_of_a_replaced_account_are_deleted(plane: Cluster) -> None:
     plane.client.create(token_secret())
     plane.settle()
     plane.client.delete(ServiceAccount, "robot", NS)
@@ -129,7 +129,7 @@ def test_secrets_of_an_account_that_was_replaced_go(plane: Cluster) -> None:
     assert find(plane) is None
 
 
-def test_deleted_secret_is_taken_from_the_list_of_its_account(plane: Cluster) -> None:
+def test_deleted_secret_is_removed_from_its_account(plane: Cluster) -> None:
     plane.client.create(token_secret())
     listed = [{"name": "tok", "namespace": NS}, {"name": "absent"}]
     plane.client.patch(ServiceAccount, "robot", {"secrets": listed}, NS)
@@ -139,7 +139,7 @@ def test_deleted_secret_is_taken_from_the_list_of_its_account(plane: Cluster) ->
     assert [one.name for one in plane.client.get(ServiceAccount, "robot", NS).secrets] == ["absent"]
 
 
-def test_the_last_reference_is_taken_too(plane: Cluster) -> None:
+def test_last_secret_reference_is_removed(plane: Cluster) -> None:
     plane.client.create(token_secret())
     plane.client.patch(ServiceAccount, "robot", {"secrets": [{"name": "tok"}]}, NS)
     plane.settle()
@@ -148,12 +148,12 @@ def test_the_last_reference_is_taken_too(plane: Cluster) -> None:
     assert plane.client.get(ServiceAccount, "robot", NS).secrets == ()
 
 
-def test_without_a_key_the_loop_rests(cluster: Cluster) -> None:
+def test_controller_is_idle_without_key(cluster: Cluster) -> None:
     assert isinstance(wire(cluster.context), DisabledController)
 
 
 @pytest.mark.parametrize("content", [None, b"nonsense"], ids=["missing", "no key"])
-def test_unusable_key_is_told_at_once(cluster: Cluster, tmp_path: Path, content: bytes | None) -> None:
+def test_unusable_key_is_reported_at_start(cluster: Cluster, tmp_path: Path, content: bytes | None) -> None:
     file = tmp_path / "bad.key"
     if content is not None:
         file.write_bytes(content)

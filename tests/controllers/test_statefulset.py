@@ -1,4 +1,4 @@
-"""StatefulSets on a whole server: order, identity, scaling, and what is told of it."""
+"""Tests of StatefulSets on a whole server: order, identity, scaling and events."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from tests.controllers.stateful_sets import (
     NS,
     change,
     delete,
+    event_messages,
     make_ready,
     make_unready,
     names,
@@ -23,7 +24,6 @@ from tests.controllers.stateful_sets import (
     revisions,
     set_status,
     start,
-    told,
 )
 
 
@@ -36,7 +36,7 @@ def counts(found: StatefulSet) -> tuple[int, int, int, int, int]:
 # Making
 
 
-def test_pods_come_with_their_identity(cluster: Cluster) -> None:
+def test_pods_have_stable_identities(cluster: Cluster) -> None:
     start(cluster)
     owner = cluster.add(stateful_set(replicas=2))
     cluster.settle()
@@ -54,7 +54,7 @@ def test_pods_come_with_their_identity(cluster: Cluster) -> None:
     assert (reference.kind, reference.uid, reference.controller) == ("StatefulSet", owner.metadata.uid, True)
 
 
-def test_status_counts_what_runs(cluster: Cluster) -> None:
+def test_status_counts_running_pods(cluster: Cluster) -> None:
     start(cluster)
     cluster.add(stateful_set(replicas=3))
     cluster.settle()
@@ -66,7 +66,7 @@ def test_status_counts_what_runs(cluster: Cluster) -> None:
     assert found.status.current_revision.startswith("app-")
 
 
-def test_events_tell_of_pods_in_their_order(cluster: Cluster) -> None:
+def test_pod_events_are_recorded_in_order(cluster: Cluster) -> None:
     start(cluster)
     cluster.add(stateful_set(replicas=2))
     cluster.settle()
@@ -91,7 +91,7 @@ def test_pod_waits_until_its_predecessor_is_ready(cluster: Cluster) -> None:
     assert names(cluster) == ["app-0", "app-1", "app-2"]
 
 
-def test_parallel_pods_wait_for_nobody(cluster: Cluster) -> None:
+def test_parallel_pods_do_not_wait(cluster: Cluster) -> None:
     kubelet = start(cluster)
     kubelet.runs = lambda _: False
     cluster.add(stateful_set(replicas=5, pod_management_policy="Parallel"))
@@ -102,7 +102,7 @@ def test_parallel_pods_wait_for_nobody(cluster: Cluster) -> None:
     assert sum(one.metadata.deletion_timestamp is not None for one in pods(cluster)) == 4
 
 
-def test_pod_waits_until_its_predecessor_has_been_ready_for_long_enough(cluster: Cluster) -> None:
+def test_pod_waits_for_min_ready_seconds_of_its_predecessor(cluster: Cluster) -> None:
     start(cluster)
     cluster.add(stateful_set(replicas=2, min_ready_seconds=30))
     cluster.advance(29)
@@ -114,7 +114,7 @@ def test_pod_waits_until_its_predecessor_has_been_ready_for_long_enough(cluster:
     assert counts(read(cluster)) == (2, 2, 2, 2, 2)
 
 
-def test_ordinals_begin_where_the_set_says(cluster: Cluster) -> None:
+def test_ordinals_start_at_spec_ordinals_start(cluster: Cluster) -> None:
     start(cluster)
     cluster.add(stateful_set(replicas=2, ordinals=StatefulSetOrdinals(start=5)))
     cluster.settle()
@@ -125,7 +125,7 @@ def test_ordinals_begin_where_the_set_says(cluster: Cluster) -> None:
     assert names(cluster) == ["app-0", "app-1"]
 
 
-def test_no_pods_are_wanted(cluster: Cluster) -> None:
+def test_zero_replicas_create_no_pods(cluster: Cluster) -> None:
     start(cluster)
     cluster.add(stateful_set(replicas=0))
     cluster.settle()
@@ -134,7 +134,7 @@ def test_no_pods_are_wanted(cluster: Cluster) -> None:
     assert len(revisions(cluster)) == 1
 
 
-def test_many_pods_are_looked_at_together(cluster: Cluster) -> None:
+def test_many_pods_are_processed_in_one_sync(cluster: Cluster) -> None:
     cluster.start(Kubelet(cluster).wire)
     loop = cluster.start(wire)
     assert isinstance(loop, Controller)
@@ -147,7 +147,7 @@ def test_many_pods_are_looked_at_together(cluster: Cluster) -> None:
 # Going
 
 
-def test_pods_go_from_the_highest_ordinal_one_at_a_time(cluster: Cluster) -> None:
+def test_pods_are_deleted_one_at_a_time_from_the_highest_ordinal(cluster: Cluster) -> None:
     kubelet = start(cluster)
     cluster.add(stateful_set(replicas=3))
     cluster.settle()
@@ -163,7 +163,7 @@ def test_pods_go_from_the_highest_ordinal_one_at_a_time(cluster: Cluster) -> Non
     assert names(cluster) == ["app-0"]
 
 
-def test_nothing_is_scaled_down_while_a_lower_pod_is_ill(cluster: Cluster) -> None:
+def test_scale_down_waits_for_unhealthy_lower_pods(cluster: Cluster) -> None:
     start(cluster)
     cluster.add(stateful_set(replicas=3))
     cluster.settle()
@@ -174,7 +174,7 @@ def test_nothing_is_scaled_down_while_a_lower_pod_is_ill(cluster: Cluster) -> No
     assert names(cluster) == ["app-0", "app-1"]
 
 
-def test_condemned_pod_that_is_the_only_ill_one_may_go(cluster: Cluster) -> None:
+def test_condemned_pod_that_is_the_only_unhealthy_one_is_deleted(cluster: Cluster) -> None:
     start(cluster)
     cluster.add(stateful_set(replicas=3))
     cluster.settle()
@@ -183,7 +183,7 @@ def test_condemned_pod_that_is_the_only_ill_one_may_go(cluster: Cluster) -> None
     assert names(cluster) == ["app-0", "app-1"]
 
 
-def test_ill_condemned_pod_waits_for_an_ill_one_below_it(cluster: Cluster) -> None:
+def test_unhealthy_condemned_pod_waits_for_an_unhealthy_lower_one(cluster: Cluster) -> None:
     start(cluster)
     cluster.add(stateful_set(replicas=3))
     cluster.settle()
@@ -194,7 +194,7 @@ def test_ill_condemned_pod_waits_for_an_ill_one_below_it(cluster: Cluster) -> No
 
 
 @pytest.mark.parametrize("phase", ["Failed", "Succeeded"])
-def test_pod_that_has_ended_is_replaced_under_its_name(cluster: Cluster, phase: str) -> None:
+def test_terminated_pod_is_recreated_with_its_name(cluster: Cluster, phase: str) -> None:
     start(cluster)
     cluster.add(stateful_set(replicas=2))
     cluster.settle()
@@ -202,13 +202,13 @@ def test_pod_that_has_ended_is_replaced_under_its_name(cluster: Cluster, phase: 
     set_status(cluster, "app-0", phase=phase)
     assert names(cluster) == ["app-0", "app-1"]
     assert pods(cluster)[0].metadata.uid != before
-    assert told(cluster)[-2:] == [
+    assert event_messages(cluster)[-2:] == [
         "Delete Pod app-0 in StatefulSet app successful",
         "Create Pod app-0 in StatefulSet app successful",
     ]
 
 
-def test_deleted_pod_comes_back_only_when_it_is_gone(cluster: Cluster) -> None:
+def test_deleted_pod_is_recreated_after_termination(cluster: Cluster) -> None:
     kubelet = start(cluster)
     cluster.add(stateful_set(replicas=2))
     cluster.settle()
@@ -224,7 +224,7 @@ def test_deleted_pod_comes_back_only_when_it_is_gone(cluster: Cluster) -> None:
     assert counts(read(cluster)) == (2, 2, 2, 2, 2)
 
 
-def test_set_that_is_being_deleted_makes_nothing_but_is_counted(cluster: Cluster) -> None:
+def test_stateful_set_being_deleted_creates_nothing_but_updates_status(cluster: Cluster) -> None:
     start(cluster)
     cluster.add(stateful_set(replicas=2))
     cluster.settle()
@@ -234,17 +234,17 @@ def test_set_that_is_being_deleted_makes_nothing_but_is_counted(cluster: Cluster
     assert read(cluster).status.replicas == 1
 
 
-# Whose pods they are
+# Ownership of pods
 
 
-def test_orphan_of_the_right_name_is_adopted_and_brought_up_to_date(cluster: Cluster) -> None:
+def test_orphan_with_a_matching_name_is_adopted_and_updated(cluster: Cluster) -> None:
     start(cluster)
     cluster.add(pod("app-0", labels={"app": "app"}))
     cluster.settle()
     old = pods(cluster)[0].metadata.uid
     cluster.add(stateful_set(replicas=1))
     cluster.settle()
-    assert told(cluster) == [
+    assert event_messages(cluster) == [
         "Update Pod app-0 in StatefulSet app successful",
         "Delete Pod app-0 in StatefulSet app successful",
         "Create Pod app-0 in StatefulSet app successful",
@@ -252,7 +252,7 @@ def test_orphan_of_the_right_name_is_adopted_and_brought_up_to_date(cluster: Clu
     assert pods(cluster)[0].metadata.uid != old
 
 
-def test_orphan_of_another_name_is_left_alone(cluster: Cluster) -> None:
+def test_orphan_with_another_name_is_ignored(cluster: Cluster) -> None:
     start(cluster)
     cluster.add(pod("other-0", labels={"app": "app"}), pod("app", labels={"app": "app"}))
     cluster.add(stateful_set(replicas=1))
@@ -270,41 +270,41 @@ def test_pod_that_no_longer_matches_is_released(cluster: Cluster) -> None:
     assert read(cluster).status.replicas == 0
 
 
-def test_pod_in_the_way_is_waited_for_without_an_event(cluster: Cluster) -> None:
+def test_conflicting_pod_is_waited_for_without_an_event(cluster: Cluster) -> None:
     start(cluster)
     cluster.add(pod("app-0", labels={"app": "stranger"}))
     cluster.add(stateful_set(replicas=1))
     cluster.advance(minutes=1)
-    assert told(cluster) == []
+    assert event_messages(cluster) == []
     delete(cluster, "app-0")
     cluster.advance(minutes=2)
     assert pods(cluster)[0].metadata.owner_references
 
 
-def test_refused_pod_is_told_of_and_tried_again(cluster: Cluster) -> None:
+def test_rejected_pod_records_an_event_and_is_retried(cluster: Cluster) -> None:
     start(cluster)
     cluster.faults.fail("create", "pods", forbidden("", "pods", "app-0", "no more"))
     cluster.add(stateful_set(replicas=1))
     cluster.settle()
-    (message,) = told(cluster, "FailedCreate")
+    (message,) = event_messages(cluster, "FailedCreate")
     assert message.startswith("Create Pod app-0 in StatefulSet app failed error: pods ")
     cluster.advance(1)
     assert names(cluster) == ["app-0"]
 
 
-def test_pod_that_cannot_be_deleted_is_told_of(cluster: Cluster) -> None:
+def test_failed_pod_deletion_records_an_event(cluster: Cluster) -> None:
     start(cluster)
     cluster.add(stateful_set(replicas=1))
     cluster.settle()
     cluster.faults.fail("delete", "pods")
     change(cluster, replicas=0)
-    (message,) = told(cluster, "FailedDelete")
+    (message,) = event_messages(cluster, "FailedDelete")
     assert message.startswith("Delete Pod app-0 in StatefulSet app failed error: the server is currently unable")
     cluster.advance(1)
     assert names(cluster) == []
 
 
-def test_two_sets_with_the_same_labels_keep_to_their_own_pods(cluster: Cluster) -> None:
+def test_stateful_sets_with_the_same_labels_keep_their_own_pods(cluster: Cluster) -> None:
     start(cluster)
     cluster.add(stateful_set("a", labels={"app": "x"}, replicas=2), stateful_set("b", labels={"app": "x"}, replicas=1))
     cluster.settle()

@@ -1,4 +1,4 @@
-"""Claims of StatefulSets' pods: made before the pods, lasting beyond them, and owned as the retention policy says."""
+"""Tests of claims of StatefulSets: created before the pods, kept after them, and owned by the retention policy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kubeloop.controllers.statefulset import wire
 from kubeloop.testing import Cluster, persistent_volume_claim, pod, stateful_set
 from tests.controllers.kubelet import Kubelet
 from tests.controllers.replicas import as_account
-from tests.controllers.stateful_sets import NS, change, claims, delete, names, pods, read, start, told
+from tests.controllers.stateful_sets import NS, change, claims, delete, event_messages, names, pods, read, start
 
 
 def with_claims(deleted: str = "Retain", scaled: str = "Retain", **spec: object) -> StatefulSet:
@@ -26,7 +26,7 @@ def with_claims(deleted: str = "Retain", scaled: str = "Retain", **spec: object)
 
 
 def owners(cluster: Cluster) -> dict[str, list[str]]:
-    """Kinds and names of those who own the claims called data."""
+    """Return kinds and names of the owners of the claims named data."""
     return {
         name: [f"{one.kind}/{one.name}" for one in found.metadata.owner_references]
         for name, found in sorted(claims(cluster).items())
@@ -34,7 +34,7 @@ def owners(cluster: Cluster) -> dict[str, list[str]]:
     }
 
 
-def test_claims_are_made_before_their_pod_and_mounted_by_it(cluster: Cluster) -> None:
+def test_claims_are_created_before_their_pod_and_mounted(cluster: Cluster) -> None:
     start(cluster)
     cluster.add(with_claims(replicas=1))
     cluster.settle()
@@ -46,14 +46,14 @@ def test_claims_are_made_before_their_pod_and_mounted_by_it(cluster: Cluster) ->
         ("data", "data-app-0"),
         ("logs", "logs-app-0"),
     ]
-    assert told(cluster) == [
+    assert event_messages(cluster) == [
         "Create Claim data-app-0 Pod app-0 in StatefulSet app success",
         "Create Claim logs-app-0 Pod app-0 in StatefulSet app success",
         "Create Pod app-0 in StatefulSet app successful",
     ]
 
 
-def test_claims_outlive_their_pods_and_serve_their_successors(cluster: Cluster) -> None:
+def test_claims_are_kept_for_replacement_pods(cluster: Cluster) -> None:
     start(cluster)
     cluster.add(with_claims())
     cluster.settle()
@@ -63,7 +63,7 @@ def test_claims_outlive_their_pods_and_serve_their_successors(cluster: Cluster) 
     assert {name: one.metadata.uid for name, one in claims(cluster).items()} == before
 
 
-def test_claim_that_is_there_already_is_used(cluster: Cluster) -> None:
+def test_existing_claim_is_used(cluster: Cluster) -> None:
     start(cluster)
     mine = cluster.add(persistent_volume_claim("data-app-0"))
     cluster.add(with_claims(replicas=1))
@@ -72,33 +72,35 @@ def test_claim_that_is_there_already_is_used(cluster: Cluster) -> None:
     assert names(cluster) == ["app-0"]
 
 
-def test_pod_waits_for_a_claim_that_is_on_its_way_out(cluster: Cluster) -> None:
+def test_pod_waits_for_a_claim_being_deleted(cluster: Cluster) -> None:
     start(cluster)
     cluster.add(persistent_volume_claim("data-app-0"))
     cluster.client.delete(PersistentVolumeClaim, "data-app-0", NS)  # held by the finalizer that protects it
     cluster.add(with_claims(replicas=1))
     cluster.settle()
     assert names(cluster) == []
-    assert "Create Pod app-0 in StatefulSet app failed error: pvc data-app-0 is being deleted" in told(cluster)
+    assert "Create Pod app-0 in StatefulSet app failed error: pvc data-app-0 is being deleted" in event_messages(
+        cluster
+    )
     cluster.client.patch(PersistentVolumeClaim, "data-app-0", {"metadata": {"finalizers": None}}, NS)
     cluster.settle()
     assert names(cluster) == ["app-0"]
 
 
-def test_refused_claim_is_told_of_and_its_pod_is_not_made(cluster: Cluster) -> None:
+def test_rejected_claim_records_an_event_and_creates_no_pod(cluster: Cluster) -> None:
     start(cluster)
     refusal = forbidden("", "persistentvolumeclaims", "x", "full")
     cluster.faults.fail("create", "persistentvolumeclaims", refusal)
     cluster.add(with_claims(replicas=1))
     cluster.settle()
-    messages = told(cluster, "FailedCreate")
+    messages = event_messages(cluster, "FailedCreate")
     assert messages[0].startswith("Create Claim data-app-0 for Pod app-0 in StatefulSet app failed error: persistentv")
     assert messages[1].startswith("Create Pod app-0 in StatefulSet app failed error: failed to create PVC data-app-0: ")
     cluster.advance(1)
     assert names(cluster) == ["app-0"]
 
 
-def test_lost_claim_of_a_pod_that_waits_is_made_again(cluster: Cluster) -> None:
+def test_deleted_claim_of_a_pending_pod_is_recreated(cluster: Cluster) -> None:
     kubelet = start(cluster)
     kubelet.runs = lambda _: False
     cluster.add(with_claims(replicas=1))
@@ -109,7 +111,7 @@ def test_lost_claim_of_a_pod_that_waits_is_made_again(cluster: Cluster) -> None:
     assert "data-app-0" in claims(cluster)
 
 
-# Who owns them
+# Owners
 
 
 @pytest.mark.parametrize(
@@ -121,7 +123,7 @@ def test_lost_claim_of_a_pod_that_waits_is_made_again(cluster: Cluster) -> None:
         ("Delete", "Delete", ["StatefulSet/app"], ["Pod/app-1"]),
     ],
 )
-def test_owners_of_claims_follow_the_policy(
+def test_owners_of_claims_follow_the_retention_policy(
     cluster: Cluster, deleted: str, scaled: str, kept: list[str], condemned: list[str]
 ) -> None:
     kubelet = start(cluster)
@@ -133,19 +135,19 @@ def test_owners_of_claims_follow_the_policy(
     assert owners(cluster) == {"data-app-0": kept, "data-app-1": condemned}
 
 
-def test_change_of_the_policy_changes_the_owners(cluster: Cluster) -> None:
+def test_changed_retention_policy_changes_owners(cluster: Cluster) -> None:
     start(cluster)
     cluster.add(with_claims())
     cluster.settle()
     policy = {"whenDeleted": "Delete", "whenScaled": "Retain"}
     change(cluster, persistentVolumeClaimRetentionPolicy=policy)
     assert set(map(tuple, owners(cluster).values())) == {("StatefulSet/app",)}
-    assert "Update Pod app-0 in StatefulSet app successful" in told(cluster, "SuccessfulUpdate")
+    assert "Update Pod app-0 in StatefulSet app successful" in event_messages(cluster, "SuccessfulUpdate")
     change(cluster, persistentVolumeClaimRetentionPolicy={"whenDeleted": "Retain"})
     assert set(map(tuple, owners(cluster).values())) == {()}
 
 
-def test_claim_of_another_manager_is_left_to_it(cluster: Cluster) -> None:
+def test_claim_of_another_controller_is_ignored(cluster: Cluster) -> None:
     start(cluster)
     stranger = cluster.add(pod("stranger"))
     reference = {
@@ -162,7 +164,7 @@ def test_claim_of_another_manager_is_left_to_it(cluster: Cluster) -> None:
     assert owners(cluster) == {"data-app-0": ["Pod/stranger"]}
 
 
-def test_new_pod_waits_for_the_end_of_its_predecessors_claim(cluster: Cluster) -> None:
+def test_new_pod_waits_for_deletion_of_the_old_claim(cluster: Cluster) -> None:
     start(cluster)
     cluster.add(with_claims("Retain", "Delete"))
     cluster.settle()
@@ -178,13 +180,13 @@ def test_new_pod_waits_for_the_end_of_its_predecessors_claim(cluster: Cluster) -
     assert owners(cluster)["data-app-1"] == []
 
 
-def test_adopted_pod_without_its_claims_cannot_be_repaired_and_is_told_of(cluster: Cluster) -> None:
+def test_adopted_pod_without_claims_records_an_event(cluster: Cluster) -> None:
     start(cluster)
     cluster.add(pod("app-0", labels={"app": "app"}))
     cluster.settle()
     cluster.add(with_claims(replicas=1, update_strategy=_on_delete()))
     cluster.settle()
-    messages = told(cluster, "FailedUpdate")
+    messages = event_messages(cluster, "FailedUpdate")
     assert messages[0].startswith("Update Pod app-0 in StatefulSet app failed error: Pod ")
     assert "is invalid" in messages[0]
 
@@ -193,7 +195,7 @@ def _on_delete() -> StatefulSetUpdateStrategy:
     return StatefulSetUpdateStrategy(type="OnDelete")
 
 
-def test_upstreams_role_is_enough(cluster: Cluster) -> None:
+def test_upstreams_role_is_sufficient(cluster: Cluster) -> None:
     context = as_account(cluster, "statefulset-controller")
     kubelet = Kubelet(cluster)
     cluster.start(kubelet.wire)

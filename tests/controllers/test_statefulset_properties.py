@@ -1,4 +1,4 @@
-"""Whatever happens to a stateful set, in the end it is as it asks to be; on the way its order and limits hold."""
+"""Property tests of StatefulSets: they converge to the desired state, and order and limits hold on the way."""
 
 from __future__ import annotations
 
@@ -103,10 +103,10 @@ class World:
         }
         changes[name]()
 
-    # What must hold
+    # Invariants
 
     def watch_order(self) -> None:
-        """From now on complain of every pod that comes before its predecessors are ready."""
+        """Start reporting pods created before their predecessors are ready."""
 
         def came(new: Pod) -> None:
             for one in self.kubelet.pods.list():
@@ -119,7 +119,7 @@ class World:
         self._listen(ResourceEventHandlerFuncs(on_add=came))
 
     def watch_limit(self) -> None:
-        """From now on complain when fewer pods serve than an update has to leave."""
+        """Start reporting fewer available pods than an update must leave."""
 
         def look(*_: object) -> None:
             serving = sum(_serves(one) for one in self.kubelet.pods.list())
@@ -137,7 +137,7 @@ class World:
         self.complaints.clear()  # what was there at first came earlier
 
     def heal(self) -> None:
-        """Pods that somebody made unready get ready again."""
+        """Make unready pods ready again."""
         for one in pods(self.cluster):
             if one.status.phase == "Running" and not is_ready(one):
                 ready = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
@@ -159,7 +159,7 @@ class World:
                     self.cluster.client.delete(Pod, one.metadata.name, NS)
 
     def check_end(self) -> None:
-        """When nothing goes wrong any more, and some time has passed."""
+        """Check the final state without faults."""
         self.cluster.faults.clear()
         for _ in range(3):
             self.cluster.advance(minutes=20)
@@ -191,7 +191,7 @@ def _serves(pod: Pod) -> bool:
 )
 @example(taken=[("scale", 0), ("fail", 0)], policy="OrderedReady", seed=0)
 @example(taken=[("scale", 0), ("fail", 0), ("fail", 1)], policy="OrderedReady", seed=1)
-def test_ends_as_wanted_whatever_goes_wrong(taken: list[Step], policy: str, seed: int) -> None:
+def test_stateful_set_converges_under_faults(taken: list[Step], policy: str, seed: int) -> None:
     with Cluster(seed=seed, shuffle=True) as cluster:
         world = World(cluster, policy, limit=2)
         for step in taken:
@@ -201,7 +201,7 @@ def test_ends_as_wanted_whatever_goes_wrong(taken: list[Step], policy: str, seed
 
 @QUIET
 @given(steps(*EDITS, "delete", "fail", "crash", *PASSING), st.integers(0, 2**16))
-def test_pods_in_order_come_only_after_their_predecessors_are_ready(taken: list[Step], seed: int) -> None:
+def test_ordered_pods_are_created_after_their_predecessors_are_ready(taken: list[Step], seed: int) -> None:
     with Cluster(seed=seed, shuffle=True) as cluster:
         world = World(cluster, "OrderedReady", limit=1)
         world.watch_order()
@@ -218,7 +218,7 @@ def test_pods_in_order_come_only_after_their_predecessors_are_ready(taken: list[
     st.integers(1, 4),
     st.integers(0, 2**16),
 )
-def test_updates_leave_as_many_pods_serving_as_promised(taken: list[Step], policy: str, limit: int, seed: int) -> None:
+def test_updates_respect_max_unavailable(taken: list[Step], policy: str, limit: int, seed: int) -> None:
     with Cluster(seed=seed, shuffle=True) as cluster:
         world = World(cluster, policy, limit, replicas=5)
         world.watch_limit()

@@ -1,4 +1,4 @@
-"""StatefulSets whose template changes: order, partition, limits, stuck rollouts, and the history that is kept."""
+"""Tests of StatefulSet updates: order, partition, limits, stuck rollouts, and revision history."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from tests.controllers.stateful_sets import (
     NS,
     change,
     delete,
+    event_messages,
     images,
     make_ready,
     make_unready,
@@ -33,7 +34,6 @@ from tests.controllers.stateful_sets import (
     revisions,
     start,
     template,
-    told,
 )
 
 
@@ -55,14 +55,14 @@ def test_update_goes_from_the_highest_ordinal_down(cluster: Cluster) -> None:
     cluster.settle()
     change(cluster, template=template("2"))
     assert images(cluster) == {"app-0": "2", "app-1": "2", "app-2": "2"}
-    deleted = [one.split()[2] for one in told(cluster, "SuccessfulDelete")]
+    deleted = [one.split()[2] for one in event_messages(cluster, "SuccessfulDelete")]
     assert deleted == ["app-2", "app-1", "app-0"]
     status = read(cluster).status
     assert status.current_revision == status.update_revision
     assert (status.current_replicas, status.updated_replicas, status.observed_generation) == (3, 3, 2)
 
 
-def test_status_tells_how_far_an_update_is(cluster: Cluster) -> None:
+def test_status_reports_update_progress(cluster: Cluster) -> None:
     kubelet = start(cluster)
     cluster.add(stateful_set(replicas=3))
     cluster.settle()
@@ -101,7 +101,7 @@ def test_partition_beyond_all_ordinals_updates_nothing(cluster: Cluster) -> None
     assert read(cluster).status.updated_replicas == 0
 
 
-def test_on_delete_waits_for_somebody_to_delete(cluster: Cluster) -> None:
+def test_on_delete_strategy_waits_for_manual_deletion(cluster: Cluster) -> None:
     start(cluster)
     cluster.add(stateful_set(replicas=2, update_strategy=StatefulSetUpdateStrategy(type="OnDelete")))
     cluster.settle()
@@ -115,9 +115,7 @@ def test_on_delete_waits_for_somebody_to_delete(cluster: Cluster) -> None:
 
 @pytest.mark.parametrize(("limit", "gone"), [(1, 1), (3, 3), ("50%", 2), ("10%", 1)])
 @pytest.mark.parametrize("policy", ["OrderedReady", "Parallel"])
-def test_no_more_pods_than_allowed_are_taken_away_at_a_time(
-    cluster: Cluster, policy: str, limit: int | str, gone: int
-) -> None:
+def test_update_respects_max_unavailable(cluster: Cluster, policy: str, limit: int | str, gone: int) -> None:
     kubelet = start(cluster)
     strategy = rolling(max_unavailable=limit)
     cluster.add(stateful_set(replicas=5, pod_management_policy=policy, update_strategy=strategy))
@@ -131,7 +129,7 @@ def test_no_more_pods_than_allowed_are_taken_away_at_a_time(
     assert set(images(cluster).values()) == {"2"}
 
 
-def test_ill_pods_are_updated_beyond_the_limit_if_they_come_in_parallel(cluster: Cluster) -> None:
+def test_unhealthy_pods_are_updated_beyond_the_limit_in_parallel_mode(cluster: Cluster) -> None:
     kubelet = start(cluster)
     cluster.add(stateful_set(replicas=4, pod_management_policy="Parallel"))
     cluster.settle()
@@ -142,7 +140,7 @@ def test_ill_pods_are_updated_beyond_the_limit_if_they_come_in_parallel(cluster:
     assert going(cluster) == ["app-0", "app-1"]
 
 
-def test_rollout_is_stuck_on_a_pod_that_does_not_become_ready(cluster: Cluster) -> None:
+def test_rollout_waits_for_a_pod_that_is_not_ready(cluster: Cluster) -> None:
     kubelet = start(cluster)
     cluster.add(stateful_set(replicas=3))
     cluster.settle()
@@ -158,7 +156,7 @@ def test_rollout_is_stuck_on_a_pod_that_does_not_become_ready(cluster: Cluster) 
     assert images(cluster) == {"app-0": "1", "app-1": "1", "app-2": "1"}
 
 
-def test_update_waits_for_pods_to_be_available(cluster: Cluster) -> None:
+def test_update_waits_for_available_pods(cluster: Cluster) -> None:
     start(cluster)
     cluster.add(stateful_set(replicas=2, min_ready_seconds=60))
     cluster.advance(minutes=3)
@@ -169,7 +167,7 @@ def test_update_waits_for_pods_to_be_available(cluster: Cluster) -> None:
     assert images(cluster) == {"app-0": "2", "app-1": "2"}
 
 
-def test_scaling_comes_before_updating(cluster: Cluster) -> None:
+def test_scaling_takes_precedence_over_updates(cluster: Cluster) -> None:
     kubelet = start(cluster)
     cluster.add(stateful_set(replicas=3))
     cluster.settle()
@@ -181,7 +179,7 @@ def test_scaling_comes_before_updating(cluster: Cluster) -> None:
     assert images(cluster) == {"app-0": "2", "app-1": "2"}
 
 
-def test_missing_pod_comes_back_at_the_revision_of_its_ordinal(cluster: Cluster) -> None:
+def test_missing_pod_is_recreated_with_the_revision_of_its_ordinal(cluster: Cluster) -> None:
     start(cluster)
     cluster.add(stateful_set(replicas=3, update_strategy=rolling(partition=1)))
     cluster.settle()
@@ -194,7 +192,7 @@ def test_missing_pod_comes_back_at_the_revision_of_its_ordinal(cluster: Cluster)
 # History
 
 
-def test_each_template_is_a_revision_and_going_back_renumbers_it(cluster: Cluster) -> None:
+def test_each_template_is_a_revision_and_rollback_renumbers_it(cluster: Cluster) -> None:
     start(cluster)
     cluster.add(stateful_set(replicas=1))
     cluster.settle()
@@ -207,7 +205,7 @@ def test_each_template_is_a_revision_and_going_back_renumbers_it(cluster: Cluste
     assert read(cluster).status.current_revision == first
 
 
-def test_revision_is_a_patch_that_brings_its_template_back(cluster: Cluster) -> None:
+def test_revision_is_a_patch_that_restores_its_template(cluster: Cluster) -> None:
     start(cluster)
     owner = cluster.add(stateful_set(replicas=1, labels={"app": "app", "tier": "db"}))
     cluster.settle()
@@ -223,7 +221,7 @@ def test_revision_is_a_patch_that_brings_its_template_back(cluster: Cluster) -> 
     assert images(cluster) == {"app-0": "1"}
 
 
-def test_scaling_and_other_changes_make_no_revision(cluster: Cluster) -> None:
+def test_scaling_and_other_changes_create_no_revision(cluster: Cluster) -> None:
     start(cluster)
     cluster.add(stateful_set(replicas=1))
     cluster.settle()
@@ -231,7 +229,7 @@ def test_scaling_and_other_changes_make_no_revision(cluster: Cluster) -> None:
     assert len(revisions(cluster)) == 1
 
 
-def test_only_as_many_old_revisions_as_wanted_are_kept(cluster: Cluster) -> None:
+def test_revision_history_limit_is_enforced(cluster: Cluster) -> None:
     start(cluster)
     cluster.add(stateful_set(replicas=1, revision_history_limit=2))
     for number in range(2, 7):
@@ -240,7 +238,7 @@ def test_only_as_many_old_revisions_as_wanted_are_kept(cluster: Cluster) -> None
     assert list(revisions(cluster).values()) == [4, 5, 6]
 
 
-def test_revisions_of_pods_are_kept_beyond_the_limit(cluster: Cluster) -> None:
+def test_revisions_in_use_are_kept_beyond_the_limit(cluster: Cluster) -> None:
     start(cluster)
     on_delete = StatefulSetUpdateStrategy(type="OnDelete")
     cluster.add(stateful_set(replicas=2, revision_history_limit=0, update_strategy=on_delete))
@@ -253,7 +251,7 @@ def test_revisions_of_pods_are_kept_beyond_the_limit(cluster: Cluster) -> None:
     assert list(revisions(cluster).values()) == [4]
 
 
-def test_collision_of_hashes_makes_another_name(cluster: Cluster) -> None:
+def test_hash_collision_changes_the_name(cluster: Cluster) -> None:
     start(cluster)
     wanted = stateful_set(replicas=1)
     made = cluster.client.create(wanted, dry_run=True)
@@ -281,7 +279,7 @@ def test_orphaned_revision_is_adopted_and_used(cluster: Cluster) -> None:
     assert pods(cluster)[0].metadata.uid == old
 
 
-def test_revision_that_another_manager_wrote_is_known_again(cluster: Cluster) -> None:
+def test_revision_of_kube_controller_manager_is_recognized(cluster: Cluster) -> None:
     start(cluster)
     cluster.add(stateful_set(replicas=1))
     cluster.settle()
@@ -303,7 +301,7 @@ def test_revision_that_another_manager_wrote_is_known_again(cluster: Cluster) ->
     assert {one.metadata.labels["controller-revision-hash"] for one in cluster.client.list(Pod, NS).items} == {name}
 
 
-def test_ready_again_pods_let_the_update_go_on(cluster: Cluster) -> None:
+def test_recovered_pods_unblock_the_update(cluster: Cluster) -> None:
     start(cluster)
     cluster.add(stateful_set(replicas=2))
     cluster.settle()

@@ -51,7 +51,7 @@ def start_all(cluster: Cluster) -> None:
     start_as(cluster, "expand-controller", persistentvolume_expander.wire)
 
 
-def test_a_claim_lives_and_ends_with_the_rights_of_its_loops(cluster: Cluster) -> None:
+def test_persistentvolume_controllers_role_is_sufficient(cluster: Cluster) -> None:
     start_all(cluster)
     cluster.add(storage_class(CLASS, "kubeloop.io/host-path", allowVolumeExpansion=True))
     cluster.add(claim("c"), user_of("p", "c", node="n"))
@@ -70,7 +70,7 @@ def test_a_claim_lives_and_ends_with_the_rights_of_its_loops(cluster: Cluster) -
     assert phase_of_volume(cluster, bound.spec.volume_name) == ""
 
 
-def test_a_volume_is_wiped_with_the_rights_of_its_loop(cluster: Cluster) -> None:
+def test_recycler_role_is_sufficient(cluster: Cluster) -> None:
     start_all(cluster)
     cluster.add(volume("v", persistentVolumeReclaimPolicy="Recycle"), claim("c"))
     cluster.advance(5)
@@ -82,7 +82,7 @@ def test_a_volume_is_wiped_with_the_rights_of_its_loop(cluster: Cluster) -> None
     assert (phase_of_volume(cluster, "v"), volume_of(cluster, "v").spec.claim_ref) == ("Available", None)
 
 
-def test_a_volume_is_attached_and_detached_with_the_rights_of_its_loop(cluster: Cluster) -> None:
+def test_attach_detach_role_is_sufficient(cluster: Cluster) -> None:
     start_all(cluster)
     start_as(cluster, "attachdetach-controller", attach_detach.wire)
     node = {"name": "n", "annotations": {MANAGED: "true"}}
@@ -100,7 +100,7 @@ def test_a_volume_is_attached_and_detached_with_the_rights_of_its_loop(cluster: 
     assert cluster.client.get(Node, "n").status.volumes_attached == ()
 
 
-def test_ephemeral_volumes_and_classes_of_attributes_too(cluster: Cluster) -> None:
+def test_ephemeral_volume_and_attributes_class_roles_are_sufficient(cluster: Cluster) -> None:
     start_as(cluster, "ephemeral-volume-controller", ephemeral_volume.wire)
     start_as(cluster, "volumeattributesclass-protection-controller", volumeattributesclass_protection.wire)
     gold = {"apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttributesClass", "metadata": {"name": "gold"}}

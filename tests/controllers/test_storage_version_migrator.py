@@ -1,4 +1,4 @@
-"""Objects are stored anew, and definitions forget versions that nothing is stored in."""
+"""Tests of storage migration: objects are rewritten, and unused stored versions are removed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kubeloop.api.generated.storagemigration_v1 import (
 )
 from kubeloop.api.scalars.wire import Time
 from kubeloop.controllers.storage_version_migrator import wire
-from kubeloop.controllers.storage_version_migrator.turns import progress_message, sort_migrations
+from kubeloop.controllers.storage_version_migrator.migration_order import progress_message, sort_migrations
 from kubeloop.testing import Cluster, config_map
 from tests.controllers.rights import start_as
 
@@ -73,7 +73,7 @@ DONE = {
 }
 
 
-def test_objects_are_written_anew_and_the_definition_forgets_the_old_version(world: Cluster) -> None:
+def test_objects_are_rewritten_and_the_old_stored_version_is_removed(world: Cluster) -> None:
     assert definition(world)[0] == ["v1", "v2"]
     before = {one.metadata.name: one.metadata.resource_version for one in world.client.list(WIDGETS).items}
     start_as(world, ACCOUNT, wire)
@@ -92,7 +92,7 @@ def test_objects_are_written_anew_and_the_definition_forgets_the_old_version(wor
     assert world.client.get(StorageVersionMigration, "m").status.resource_version
 
 
-def test_builtin_resources_have_no_definition_and_are_written_too(cluster: Cluster) -> None:
+def test_builtin_resources_are_rewritten(cluster: Cluster) -> None:
     cluster.add(config_map("a"))
     start_as(cluster, ACCOUNT, wire)
     cluster.client.create(migration(resource="configmaps", group=""))
@@ -101,7 +101,7 @@ def test_builtin_resources_have_no_definition_and_are_written_too(cluster: Clust
     assert cluster.client.get(ConfigMap, "a", "default").data == {}
 
 
-def test_definition_that_changes_meanwhile_keeps_its_versions(world: Cluster) -> None:
+def test_concurrently_changed_definition_keeps_its_stored_versions(world: Cluster) -> None:
     world.faults.fail("patch", "widgets", times=None)
     loop = world.start(wire)
     world.client.create(migration())
@@ -121,7 +121,7 @@ def test_definition_that_changes_meanwhile_keeps_its_versions(world: Cluster) ->
     world.stop(loop)
 
 
-def test_trouble_that_passes_is_told_and_waited_out(world: Cluster) -> None:
+def test_transient_errors_are_reported_and_retried(world: Cluster) -> None:
     world.faults.fail("patch", "widgets", times=None, error=lambda _: InternalError("the store is away"))
     world.start(wire)
     world.client.create(migration())
@@ -136,7 +136,7 @@ def test_trouble_that_passes_is_told_and_waited_out(world: Cluster) -> None:
     assert conditions(world) == DONE
 
 
-def test_trouble_that_does_not_pass_ends_the_migration(world: Cluster) -> None:
+def test_permanent_errors_fail_the_migration(world: Cluster) -> None:
     world.faults.fail("patch", "widgets", times=None, error=lambda _: Invalid("it is wrong"))
     world.start(wire)
     world.client.create(migration())
@@ -153,7 +153,7 @@ def test_trouble_that_does_not_pass_ends_the_migration(world: Cluster) -> None:
     assert condition == ("False", "MigrationFailed", "The migration has failed")
 
 
-def test_resource_that_nobody_serves_is_waited_for_a_minute(cluster: Cluster) -> None:
+def test_unserved_resource_is_retried_for_a_minute(cluster: Cluster) -> None:
     start_as(cluster, ACCOUNT, wire)
     cluster.client.create(migration(resource="things"))
     cluster.advance(50)
@@ -166,7 +166,7 @@ def test_resource_that_nobody_serves_is_waited_for_a_minute(cluster: Cluster) ->
     )
 
 
-def test_resource_that_cannot_be_written_fails_at_once(cluster: Cluster) -> None:
+def test_resource_without_update_verb_fails_immediately(cluster: Cluster) -> None:
     start_as(cluster, ACCOUNT, wire)
     cluster.client.create(migration(resource="componentstatuses", group=""))
     cluster.settle()
@@ -175,7 +175,7 @@ def test_resource_that_cannot_be_written_fails_at_once(cluster: Cluster) -> None
     )
 
 
-def test_migrations_of_a_resource_take_turns(world: Cluster) -> None:
+def test_migrations_of_a_resource_run_one_at_a_time(world: Cluster) -> None:
     world.faults.fail("patch", "widgets", times=None)
     world.start(wire)
     world.client.create(migration("first"))
@@ -189,7 +189,7 @@ def test_migrations_of_a_resource_take_turns(world: Cluster) -> None:
     assert conditions(world, "first") == conditions(world, "second") == DONE
 
 
-def test_who_runs_goes_on_before_who_is_older() -> None:
+def test_running_migration_precedes_an_older_one() -> None:
     def made(name: str, moment: str, *types: str) -> StorageVersionMigration:
         told = tuple(Condition(type=one, status="True", reason="x") for one in types)
         return StorageVersionMigration(
@@ -207,7 +207,7 @@ def test_who_runs_goes_on_before_who_is_older() -> None:
     assert sort_migrations([made("done", "2024-01-03T00:00:00Z", "Succeeded")]) == ([], None, None)
 
 
-def test_progress_is_told_in_numbers() -> None:
+def test_progress_metrics_are_reported() -> None:
     assert progress_message() == progress_message(0, 0) == "The migration is running"
     assert progress_message(2, 5) == "The migration is running, 2/5 objects not yet migrated"
     assert progress_message(0, 5) == "The migration is running, 5 objects verified migrated"

@@ -1,4 +1,4 @@
-"""Entries of API servers that are gone go too."""
+"""Tests of entries of removed API servers."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def servers(cluster: Cluster, name: str = "apps.deployments") -> list[str]:
     return [one["apiServerID"] for one in status(cluster, name)["storageVersions"]]
 
 
-def test_entry_goes_with_the_lease_of_its_server(plane: Cluster) -> None:
+def test_entry_is_removed_with_the_lease_of_its_server(plane: Cluster) -> None:
     plane.start(wire)
     stored(plane, one="v1", two="v2")
     assert servers(plane) == ["one", "two"]
@@ -80,7 +80,7 @@ def test_storage_version_without_entries_is_deleted(plane: Cluster) -> None:
     assert status(plane) is None
 
 
-def test_entries_of_servers_that_never_were_go_at_once(plane: Cluster) -> None:
+def test_entries_of_unknown_servers_are_removed_immediately(plane: Cluster) -> None:
     lease(plane, "other", identity="something-else")
     plane.start(wire)
     stored(plane, one="v1", absent="v1", other="v1", two="v2")
@@ -89,14 +89,14 @@ def test_entries_of_servers_that_never_were_go_at_once(plane: Cluster) -> None:
     assert status(plane)["conditions"][0]["reason"] == "CommonEncodingVersionUnset"
 
 
-def test_entries_of_servers_that_went_while_nobody_looked_go_too(plane: Cluster) -> None:
+def test_entries_of_servers_removed_before_the_start_are_removed(plane: Cluster) -> None:
     stored(plane, one="v1", two="v1")
     plane.client.delete(Lease, "one", "kube-system")
     plane.start(wire)
     assert servers(plane) == ["two"]
 
 
-def test_lease_that_cannot_be_asked_for_is_not_gone(plane: Cluster) -> None:
+def test_unreadable_lease_is_not_treated_as_missing(plane: Cluster) -> None:
     stored(plane, one="v1", two="v1", absent="v1")
     plane.faults.fail("get", "leases", InternalError("away"), times=2)
     plane.start(wire)
@@ -104,7 +104,7 @@ def test_lease_that_cannot_be_asked_for_is_not_gone(plane: Cluster) -> None:
     assert servers(plane) == ["one", "two"]
 
 
-def test_the_rights_of_its_account_suffice(plane: Cluster) -> None:
+def test_controllers_role_is_sufficient(plane: Cluster) -> None:
     start_as(plane, "storage-version-garbage-collector", wire)
     stored(plane, one="v1", two="v2")
     plane.client.delete(Lease, "one", "kube-system")

@@ -1,4 +1,4 @@
-"""Pods leave nodes whose taints they don't tolerate, or no longer."""
+"""Tests of eviction by taints that pods do not tolerate."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def is_leaving(world: NodeWorld, name: str) -> bool:
     return found is None or found.metadata.deletion_timestamp is not None
 
 
-def test_pod_that_does_not_tolerate_leaves_at_once_and_says_why(world: NodeWorld) -> None:
+def test_pod_without_toleration_is_deleted_with_an_event(world: NodeWorld) -> None:
     world.run_pod("p", "a")
     world.run_pod("elsewhere", "b")
     taint(world, AWAY)
@@ -54,7 +54,7 @@ def test_pod_that_does_not_tolerate_leaves_at_once_and_says_why(world: NodeWorld
     assert event.source.component == "taint-eviction-controller"
 
 
-def test_pod_of_a_node_without_taints_costs_nothing_and_is_judged_when_they_come(cluster: Cluster) -> None:
+def test_pod_on_an_untainted_node_is_evaluated_when_tainted(cluster: Cluster) -> None:
     world = NodeWorld(cluster)
     world.add("a")
     loop = cluster.start(taint_eviction.wire)
@@ -64,13 +64,13 @@ def test_pod_of_a_node_without_taints_costs_nothing_and_is_judged_when_they_come
     assert is_leaving(world, "p")
 
 
-def test_taints_of_other_effects_make_nobody_leave(world: NodeWorld) -> None:
+def test_other_taint_effects_do_not_evict(world: NodeWorld) -> None:
     world.run_pod("p", "a")
     taint(world, {"key": "away", "effect": "NoSchedule"}, {"key": "x", "effect": "PreferNoSchedule"})
     assert not is_leaving(world, "p")
 
 
-def test_pod_leaves_when_its_seconds_are_over_and_not_before(world: NodeWorld) -> None:
+def test_pod_is_deleted_exactly_after_toleration_seconds(world: NodeWorld) -> None:
     world.run_pod("p", "a", tolerations=(tolerated(100),))
     taint(world, AWAY)
     world.cluster.advance(99)
@@ -80,27 +80,27 @@ def test_pod_leaves_when_its_seconds_are_over_and_not_before(world: NodeWorld) -
 
 
 @pytest.mark.parametrize("seconds", [0, -5])
-def test_no_seconds_are_none(world: NodeWorld, seconds: int) -> None:
+def test_zero_toleration_seconds_evict_immediately(world: NodeWorld, seconds: int) -> None:
     world.run_pod("p", "a", tolerations=(tolerated(seconds),))
     taint(world, AWAY)
     assert is_leaving(world, "p")
 
 
-def test_pod_that_tolerates_for_ever_stays(world: NodeWorld) -> None:
+def test_pod_with_unlimited_toleration_is_kept(world: NodeWorld) -> None:
     world.run_pod("p", "a", tolerations=(tolerated(None),))
     taint(world, AWAY)
     world.cluster.advance(hours=3)
     assert not is_leaving(world, "p")
 
 
-def test_toleration_longer_than_dates_go_is_as_good_as_for_ever(world: NodeWorld) -> None:
+def test_huge_toleration_seconds_are_unlimited(world: NodeWorld) -> None:
     world.run_pod("p", "a", tolerations=(tolerated(2**62),))
     taint(world, AWAY)
     world.cluster.advance(hours=3)
     assert not is_leaving(world, "p")
 
 
-def test_shortest_of_the_tolerations_in_use_counts(world: NodeWorld) -> None:
+def test_minimum_of_used_toleration_seconds_applies(world: NodeWorld) -> None:
     world.run_pod("p", "a", tolerations=(tolerated(1000), tolerated(10, "also"), tolerated(1, "other")))
     taint(world, AWAY, ALSO)
     world.cluster.advance(9)
@@ -109,7 +109,7 @@ def test_shortest_of_the_tolerations_in_use_counts(world: NodeWorld) -> None:
     assert is_leaving(world, "p")
 
 
-def test_one_taint_that_is_not_tolerated_is_enough(world: NodeWorld) -> None:
+def test_one_untolerated_taint_evicts(world: NodeWorld) -> None:
     world.run_pod("p", "a", tolerations=(tolerated(1000),))
     taint(world, AWAY)
     assert not is_leaving(world, "p")
@@ -121,7 +121,7 @@ def test_one_taint_that_is_not_tolerated_is_enough(world: NodeWorld) -> None:
     ]
 
 
-def test_pods_stay_when_the_node_recovers_in_time(world: NodeWorld) -> None:
+def test_pods_are_kept_if_the_taint_is_removed_in_time(world: NodeWorld) -> None:
     world.run_pod("p", "a", tolerations=(tolerated(100),))
     taint(world, AWAY)
     world.cluster.advance(90)
@@ -131,7 +131,7 @@ def test_pods_stay_when_the_node_recovers_in_time(world: NodeWorld) -> None:
     assert world.told("TaintManagerEviction") == ["Cancelling deletion of Pod default/p"]
 
 
-def test_time_begins_anew_with_the_next_taint(world: NodeWorld) -> None:
+def test_new_taint_restarts_the_toleration_time(world: NodeWorld) -> None:
     world.run_pod("p", "a", tolerations=(tolerated(100),))
     taint(world, AWAY)
     world.cluster.advance(90)
@@ -143,7 +143,7 @@ def test_time_begins_anew_with_the_next_taint(world: NodeWorld) -> None:
     assert is_leaving(world, "p")
 
 
-def test_moment_that_is_set_stays_when_taints_change_that_are_all_tolerated(world: NodeWorld) -> None:
+def test_scheduled_deletion_is_kept_when_tolerated_taints_change(world: NodeWorld) -> None:
     world.run_pod("p", "a", tolerations=(tolerated(100), tolerated(500, "also")))
     taint(world, AWAY)
     world.cluster.advance(50)
@@ -153,7 +153,7 @@ def test_moment_that_is_set_stays_when_taints_change_that_are_all_tolerated(worl
     assert is_leaving(world, "p")
 
 
-def test_pod_that_is_told_in_time_to_tolerate_for_ever_stays(world: NodeWorld) -> None:
+def test_unlimited_toleration_added_in_time_cancels_eviction(world: NodeWorld) -> None:
     world.run_pod("p", "a", tolerations=(tolerated(100),))
     taint(world, AWAY)
     world.cluster.advance(50)
@@ -164,7 +164,7 @@ def test_pod_that_is_told_in_time_to_tolerate_for_ever_stays(world: NodeWorld) -
     assert world.told("TaintManagerEviction") == ["Cancelling deletion of Pod default/p"]
 
 
-def test_pod_that_comes_later_has_its_own_time(world: NodeWorld) -> None:
+def test_later_pod_has_its_own_toleration_time(world: NodeWorld) -> None:
     taint(world, AWAY)
     world.cluster.advance(50)
     world.run_pod("late", "a", tolerations=(tolerated(100),))
@@ -176,7 +176,7 @@ def test_pod_that_comes_later_has_its_own_time(world: NodeWorld) -> None:
     assert is_leaving(world, "late")
 
 
-def test_pod_of_the_same_name_is_another(world: NodeWorld) -> None:
+def test_recreated_pod_is_independent(world: NodeWorld) -> None:
     world.run_pod("p", "a", tolerations=(tolerated(100),))
     taint(world, AWAY)
     world.cluster.advance(90)
@@ -188,7 +188,7 @@ def test_pod_of_the_same_name_is_another(world: NodeWorld) -> None:
     assert is_leaving(world, "p")
 
 
-def test_what_is_decided_stays_so_when_the_node_is_deleted(world: NodeWorld) -> None:
+def test_scheduled_deletion_survives_node_deletion(world: NodeWorld) -> None:
     world.run_pod("p", "a", tolerations=(tolerated(100),))
     taint(world, AWAY)
     world.cluster.client.delete(Node, "a")
@@ -196,7 +196,7 @@ def test_what_is_decided_stays_so_when_the_node_is_deleted(world: NodeWorld) -> 
     assert is_leaving(world, "p")
 
 
-def test_taints_that_were_there_before_count_from_the_start(cluster: Cluster) -> None:
+def test_existing_taints_count_from_the_start(cluster: Cluster) -> None:
     world = NodeWorld(cluster)
     world.add("a")
     world.run_pod("now", "a")
@@ -211,7 +211,7 @@ def test_taints_that_were_there_before_count_from_the_start(cluster: Cluster) ->
     assert is_leaving(world, "later")
 
 
-def test_deletion_is_tried_until_it_succeeds_and_told_once(world: NodeWorld) -> None:
+def test_deletion_is_retried_with_one_event(world: NodeWorld) -> None:
     world.run_pod("p", "a")
     world.cluster.faults.fail("delete", "pods", times=8)
     taint(world, AWAY)
@@ -220,7 +220,7 @@ def test_deletion_is_tried_until_it_succeeds_and_told_once(world: NodeWorld) -> 
     assert world.told("TaintManagerEviction") == ["Marking for deletion Pod default/p"]
 
 
-def test_pod_that_can_not_be_told_why_is_not_deleted_either(world: NodeWorld) -> None:
+def test_disruption_condition_precedes_deletion(world: NodeWorld) -> None:
     world.run_pod("p", "a")
     world.cluster.faults.fail("patch", "pods", times=3)
     taint(world, AWAY)
@@ -229,7 +229,7 @@ def test_pod_that_can_not_be_told_why_is_not_deleted_either(world: NodeWorld) ->
     assert any(one.type == "DisruptionTarget" for one in world.pod("p").status.conditions)
 
 
-def test_many_pods_cost_no_task_each(world: NodeWorld) -> None:
+def test_many_pods_need_no_task_each(world: NodeWorld) -> None:
     for number in range(100):
         world.run_pod(f"p{number}", "a", tolerations=(tolerated(100 + number),))
 

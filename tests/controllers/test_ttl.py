@@ -1,4 +1,4 @@
-"""How long nodes may keep what they have read."""
+"""Tests of the TTL annotation of nodes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kubeloop.controllers.ttl import ANNOTATION, TTL_BOUNDARIES, annotated_ttl, 
 from tests.controllers.bench import Bench, bench
 
 
-def test_nodes_are_told_and_told_again_when_somebody_changes_it() -> None:
+def test_nodes_get_the_ttl_annotation_and_it_is_restored() -> None:
     async def scenario(plane: Bench) -> None:
         await plane.client.create(Node(metadata=ObjectMeta(name="before")))
         await plane.start(wire)
@@ -27,7 +27,7 @@ def test_nodes_are_told_and_told_again_when_somebody_changes_it() -> None:
     bench(scenario)
 
 
-def test_node_of_a_larger_cluster_is_told_more() -> None:
+def test_larger_cluster_has_a_larger_ttl() -> None:
     async def scenario(plane: Bench) -> None:
         await plane.start(wire)
         for number in range(101):
@@ -42,17 +42,17 @@ def test_node_of_a_larger_cluster_is_told_more() -> None:
     ("nodes", "before", "after"),
     [(100, 0, 0), (101, 0, 1), (90, 1, 1), (89, 1, 0), (501, 1, 2), (5000, 0, 4), (0, 4, 0), (450, 2, 2), (449, 2, 1)],
 )
-def test_step_changes_only_beyond_the_overlap(nodes: int, before: int, after: int) -> None:
+def test_ttl_changes_with_hysteresis(nodes: int, before: int, after: int) -> None:
     assert boundary_index(nodes, before) == after
 
 
 @given(st.integers(0, 10_000), st.integers(0, len(TTL_BOUNDARIES) - 1))
-def test_step_always_fits_and_stays(nodes: int, before: int) -> None:
+def test_ttl_step_is_stable(nodes: int, before: int) -> None:
     step = boundary_index(nodes, before)
-    assert TTL_BOUNDARIES[step].least <= nodes <= TTL_BOUNDARIES[step].most
+    assert TTL_BOUNDARIES[step].size_min <= nodes <= TTL_BOUNDARIES[step].size_max
     assert boundary_index(nodes, step) == step
 
 
 @pytest.mark.parametrize(("annotations", "told"), [({}, None), ({ANNOTATION: "15"}, 15), ({ANNOTATION: "much"}, None)])
-def test_what_makes_no_sense_counts_as_nothing(annotations: dict[str, str], told: int | None) -> None:
+def test_invalid_annotation_counts_as_unset(annotations: dict[str, str], told: int | None) -> None:
     assert annotated_ttl(Node(metadata=ObjectMeta(name="a", annotations=annotations))) == told

@@ -51,7 +51,7 @@ async def is_deleted(plane: Bench, name: str) -> bool:
 
 
 @pytest.mark.parametrize("kind", ["Complete", "Failed"])
-def test_finished_job_is_deleted_when_its_time_is_over_and_not_before(kind: str) -> None:
+def test_finished_job_is_deleted_exactly_after_its_ttl(kind: str) -> None:
     async def scenario(plane: Bench) -> None:
         await plane.start(wire)
         await plane.client.create(job("a", HOUR))
@@ -67,7 +67,7 @@ def test_finished_job_is_deleted_when_its_time_is_over_and_not_before(kind: str)
     bench(scenario)
 
 
-def test_job_without_a_limit_stays() -> None:
+def test_job_without_ttl_is_kept() -> None:
     async def scenario(plane: Bench) -> None:
         await plane.start(wire)
         await plane.client.create(job("a", None))
@@ -78,7 +78,7 @@ def test_job_without_a_limit_stays() -> None:
     bench(scenario)
 
 
-def test_job_that_was_given_more_time_gets_it() -> None:
+def test_extended_ttl_is_honored() -> None:
     async def scenario(plane: Bench) -> None:
         await plane.start(wire)
         await plane.client.create(job("a", HOUR))
@@ -93,7 +93,7 @@ def test_job_that_was_given_more_time_gets_it() -> None:
     bench(scenario)
 
 
-def test_job_that_had_finished_before_the_loop_started_is_deleted_too() -> None:
+def test_job_finished_before_the_start_is_deleted() -> None:
     async def scenario(plane: Bench) -> None:
         await plane.client.create(job("a", 0))
         await finish(plane, "a")
@@ -110,7 +110,7 @@ def with_conditions(*conditions: JobCondition, deleted: bool = False) -> Job:
     return Job(metadata=meta, spec=JobSpec(ttl_seconds_after_finished=60), status=JobStatus(conditions=conditions))
 
 
-def test_job_that_runs_or_is_being_deleted_has_no_end() -> None:
+def test_running_or_terminating_job_has_no_expiration() -> None:
     moment = Time("2026-01-01T00:00:00Z")
     done = JobCondition(type="Complete", status="True", last_transition_time=moment)
     assert expiration_of(with_conditions(done)) is not None
@@ -126,12 +126,12 @@ def test_job_that_runs_or_is_being_deleted_has_no_end() -> None:
     assert expiration_of(None) is None
 
 
-def test_job_that_does_not_say_when_it_finished_is_given_up() -> None:
+def test_job_without_finish_time_is_skipped() -> None:
     with pytest.raises(TerminalError, match="unable to find the time when the Job b/a finished"):
         expiration_of(with_conditions(JobCondition(type="Failed", status="True")))
 
 
-def test_job_whose_limit_is_removed_while_its_deletion_is_on_its_way_stays(cluster: Cluster) -> None:
+def test_job_whose_ttl_is_removed_concurrently_is_kept(cluster: Cluster) -> None:
     cluster.start(wire)
     made = cluster.client.create(job("a", 0))
     cluster.faults.delay(5, "delete", "jobs")

@@ -1,4 +1,4 @@
-"""Policies tell which of their expressions don't go with what they are about, and which generation that is said of."""
+"""Tests of type checking warnings of policies, and their observed generation."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def plane(cluster: Cluster) -> Cluster:
 
 
 def warnings(plane: Cluster, wanted: dict[str, Any]) -> dict[str, str]:
-    """What is said of a policy's expressions, by their fields."""
+    """Return type checking warnings by field."""
     plane.client.create(wanted)
     plane.settle()
     status = find(plane).status
@@ -54,7 +54,7 @@ def warnings(plane: Cluster, wanted: dict[str, Any]) -> dict[str, str]:
     return {one.field_ref: one.warning for one in status.type_checking.expression_warnings}
 
 
-def test_each_generation_is_seen_and_nothing_else_is_written(plane: Cluster) -> None:
+def test_each_generation_is_observed_with_one_write(plane: Cluster) -> None:
     plane.client.create(policy())
     plane.settle()
     first = find(plane)
@@ -69,13 +69,13 @@ def test_each_generation_is_seen_and_nothing_else_is_written(plane: Cluster) -> 
     assert find(plane).status.observed_generation == 2
 
 
-def test_policy_that_was_there_before_is_seen(cluster: Cluster) -> None:
+def test_existing_policy_is_type_checked(cluster: Cluster) -> None:
     cluster.client.create(policy())
     start_as(cluster, ACCOUNT, wire)
     assert find(cluster).status.observed_generation == 1
 
 
-def test_a_field_that_there_isnt_is_warned_of_in_cels_words(plane: Cluster) -> None:
+def test_unknown_field_is_reported_in_cels_format(plane: Cluster) -> None:
     text = "object.spec.replicas > 1 && object.spec.replica > 1"
     told = (
         "apps/v1, Kind=Deployment: ERROR: <input>:1:40: undefined field 'replica'\n"
@@ -85,7 +85,7 @@ def test_a_field_that_there_isnt_is_warned_of_in_cels_words(plane: Cluster) -> N
     assert warnings(plane, policy(text, about=(DEPLOYMENTS,))) == {FIRST: told}
 
 
-def test_warnings_go_when_the_expression_is_mended(plane: Cluster) -> None:
+def test_warnings_are_removed_with_a_fixed_expression(plane: Cluster) -> None:
     assert warnings(plane, policy("object.dat.a == 'b'"))
     plane.client.patch(
         ValidatingAdmissionPolicy, "p", {"spec": {"validations": [{"expression": "'a' in object.data"}]}}
@@ -95,7 +95,7 @@ def test_warnings_go_when_the_expression_is_mended(plane: Cluster) -> None:
     assert (status.observed_generation, status.type_checking) == (2, None)
 
 
-def test_what_doesnt_go_with_several_kinds_is_told_of_each_in_their_order(plane: Cluster) -> None:
+def test_mismatches_of_several_kinds_are_reported_in_order(plane: Cluster) -> None:
     about = (DEPLOYMENTS, CONFIG_MAPS)
     told = warnings(plane, policy("object.nothing == 1", "has(object.spec)", about=about))
     assert [line for line in told[FIRST].split("\n") if "Kind=" in line or not line] == [
@@ -109,25 +109,25 @@ def test_what_doesnt_go_with_several_kinds_is_told_of_each_in_their_order(plane:
     assert "Deployment" not in second
 
 
-def test_without_a_group_a_name_means_every_group_s(plane: Cluster) -> None:
+def test_resource_without_group_matches_every_group(plane: Cluster) -> None:
     told = warnings(plane, policy("object.nothing == 1", about=(("", "v1", "events"),)))[FIRST]
     assert "/v1, Kind=Event: " in told
     assert "events.k8s.io/v1, Kind=Event: " in told
 
 
 @pytest.mark.parametrize("about", ["* v1 deployments", "apps * deployments", "apps v1 *", "apps v1 deployments/scale"])
-def test_nothing_is_said_of_what_a_rule_doesnt_name(plane: Cluster, about: str) -> None:
+def test_unlisted_resources_are_not_checked(plane: Cluster, about: str) -> None:
     assert warnings(plane, policy("object.nothing == 1", about=(tuple(about.split()),))) == {}
 
 
-def test_messages_are_checked_too_and_may_be_of_any_type(plane: Cluster) -> None:
+def test_message_expressions_are_checked(plane: Cluster) -> None:
     wanted = policy("true", "true")
     wanted["spec"]["validations"][0]["messageExpression"] = "object.data.a + string(object.nothing)"
     wanted["spec"]["validations"][1]["messageExpression"] = "'x' + object.data.a"
     assert list(warnings(plane, wanted)) == ["spec.validations[0].messageExpression"]
 
 
-def test_types_that_dont_go_together_are_warned_of(plane: Cluster) -> None:
+def test_type_mismatches_are_reported(plane: Cluster) -> None:
     told = warnings(plane, policy("object.spec.replicas == '1'", about=(DEPLOYMENTS,)))
     assert "found no matching overload for '_==_' applied to '(int, string)'" in told[FIRST]
 
@@ -152,16 +152,16 @@ def test_parameters_have_a_type_if_their_kind_is_known(plane: Cluster) -> None:
     assert len(told) == 1
 
 
-def test_parameters_of_an_unknown_kind_may_be_anything(plane: Cluster) -> None:
+def test_parameters_of_an_unknown_kind_are_dynamic(plane: Cluster) -> None:
     unknown = {"paramKind": {"apiVersion": "rules.example.com/v1", "kind": "Limit"}}
     assert warnings(plane, policy("params.spec == 1", about=(DEPLOYMENTS,), **unknown)) == {}
 
 
-def test_rights_can_be_asked_for(plane: Cluster) -> None:
+def test_authorizer_is_available(plane: Cluster) -> None:
     assert warnings(plane, policy("authorizer.group('').resource('pods').check('get').allowed()")) == {}
 
 
-def test_custom_kinds_are_checked_also_those_that_are_defined_later(plane: Cluster) -> None:
+def test_custom_kinds_are_checked_even_if_defined_later(plane: Cluster) -> None:
     about = (("example.com", "v1", "widgets"),)
     assert warnings(plane, policy("object.spec == 1", about=about)) == {}
     define(plane)

@@ -1,4 +1,4 @@
-"""What is in use is not deleted: claims by pods, volumes by claims, classes of attributes by both."""
+"""Tests of protection finalizers: claims in use by pods, volumes by claims, attributes classes by both."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def world(cluster: Cluster) -> Cluster:
     return cluster
 
 
-def test_finalizers_are_put_on_what_lacks_them(world: Cluster) -> None:
+def test_missing_finalizers_are_added(world: Cluster) -> None:
     world.start(persistentvolume_protection.wire)
     world.add(claim("c"), volume("v"))
     world.client.patch(PersistentVolumeClaim, "c", {"metadata": {"finalizers": None}}, NS)
@@ -49,13 +49,13 @@ def test_finalizers_are_put_on_what_lacks_them(world: Cluster) -> None:
     assert volume_of(world, "v").metadata.finalizers == ("test/kept", VOLUMES)
 
 
-def test_a_claim_that_nobody_uses_is_deleted_at_once(world: Cluster) -> None:
+def test_unused_claim_is_deleted_immediately(world: Cluster) -> None:
     world.add(claim("c"), claim("d"), user_of("p", "d", node="n"))
     delete(world, PersistentVolumeClaim, "c", NS)
     assert not has_claim(world)
 
 
-def test_a_claim_waits_until_the_last_pod_is_gone(world: Cluster) -> None:
+def test_claim_is_kept_until_its_last_pod_is_deleted(world: Cluster) -> None:
     world.add(claim("c"), user_of("p", "c", node="n"), user_of("q", "c", node="n"))
     delete(world, PersistentVolumeClaim, "c", NS)
     world.client.delete(Pod, "p", NS, grace_seconds=0)
@@ -66,20 +66,20 @@ def test_a_claim_waits_until_the_last_pod_is_gone(world: Cluster) -> None:
     assert not has_claim(world)
 
 
-def test_a_pod_without_a_node_does_not_hold_a_claim(world: Cluster) -> None:
+def test_unscheduled_pod_does_not_protect_a_claim(world: Cluster) -> None:
     world.add(claim("c"), user_of("p", "c"))
     delete(world, PersistentVolumeClaim, "c", NS)
     assert not has_claim(world)
 
 
-def test_a_pod_that_has_ended_still_holds_a_claim_that_it_names(world: Cluster) -> None:
+def test_terminated_pod_protects_its_claim(world: Cluster) -> None:
     world.add(claim("c"), user_of("p", "c", node="n"))
     world.client.patch(Pod, "p", {"status": {"phase": "Succeeded"}}, NS, subresource="status")
     delete(world, PersistentVolumeClaim, "c", NS)
     assert has_claim(world)
 
 
-def test_a_pod_that_the_cache_does_not_show_yet_holds_its_claim(world: Cluster) -> None:
+def test_pod_missing_in_the_cache_protects_its_claim(world: Cluster) -> None:
     world.add(claim("c"))
     world.faults.delay(100, "watch", "pods", times=None)
     world.faults.drop_watches("pods")
@@ -89,7 +89,7 @@ def test_a_pod_that_the_cache_does_not_show_yet_holds_its_claim(world: Cluster) 
     assert has_claim(world)
 
 
-def test_many_claims_of_a_namespace_are_let_go_with_few_lists(world: Cluster) -> None:
+def test_many_claims_are_released_with_few_lists(world: Cluster) -> None:
     for number in range(20):
         world.add(claim(f"c{number}"))
     lists = world.faults.delay(0.1, "list", "pods", times=None)
@@ -100,7 +100,7 @@ def test_many_claims_of_a_namespace_are_let_go_with_few_lists(world: Cluster) ->
     assert lists.hits <= 4
 
 
-def test_a_pod_that_is_shut_down_lets_go_of_the_claim_that_was_made_for_it(world: Cluster) -> None:
+def test_terminated_pod_releases_its_ephemeral_claim(world: Cluster) -> None:
     template = {"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}
     pod = user_of("p", node="n")
     pod["metadata"]["finalizers"] = ["test/kept"]
@@ -127,7 +127,7 @@ def use_of(cluster: Cluster, name: str = "c") -> list[tuple[str, str, str]]:
     return [(one.status, one.reason, one.message) for one in found if one.type == "Unused"]
 
 
-def test_a_bound_claim_says_whether_pods_use_it(world: Cluster) -> None:
+def test_bound_claim_has_the_in_use_condition(world: Cluster) -> None:
     world.add(claim("c"))
     world.settle()
     assert use_of(world) == []
@@ -144,7 +144,7 @@ def test_a_bound_claim_says_whether_pods_use_it(world: Cluster) -> None:
     assert use_of(world)[0][0] == "True"
 
 
-def test_other_conditions_of_a_claim_stay(world: Cluster) -> None:
+def test_other_conditions_of_a_claim_are_kept(world: Cluster) -> None:
     world.add(claim("c"))
     other = {"type": "Resizing", "status": "True"}
     status = {"phase": "Bound", "conditions": [other]}
@@ -153,7 +153,7 @@ def test_other_conditions_of_a_claim_stay(world: Cluster) -> None:
     assert {one.type for one in claim_of(world, "c").status.conditions} == {"Resizing", "Unused"}
 
 
-def test_a_volume_is_kept_while_it_is_bound(cluster: Cluster) -> None:
+def test_bound_volume_is_protected(cluster: Cluster) -> None:
     cluster.start(persistentvolume_protection.wire)
     cluster.add({**volume("v"), "status": {"phase": "Bound"}}, {**volume("w"), "status": {"phase": "Released"}})
     delete(cluster, PersistentVolume, "v")
@@ -165,7 +165,7 @@ def test_a_volume_is_kept_while_it_is_bound(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("user", ["claim", "current", "target", "volume"])
-def test_a_class_of_attributes_is_kept_while_anything_names_it(cluster: Cluster, user: str) -> None:
+def test_referenced_volume_attributes_class_is_protected(cluster: Cluster, user: str) -> None:
     cluster.start(volumeattributesclass_protection.wire)
     gold = {"apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttributesClass", "metadata": {"name": "gold"}}
     cluster.add({**gold, "driverName": "d", "parameters": {"a": "b"}})

@@ -1,4 +1,4 @@
-"""A running control plane for the tests of a worker, planes of their own for tests that stop or break one."""
+"""Running control plane shared by the tests of a worker, and separate planes for tests that stop or break one."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
 
 @pytest.fixture(scope="session")
 def server_alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
-    """An API server without loops, for tests to which nobody else may write."""
+    """API server without controllers, for tests that need exclusive writes."""
     alone = Plane(tmp_path_factory.mktemp("server"), command="apiserver")
     alone.start()
     yield alone

@@ -16,8 +16,8 @@ WAIT = f"--timeout={GIVE_UP_SECONDS:.0f}s"
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """How a run of kubectl ended."""
+class CompletedRun:
+    """Result of a kubectl command."""
 
     code: int
     out: str
@@ -32,7 +32,7 @@ class Kubectl:
     namespace: str
     home: Path
 
-    def run(self, *arguments: str, stdin: str | None = None, **variables: str) -> Said:
+    def run(self, *arguments: str, stdin: str | None = None, **variables: str) -> CompletedRun:
         """Run it to its end, whatever that is."""
         done = subprocess.run(
             self.command(*arguments),
@@ -43,7 +43,7 @@ class Kubectl:
             env={**self.environment(), **variables},
             check=False,
         )
-        return Said(done.returncode, done.stdout, done.stderr)
+        return CompletedRun(done.returncode, done.stdout, done.stderr)
 
     def command(self, *arguments: str) -> list[str]:
         return ["kubectl", f"--namespace={self.namespace}", *arguments]
@@ -52,13 +52,13 @@ class Kubectl:
         return {**environment(), "HOME": str(self.home), "KUBECONFIG": str(self.kubeconfig)}
 
     def __call__(self, *arguments: str, stdin: str | None = None, **variables: str) -> str:
-        """What it said, given that it succeeded."""
+        """Return the output of a successful command."""
         said = self.run(*arguments, stdin=stdin, **variables)
         assert said.code == 0, f"kubectl {' '.join(arguments)}: {said.err}{said.out}"
         return said.out
 
     def fails(self, *arguments: str, stdin: str | None = None) -> str:
-        """What it complained of, given that it failed."""
+        """Return the error output of a failed command."""
         said = self.run(*arguments, stdin=stdin)
         assert said.code != 0, f"kubectl {' '.join(arguments)} succeeded: {said.out}"
         return said.err

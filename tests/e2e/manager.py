@@ -14,7 +14,7 @@ from tests.e2e.plane import GIVE_UP_SECONDS, PROGRAM, Answer, Plane, _Connection
 
 
 class ManagerProcess:
-    """One manager of a plane, started again under the same port if need be."""
+    """Manager of a plane that can be restarted on the same port."""
 
     def __init__(self, plane: Plane, folder: Path, *flags: str) -> None:
         self.plane = plane
@@ -61,7 +61,7 @@ class ManagerProcess:
         return (self.folder / "stderr").read_text(errors="replace")
 
     def get(self, path: str, *, as_admin: bool = True) -> Answer:
-        """What the port answers."""
+        """Return the response of the port."""
         tls = ssl.create_default_context(cafile=str(self.folder / "kube-controller-manager.crt"))
         if as_admin:
             tls.load_cert_chain(self.plane.folder / "client-certificate.pem", self.plane.folder / "client-key.pem")
@@ -79,7 +79,7 @@ class ManagerProcess:
         return subprocess.run(arguments, capture_output=True, text=True, env=environment(), timeout=GIVE_UP_SECONDS)
 
     def loops(self) -> dict[str, Any]:
-        """The loops by name, as the status command tells."""
+        """Return the controllers by name from the status command."""
         answer = self.status("-o", "json")
         assert answer.stdout, answer.stderr
         return {loop["name"]: loop for loop in json.loads(answer.stdout)["loops"]}
@@ -91,7 +91,7 @@ class ManagerProcess:
 
 
 def free_port() -> int:
-    """One that nobody uses at the moment; 0 would mean no port at all."""
+    """Return a free port; 0 would mean no port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

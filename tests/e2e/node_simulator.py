@@ -1,4 +1,4 @@
-"""Simulated nodes as a program of their own, over HTTP, whose hearts beat every second: `node_simulator.py COUNT`."""
+"""Simulated nodes as a separate program over HTTP, with heartbeats every second: `node_simulator.py COUNT`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import sys
 from kubeloop.cli.up.nodes import SimulatedNodes
 from kubeloop.client import connect
 from kubeloop.clock import SystemClock
-from kubeloop.kubelet.agent import NodeAgent, NodeAgentConfig
+from kubeloop.kubelet.agent import NodeAgent
+from kubeloop.kubelet.agent_config import NodeAgentConfig
 from kubeloop.kubelet.node_status import heartbeat
 from kubeloop.runtime.informer.informer import SharedInformerFactory
 
@@ -18,7 +19,8 @@ async def main(count: int) -> None:
     clock = SystemClock()
     async with connect(qps=0) as client:
         informers = SharedInformerFactory(client, clock)
-        nodes = SimulatedNodes(NodeAgent(client, informers, clock, NodeAgentConfig(count=count)), informers, clock)
+        agent = NodeAgent(client, informers, clock, NodeAgentConfig(count=count))
+        nodes = SimulatedNodes(agent, informers, clock, None)
         await nodes.start()
         sys.stdout.write(f"{count} nodes\n")
         sys.stdout.flush()

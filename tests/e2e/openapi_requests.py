@@ -66,7 +66,7 @@ QUERY = {
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class GeneratedRequest:
     """One request."""
 
     method: str
@@ -77,7 +77,7 @@ class Made:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One path of a document, and what it says that one can do there."""
+    """Path of a document with its operations."""
 
     path: str
     methods: dict[str, Any] = field(repr=False)
@@ -98,7 +98,7 @@ def operations_of(document: Any) -> list[Operation]:
 
 
 @st.composite
-def requests(draw: Draw, operations: list[Operation], seeds: dict[str, Any]) -> Made:
+def requests(draw: Draw, operations: list[Operation], seeds: dict[str, Any]) -> GeneratedRequest:
     """Any request to a described path."""
     operation = draw(st.sampled_from(operations))
     described = [name.upper() for name in operation.methods] or ["GET"]
@@ -112,7 +112,7 @@ def requests(draw: Draw, operations: list[Operation], seeds: dict[str, Any]) -> 
         kinds = PATCHES if method == "PATCH" else ("application/json",) * 4
         headers["Content-Type"] = draw(st.sampled_from(kinds * 6 + CONTENT_TYPES))
         body = draw(bodies(operation, method, headers["Content-Type"], seeds))
-    return Made(method, path + draw(queries(operation.methods.get(method.lower(), {}))), headers, body)
+    return GeneratedRequest(method, path + draw(queries(operation.methods.get(method.lower(), {}))), headers, body)
 
 
 @st.composite

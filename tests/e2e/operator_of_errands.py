@@ -1,4 +1,4 @@
-"""A small operator for kopf: does the steps of an Errand whose predecessors are done, a round at a time."""
+"""Small kopf operator: runs the steps of an Errand whose predecessors are done."""
 
 from __future__ import annotations
 

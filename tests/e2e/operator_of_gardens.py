@@ -1,4 +1,4 @@
-"""A small operator for kopf: plants what a Garden asks for, and tells in its status how much grows there."""
+"""Small kopf operator: creates the plants of a Garden, and reports their number in its status."""
 
 from __future__ import annotations
 

@@ -20,16 +20,15 @@ from typing import Any, TypeVar
 
 import yaml
 
+from tests.bounds import GIVE_UP_SECONDS
+
 SOURCE_ROOT = Path(__file__).parents[2]
 PROGRAM = (sys.executable, "-m", "kubeloop.cli.main")
-# A condition that has not come true by then never will; how long it takes depends on the load of the machine.
-GIVE_UP_SECONDS = 180.0
-
 Seen = TypeVar("Seen")
 
 
 def environment() -> dict[str, str]:
-    """The surroundings of a child: this checkout's code, nobody's settings."""
+    """Return the environment of a child process: this checkout's code without user settings."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("KUBE", "KOPF", "XDG"))}
     return {**kept, "PYTHONPATH": str(SOURCE_ROOT)}
 
@@ -51,7 +50,7 @@ def eventually(look: Callable[[], Seen], seconds: float = GIVE_UP_SECONDS) -> Se
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One answer of the server."""
+    """Response of the server."""
 
     status: int
     headers: http.client.HTTPMessage
@@ -76,6 +75,10 @@ class _Connection(http.client.HTTPSConnection):
             raise
 
 
+# Several planes run at a time: their components would report ports that are taken. Flags of a test override these.
+_NO_PORTS = {"up": ("--controller-manager-port", "0", "--scheduler-port", "0")}
+
+
 def _flags_for(command: str, folder: Path) -> tuple[str, ...]:
     if command == "up":
         return "--data-dir", str(folder / "data")
@@ -83,11 +86,11 @@ def _flags_for(command: str, folder: Path) -> tuple[str, ...]:
 
 
 class Plane:
-    """One data folder, and the process that serves it when there is one."""
+    """Data folder, and its server process if running."""
 
     def __init__(self, folder: Path, *flags: str, command: str = "up") -> None:
         self.folder = folder
-        self.flags = flags or _flags_for(command, folder)
+        self.flags = (*_NO_PORTS.get(command, ()), *(flags or _flags_for(command, folder)))
         self.command = command
         self.port = 0
         self.process: subprocess.Popen[bytes] | None = None
@@ -96,7 +99,7 @@ class Plane:
         folder.mkdir(parents=True, exist_ok=True)
 
     def start(self) -> str:
-        """Run until it says that it is ready; the line it said. The port stays the same over restarts."""
+        """Start and wait for the ready line; returns it. The port stays the same over restarts."""
         assert self.process is None
         port_flag = "--port" if self.command == "up" else "--secure-port"
         arguments = [*PROGRAM, self.command, *self.flags, port_flag, str(self.port)]
@@ -116,12 +119,16 @@ class Plane:
             self._tls, self.port = read_kubeconfig(self.kubeconfig, self.folder)
         return line
 
+    def read_access(self) -> None:
+        """Read address and credentials from the kubeconfig, once the process has written it."""
+        self._tls, self.port = read_kubeconfig(self.kubeconfig, self.folder)
+
     def stop(self, number: int = signal.SIGTERM) -> int:
         """Signal it and wait; the exit code."""
         assert self.process is not None
         self.process.send_signal(number)
         try:
-            code = self.process.wait(20)
+            code = self.process.wait(GIVE_UP_SECONDS)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
@@ -148,7 +155,7 @@ class Plane:
         return self.process is not None and self.process.poll() is None
 
     def errors(self) -> str:
-        """Everything it wrote to stderr."""
+        """Return everything written to stderr."""
         return (self.folder / "stderr").read_text(errors="replace")
 
     @property
@@ -161,7 +168,7 @@ class Plane:
         return _Connection("127.0.0.1", self.port, timeout=timeout, context=self.tls)
 
     def call(self, method: str, path: str, body: Any = None, **headers: str) -> Answer:
-        """One request on a connection of its own; header names have underscores for dashes."""
+        """Send a request on a new connection; header names have underscores for dashes."""
         connection = self.connection()
         try:
             return call_on(connection, method, path, body, **headers)
@@ -194,7 +201,7 @@ class Plane:
 
 
 def call_on(connection: http.client.HTTPConnection, method: str, path: str, body: Any = None, **headers: str) -> Answer:
-    """One request on a connection that stays open."""
+    """Send a request on a persistent connection."""
     sent = {name.replace("_", "-"): value for name, value in headers.items()}
     if body is not None and not isinstance(body, bytes):
         body = json.dumps(body).encode()

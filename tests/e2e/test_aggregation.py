@@ -1,4 +1,4 @@
-"""kubectl and an extension API server behind the running program: discovered, asked, taken away."""
+"""Tests of kubectl with an extension API server: discovered, called, removed."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.bounds import GIVE_UP_SECONDS
 from tests.e2e.conftest import MakePlane
 from tests.e2e.kubectl import WAIT, Kubectl
 from tests.e2e.plane import Plane, eventually
 from tests.skips import skip_without_kubectl
-from tests.unit.apiserver.aggregation.extension_server import GROUP, VERSION, Authority, Gardens, listening
+from tests.unit.apiserver.aggregator.extension_server import GROUP, VERSION, Authority, Gardens, listening
 
 NAME = f"{VERSION}.{GROUP}"
 API_SERVICES = "/apis/apiregistration.k8s.io/v1/apiservices"
@@ -44,14 +45,14 @@ def extension(behind: Plane, tmp_path: Path) -> Iterator[tuple[int, Authority]]:
 
     thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
     thread.start()
-    assert ready.wait(20)
+    assert ready.wait(GIVE_UP_SECONDS)
     yield ports[0], authority
     loop.call_soon_threadsafe(end.set)
-    thread.join(20)
+    thread.join(GIVE_UP_SECONDS)
     loop.close()
 
 
-def test_kubectl_uses_what_an_extension_api_server_serves(
+def test_kubectl_uses_an_extension_api_server(
     behind: Plane, extension: tuple[int, Authority], kubectl_home: Path
 ) -> None:
     skip_without_kubectl()
@@ -74,7 +75,7 @@ def test_kubectl_uses_what_an_extension_api_server_serves(
     eventually(lambda: GROUP not in kubectl("api-versions"))
 
 
-def test_extension_api_servers_can_read_how_to_know_this_one(behind: Plane) -> None:
+def test_extension_api_servers_can_read_the_authentication_config_map(behind: Plane) -> None:
     path = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication"
     data = behind.get(path)["data"]
     pki = behind.folder / "data/pki"

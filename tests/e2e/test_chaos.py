@@ -18,7 +18,7 @@ pytestmark = pytest.mark.chaos
 
 LOAD = {"clients": 6, "watchers": 2, "keys": 10, "operations": 400}
 HEAD = {"apiVersion": "kubeloop.dev/v1alpha1", "kind": "ChaosPlan", "load": LOAD}
-# All members of etcd at once, one with all its data, one that stands still.
+# All members of etcd: one loses its data, one is paused.
 MEMBERS = {
     "seed": 2,
     "duration": "7s",
@@ -40,7 +40,7 @@ PARTITIONS = {
         {"fault": "partition", "targets": ["controller-manager"], "every": "4s", "for": "3s"},
     ],
 }
-# Clocks that disagree by up to twenty minutes, while both managers die, so long after each other that whoever leads is
+# Clock skew of up to twenty minutes, while both managers die, so far apart that the leader is
 # followed by the other.
 CLOCKS = {
     "seed": 44,
@@ -88,13 +88,13 @@ def kept(run: subprocess.CompletedProcess[str], *, disturbances: int) -> dict[st
     return report
 
 
-def test_etcd_loses_its_quorum_its_data_and_its_pace_and_nothing_acknowledged_is_lost(tmp_path: Path) -> None:
+def test_etcd_faults_lose_no_acknowledged_write(tmp_path: Path) -> None:
     report = kept(carry_out(MEMBERS, tmp_path), disturbances=6)
     assert any("losedata" in line for line in report["disturbances"])
     assert report["promised"] < sum(report["operations"].values()), "the quorum was never gone"
 
 
-def test_whoever_is_cut_off_from_the_others_clients_are_answered_and_nothing_is_told_twice(tmp_path: Path) -> None:
+def test_partitions_cause_no_outage_and_no_duplicate_events(tmp_path: Path) -> None:
     run = carry_out(PARTITIONS, tmp_path)
     if os.geteuid() != 0:
         assert run.returncode == 2
@@ -103,7 +103,7 @@ def test_whoever_is_cut_off_from_the_others_clients_are_answered_and_nothing_is_
     kept(run, disturbances=4)
 
 
-def test_leaders_die_and_clocks_jump_and_a_standby_leads_within_its_lease_time(tmp_path: Path) -> None:
+def test_killed_leaders_and_clock_jumps_fail_over_within_the_lease_duration(tmp_path: Path) -> None:
     run = carry_out(CLOCKS, tmp_path)
     if run.returncode == 2 and "libfaketime" in run.stderr:
         pytest.skip(f"{NEEDS_TOOL}libfaketime")
@@ -112,13 +112,15 @@ def test_leaders_die_and_clocks_jump_and_a_standby_leads_within_its_lease_time(t
     assert report["longest_without_leader"] > 4, "the next one has not waited for the lease to end"
 
 
-def test_a_full_disk_and_a_damaged_file_cost_nothing_that_was_acknowledged(tmp_path: Path) -> None:
+def test_full_disk_and_corrupt_file_lose_no_acknowledged_write(tmp_path: Path) -> None:
     kept(carry_out(DISK, tmp_path), disturbances=3)
     assert "could not write" in (tmp_path / "plane" / "attempts.jsonl").read_text(), "no write has met the full disk"
-    assert "is damaged: file is not a database; put a copy" in (tmp_path / "plane" / "apiserver-0.log").read_text()
+    assert (
+        "is corrupt: file is not a database; restore a snapshot" in (tmp_path / "plane" / "apiserver-0.log").read_text()
+    )
 
 
 @pytest.mark.parametrize("path", sorted((SOURCE_ROOT / "examples").glob("*/*.yaml")), ids=lambda path: path.name)
-def test_plans_among_the_examples_can_be_carried_out(path: Path) -> None:
+def test_example_plans_can_be_executed(path: Path) -> None:
     if "ChaosPlan" in path.read_text():
         assert load_plan(path).faults

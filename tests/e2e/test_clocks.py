@@ -1,4 +1,4 @@
-"""A server whose clock is wrong: what has times in it is refused until the clock is right, and then no longer."""
+"""Tests of a server with a wrong clock: tokens are rejected until it is corrected."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def server(make_plane: MakePlane, clocks: ProcessClocks, monkeypatch: pytest.Mon
 
 
 def status_with(token: str, server: Plane) -> int:
-    """What somebody is told who has nothing but a token."""
+    """Return the response for a client with only a token."""
     authority = ssl.create_default_context(cafile=server.folder / "pki" / "ca.crt")
     connection = http.client.HTTPSConnection("127.0.0.1", server.port, timeout=GIVE_UP_SECONDS, context=authority)
     try:
@@ -45,9 +45,7 @@ def status_with(token: str, server: Plane) -> int:
         connection.close()
 
 
-def test_a_server_whose_clock_is_behind_refuses_new_tokens_until_it_is_right(
-    server: Plane, clocks: ProcessClocks
-) -> None:
+def test_server_with_a_late_clock_rejects_new_tokens_until_corrected(server: Plane, clocks: ProcessClocks) -> None:
     request = {"spec": {"expirationSeconds": 3600}}
     token = server.create("/api/v1/namespaces/home/serviceaccounts/default/token", request)["status"]["token"]
     assert status_with(token, server) == 201

@@ -1,4 +1,4 @@
-"""Every component as its own process: API server, manager, scheduler, and nodes that the API server has to dial."""
+"""Tests of components as separate processes: API server, manager, scheduler, and nodes that the API server dials."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = needs_kubectl(1, 31)
 
 
 class Component:
-    """One of our programs."""
+    """Process of a kubeloop program."""
 
     def __init__(self, folder: Path, *arguments: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -50,7 +50,7 @@ class Component:
 
 
 class World:
-    """A plane in pieces; each is started where a test's module wants it."""
+    """Plane of separate processes, started by the test modules."""
 
     def __init__(self, plane: Plane, kubectl: Kubectl, parts: ExitStack) -> None:
         self.plane = plane
@@ -97,7 +97,7 @@ def started(world: World, name: str, *words: str) -> str:
 
 
 @pytest.mark.parametrize("websockets", [True, False])
-def test_a_pod_is_run_and_spoken_to(world: World, websockets: bool, tmp_path: Path) -> None:
+def test_pod_runs_and_supports_exec(world: World, websockets: bool, tmp_path: Path) -> None:
     kubectl, speaks = world.kubectl, protocols(websockets)
     pod = started(world, f"web-{websockets}".lower(), "--command", "--", "sh", "-c", "echo hello; sleep 1000")
     assert kubectl("logs", pod) == "hello\n"
@@ -128,7 +128,7 @@ def page_through_forwarding(kubectl: Kubectl, pod: str, speaks: dict[str, str]) 
             return page
     finally:
         forwarding.terminate()
-        forwarding.wait(10)
+        forwarding.wait(GIVE_UP_SECONDS)
         forwarding.stdout.close()
 
 
@@ -139,7 +139,7 @@ def test_a_followed_log_ends_with_its_container(world: World) -> None:
     assert world.kubectl("logs", "--follow", "worker") == "begin\nend\n"
 
 
-def test_a_node_comes_by_its_certificates_and_needs_no_more_rights_than_its_own(world: World) -> None:
+def test_node_bootstraps_its_certificates_with_its_own_permissions(world: World) -> None:
     kubectl, plane = world.kubectl, world.plane
     flags = (f"--kubeconfig={plane.folder}/w1.conf", f"--bootstrap-kubeconfig={plane.kubeconfig}")
     more = ("--hostname-override=w1", "--port=0", f"--client-ca-file={plane.folder}/pki/ca.crt")
@@ -161,7 +161,7 @@ def requests_of(kubectl: Kubectl, signer: str) -> list[str]:
     return [one["metadata"]["name"] for one in every if one["spec"]["signerName"] == signer]
 
 
-def test_nodes_outlive_the_api_server_and_one_that_is_gone_is_named(world: World) -> None:
+def test_nodes_survive_an_api_server_restart_and_a_missing_one_is_reported(world: World) -> None:
     kubectl, whom = world.kubectl, f"--kubeconfig={world.plane.kubeconfig}"
     others = world.nodes("others", whom, "--nodes=1", "--node-name-prefix=o", "--port=0")
     others.ready()

@@ -1,4 +1,4 @@
-"""The controller manager beside an API server: two programs that know each other by a kubeconfig alone."""
+"""Tests of the controller manager and the API server as separate programs with a kubeconfig."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def add_namespace(server: Plane, name: str) -> None:
 
 
 def is_furnished(server: Plane, name: str) -> bool:
-    """Whether a namespace has what loops put into it."""
+    """Return True if a namespace has the objects of the controllers."""
     paths = ("serviceaccounts/default", "configmaps/kube-root-ca.crt")
     return all(server.call("GET", f"/api/v1/namespaces/{name}/{path}").status == 200 for path in paths)
 
@@ -75,7 +75,7 @@ def events_of(server: Plane, reason: str) -> list[Any]:
     return [one for one in events if one["reason"] == reason]
 
 
-def test_namespace_gets_its_account_and_the_root_certificate(server: Plane, make_manager: MakeManager) -> None:
+def test_namespace_gets_default_account_and_root_ca(server: Plane, make_manager: MakeManager) -> None:
     manager = make_manager()
     manager.start()
     add_namespace(server, "a")
@@ -90,7 +90,7 @@ def test_namespace_gets_its_account_and_the_root_certificate(server: Plane, make
     assert lease["spec"]["holderIdentity"] == ""  # given back at the end
 
 
-def test_every_loop_can_work_as_its_own_service_account(server: Plane, make_manager: MakeManager) -> None:
+def test_every_controller_can_use_its_own_service_account(server: Plane, make_manager: MakeManager) -> None:
     manager = make_manager("--use-service-account-credentials")
     manager.start()
     add_namespace(server, "a")
@@ -101,7 +101,7 @@ def test_every_loop_can_work_as_its_own_service_account(server: Plane, make_mana
     assert manager.stop() == 0
 
 
-def test_rights_of_the_manifests_suffice(server: Plane, make_manager: MakeManager) -> None:
+def test_roles_of_the_manifests_are_sufficient(server: Plane, make_manager: MakeManager) -> None:
     system = "/api/v1/namespaces/kube-system"
     for manifest in yaml.safe_load_all((SOURCE_ROOT / "deploy/controller-manager/rbac.yaml").read_text()):
         eventually(lambda manifest=manifest: server.call("POST", path_of(manifest), manifest).status in (201, 409))
@@ -117,7 +117,7 @@ def test_rights_of_the_manifests_suffice(server: Plane, make_manager: MakeManage
     assert "WARNING" not in manager.errors()
 
 
-def test_static_pod_is_a_pod(server: Plane) -> None:
+def test_static_pod_runs(server: Plane) -> None:
     server.create(
         "/api/v1/namespaces/kube-system/serviceaccounts", {"metadata": {"name": "default"}}
     )  # which a loop would make
@@ -127,7 +127,7 @@ def test_static_pod_is_a_pod(server: Plane) -> None:
 
 
 def path_of(manifest: dict[str, Any]) -> str:
-    """Where an object of a manifest is created."""
+    """Return the collection path of a manifest."""
     group = manifest["apiVersion"]
     prefix = f"/apis/{group}" if "/" in group else f"/api/{group}"
     namespace = manifest["metadata"].get("namespace")
@@ -138,7 +138,7 @@ def plural(manifest: dict[str, Any]) -> str:
     return f"{manifest['kind'].lower()}s"
 
 
-def test_manager_that_was_killed_goes_on_where_it_was(server: Plane, make_manager: MakeManager) -> None:
+def test_killed_manager_resumes(server: Plane, make_manager: MakeManager) -> None:
     manager = make_manager(*QUICK)
     manager.start()
     eventually(manager.is_leading)
@@ -148,7 +148,7 @@ def test_manager_that_was_killed_goes_on_where_it_was(server: Plane, make_manage
     eventually(lambda: is_furnished(server, "meanwhile"))
 
 
-def test_manager_waits_for_a_server_that_comes_later(server: Plane, make_manager: MakeManager) -> None:
+def test_manager_waits_for_the_api_server(server: Plane, make_manager: MakeManager) -> None:
     manager = make_manager(*QUICK)
     server.stop()
     manager.start()
@@ -158,7 +158,7 @@ def test_manager_waits_for_a_server_that_comes_later(server: Plane, make_manager
     eventually(lambda: is_furnished(server, "late"))
 
 
-def test_of_two_managers_one_leads_and_the_other_takes_over(server: Plane, make_manager: MakeManager) -> None:
+def test_standby_manager_takes_over(server: Plane, make_manager: MakeManager) -> None:
     first, second = make_manager(*QUICK), make_manager(*QUICK)
     first.start()
     eventually(first.is_leading)
@@ -173,7 +173,7 @@ def test_of_two_managers_one_leads_and_the_other_takes_over(server: Plane, make_
     eventually(lambda: is_furnished(server, "b"))
 
 
-def test_manager_that_lost_its_lease_ends(server: Plane, make_manager: MakeManager) -> None:
+def test_manager_exits_after_losing_its_lease(server: Plane, make_manager: MakeManager) -> None:
     first, second = make_manager(*QUICK), make_manager(*QUICK)
     first.start()
     eventually(first.is_leading)
@@ -186,10 +186,10 @@ def test_manager_that_lost_its_lease_ends(server: Plane, make_manager: MakeManag
     assert "leaderelection lost" in first.errors()
 
 
-def test_port_tells_of_every_loop_and_only_those_who_may_know(server: Plane, make_manager: MakeManager) -> None:
+def test_status_port_requires_authorization(server: Plane, make_manager: MakeManager) -> None:
     manager = make_manager()
     manager.start()
-    eventually(lambda: manager.get("/metrics").status == 200)  # since it knows whose certificates to trust
+    eventually(lambda: manager.get("/metrics").status == 200)  # once it has the client CA
     health = manager.get("/healthz?verbose", as_admin=False)
     assert health.status == 200
     for check in ("leaderElection", "serviceaccount-controller", "root-ca-certificate-publisher-controller"):
@@ -201,12 +201,12 @@ def test_port_tells_of_every_loop_and_only_those_who_may_know(server: Plane, mak
     for family in ("workqueue_depth", "rest_client_requests_total", "controller_runtime_reconcile_total"):
         assert f"# TYPE {family} " in metrics
     assert (
-        'running_managed_controllers{name="serviceaccount-controller",manager="kube-controller-manager"} 1' in metrics
+        'running_managed_controllers{manager="kube-controller-manager",name="serviceaccount-controller"} 1' in metrics
     )
     assert manager.get("/configz").json["kubecontrollermanager.config.k8s.io"]["flags"]["secure-port"] == manager.port
 
 
-def test_crashing_loop_of_somebody_s_own_is_told_of_and_harms_nobody(server: Plane, make_manager: MakeManager) -> None:
+def test_crashing_custom_controller_is_reported_and_isolated(server: Plane, make_manager: MakeManager) -> None:
     manager = make_manager("--load", "own:crashing")
     (manager.folder / "own.py").write_text(OWN_LOOP)
     manager.start()
@@ -230,7 +230,7 @@ def test_crashing_loop_of_somebody_s_own_is_told_of_and_harms_nobody(server: Pla
     assert manager.stop() == 0
 
 
-def test_plane_in_one_process_runs_the_same_loops(make_plane: MakePlane) -> None:
+def test_single_process_plane_runs_the_same_controllers(make_plane: MakePlane) -> None:
     port = free_port()
     whole = make_plane("--ephemeral", "--controller-manager-port", str(port))
     whole.start()

@@ -1,4 +1,4 @@
-"""Killed at any moment under concurrent writers, the server comes back with every acknowledged write and no torn one.
+"""Tests of crash safety: a killed server restarts with every acknowledged write, and no torn one.
 
 Each writer owns its objects, so it knows what each of them may be after a crash: what was last acknowledged or, if a
 request was under way, what that one would have made of it.
@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from tests.bounds import GIVE_UP_SECONDS
 from tests.e2e.conftest import MakePlane
 from tests.e2e.plane import Plane, call_on, config_map, eventually
 
@@ -25,15 +26,15 @@ KILLS = 9  # for each seed
 WRITERS = 4
 OBJECTS = 12  # of each writer
 COLLECTION = "/api/v1/namespaces/crash/configmaps"
-OURS = f"{COLLECTION}?labelSelector=number"  # a controller may put a map of its own into the namespace
+OURS = f"{COLLECTION}?labelSelector=number"  # a controller may create its own config map in the namespace
 
 GONE = -1
 Outcome = int  # the number that an object carries, or GONE
 
 
 @dataclass(slots=True)
-class Known:
-    """What one object may be: one outcome when nothing is under way, else two."""
+class PossibleStates:
+    """Possible states of an object: one if nothing is in flight, else two."""
 
     outcomes: set[Outcome] = field(default_factory=lambda: {GONE})
     version: int = 0  # resource version of the last acknowledged write
@@ -47,13 +48,13 @@ class Writer:
         self.plane = plane
         self.name = name
         self.chance = chance
-        self.known = {f"{name}-{number}": Known() for number in range(OBJECTS)}
-        self.acknowledged: list[int] = []  # every resource version it was told
+        self.known = {f"{name}-{number}": PossibleStates() for number in range(OBJECTS)}
+        self.acknowledged: list[int] = []  # every resource version returned
         self.failure: str | None = None
         self._numbers = iter(range(1, 1 << 30))
 
     def work(self) -> None:
-        """Until the server dies; a refusal is a failure of the test."""
+        """Write until the server dies; a rejection fails the test."""
         connection = self.plane.connection()
         try:
             while True:
@@ -114,7 +115,7 @@ class Watcher:
                 try:
                     self._follow_once()
                 except (OSError, http.client.HTTPException, json.JSONDecodeError):
-                    time.sleep(0.02)  # nobody there: look again soon
+                    time.sleep(0.02)  # connection refused: retry soon
         except AssertionError as error:
             self.failure = f"after {self.version}: {error}"
 
@@ -143,7 +144,7 @@ class Watcher:
 
 
 def document(name: str, number: int) -> dict[str, Any]:
-    """An object whose parts prove that they belong together; some are larger than a page of the database."""
+    """Object with a checksum; some are larger than a page of the database."""
     text = f"{name} {number} " * (1 + number * 7919 % 1500)
     made = config_map(name, number=str(number), text=text, checksum=str(zlib.crc32(text.encode())))
     made["metadata"]["labels"] = {"number": str(number)}
@@ -183,7 +184,7 @@ class Trial:
         time.sleep(self.chance.uniform(0.0, 0.02))
         self.plane.kill()
         for thread in threads:
-            thread.join(30)
+            thread.join(GIVE_UP_SECONDS)
         assert [writer.failure for writer in self.writers if writer.failure] == []
 
     def check(self) -> dict[str, Any]:
@@ -199,7 +200,7 @@ class Trial:
         assert version == self.highest, "an acknowledged version is missing"
         return found
 
-    def _check_one(self, name: str, known: Known, item: Any) -> None:
+    def _check_one(self, name: str, known: PossibleStates, item: Any) -> None:
         outcome = GONE if item is None else check_whole(item)
         assert outcome in known.outcomes, f"{name} is {outcome}, may be {known.outcomes}"
         if item is not None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.bounds import GIVE_UP_SECONDS
 from tests.e2e.kubectl import WAIT, Kubectl
 from tests.e2e.plane import Plane, environment, eventually
 
@@ -18,6 +19,7 @@ NAME = "gardens.gardening.example.com"
 OPERATOR = Path(__file__).with_name("operator_of_gardens.py")
 MERGE = {"Content_Type": "application/merge-patch+json"}
 
+STRING = {"type": "string"}
 BED = {
     "type": "object",
     "required": ["name"],
@@ -40,6 +42,10 @@ SPEC = {
         },
         "frozen": {"type": "boolean"},
         "size": {"type": "integer", "default": 1},
+        # What OpenAPI v2 cannot describe, so that kubectl must accept anything there.
+        "notes": {"type": "object", "nullable": True, "properties": {"a": {"type": "string"}}},
+        "extra": {"type": "object", "x-kubernetes-preserve-unknown-fields": True, "properties": {"a": STRING}},
+        "gate": {"x-kubernetes-int-or-string": True},
     },
 }
 STATUS = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
@@ -85,14 +91,14 @@ def beds(**plants: int) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def gardens(plane: Plane, namespace: str) -> Iterator[str]:
-    """Where gardens are; their definition goes with the test."""
+    """Return the path of gardens; their definition is deleted after the test."""
     plane.create(DEFINITIONS, DEFINITION)
     yield f"/apis/gardening.example.com/v1/namespaces/{namespace}/gardens"
     plane.call("DELETE", f"{DEFINITIONS}/{NAME}")
     eventually(lambda: plane.call("GET", f"{DEFINITIONS}/{NAME}").status == 404)
 
 
-def test_kubectl_installs_a_definition_and_uses_it_at_once(kubectl: Kubectl, plane: Plane) -> None:
+def test_kubectl_installs_and_uses_a_definition(kubectl: Kubectl, plane: Plane) -> None:
     kubectl.apply(DEFINITION)
     try:
         kubectl.apply(garden("mine", beds=beds(roses=2)))
@@ -122,14 +128,23 @@ def test_kubectl_applies_shows_differences_and_describes(kubectl: Kubectl, garde
     assert "Herbs" in kubectl("describe", "gd", "mine").title()
 
 
-def test_kubectl_is_told_what_is_wrong(kubectl: Kubectl, gardens: str) -> None:
+def test_kubectl_validates_a_list_of_custom_objects_itself(kubectl: Kubectl, gardens: str) -> None:
+    free = [{"notes": None, "extra": {"b": {"c": 1}}, "gate": 80}, {"notes": {"a": "x"}, "extra": {}, "gate": "80%"}]
+    items = [garden(f"g{number}", **spec) for number, spec in enumerate(free)]
+    said = kubectl.apply({"apiVersion": "v1", "kind": "List", "items": items})
+    assert said.count("created") == len(items)
+    wrong = {"apiVersion": "v1", "kind": "List", "items": [garden("bad", colour="red")]}
+    assert 'unknown field "colour"' in kubectl.fails("apply", "-f", "-", stdin=_yaml(wrong))
+
+
+def test_kubectl_reports_validation_errors(kubectl: Kubectl, gardens: str) -> None:
     unknown = kubectl.fails("apply", "-f", "-", stdin=_yaml(garden("bad", colour="red")))
     assert 'unknown field "spec.colour"' in unknown
     invalid = kubectl.fails("apply", "-f", "-", stdin=_yaml(garden("bad", beds=[{"name": "a", "soil": "moon"}])))
     assert 'spec.beds[0].soil: Unsupported value: "moon": supported values: "clay", "loam", "sand"' in invalid
 
 
-def test_kubectl_applies_on_the_server_beside_other_managers(kubectl: Kubectl, gardens: str) -> None:
+def test_kubectl_server_side_apply_respects_other_managers(kubectl: Kubectl, gardens: str) -> None:
     def applied(manager: str, **plants: int) -> str:
         return kubectl(
             "apply",
@@ -172,13 +187,13 @@ def operator(plane: Plane, gardens: str, namespace: str, tmp_path: Path) -> Iter
     finally:
         running.terminate()
         try:
-            running.wait(20)
+            running.wait(GIVE_UP_SECONDS)
         except subprocess.TimeoutExpired:
             running.kill()
             running.wait()
 
 
-def test_an_operator_tends_its_custom_resource(plane: Plane, gardens: str, operator: Path) -> None:
+def test_operator_reconciles_its_custom_resource(plane: Plane, gardens: str, operator: Path) -> None:
     def growing() -> Any:
         return plane.get(f"{gardens}/mine").get("status", {}).get("growing")
 
@@ -194,7 +209,7 @@ def test_an_operator_tends_its_custom_resource(plane: Plane, gardens: str, opera
     assert "Traceback" not in operator.read_text()
 
 
-def test_custom_resources_outlive_a_restart(make_plane: Callable[..., Plane]) -> None:
+def test_custom_resources_survive_a_restart(make_plane: Callable[..., Plane]) -> None:
     plane = make_plane()
     plane.start()
     gardens = "/apis/gardening.example.com/v1/namespaces/default/gardens"

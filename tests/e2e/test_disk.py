@@ -1,4 +1,4 @@
-"""A disk without room, and one that can only be read: told clearly, and over by itself when it is over."""
+"""Tests of a full disk and a read-only disk: reported clearly, with recovery."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.fixture
 def on_disk(disk: Path, make_plane: MakePlane) -> Plane:
-    made = make_plane("--data-dir", str(disk / "data"), "--controller-manager-port", "0")
+    made = make_plane("--data-dir", str(disk / "data"), "--controller-manager-port", "0", "--scheduler-port", "0")
     made.start()
     return made
 
@@ -55,9 +55,7 @@ def write(plane: Plane, number: int) -> tuple[int, str]:
     return answer.status, answer.json.get("message", "")
 
 
-def test_a_full_disk_refuses_writes_in_etcds_words_serves_reads_and_recovers_by_itself(
-    on_disk: Plane, disk: Path
-) -> None:
+def test_full_disk_rejects_writes_like_etcd_serves_reads_and_recovers(on_disk: Plane, disk: Path) -> None:
     plane = on_disk
     assert write(plane, 0)[0] == 201
     eventually(lambda: all(plane.get(f"{ROLES}/{name}")["rules"] for name in ("admin", "edit", "view")))  # loops rest
@@ -81,9 +79,7 @@ def test_a_full_disk_refuses_writes_in_etcds_words_serves_reads_and_recovers_by_
     assert {item["metadata"]["name"] for item in plane.get(MAPS)["items"]} == {*listed, "map-1000"}
 
 
-def test_a_disk_that_can_only_be_read_is_told_at_the_start_and_all_is_there_when_it_is_well_again(
-    on_disk: Plane, disk: Path
-) -> None:
+def test_read_only_disk_is_reported_at_start_and_recovers(on_disk: Plane, disk: Path) -> None:
     plane = on_disk
     assert write(plane, 0)[0] == 201
     plane.stop()
@@ -97,7 +93,7 @@ def test_a_disk_that_can_only_be_read_is_told_at_the_start_and_all_is_there_when
     assert plane.get(f"{MAPS}/map-0")["data"]["text"] == "x" * 100_000
 
 
-def test_a_truncated_database_is_refused_with_its_name_and_what_to_do(make_plane: MakePlane, tmp_path: Path) -> None:
+def test_truncated_database_is_rejected_with_name_and_remedy(make_plane: MakePlane, tmp_path: Path) -> None:
     plane = make_plane(command="apiserver")
     plane.start()
     assert write(plane, 0)[0] == 201
@@ -108,7 +104,7 @@ def test_a_truncated_database_is_refused_with_its_name_and_what_to_do(make_plane
     with pytest.raises(AssertionError, match="exit code 1"):
         plane.start()
     (said,) = plane.errors().splitlines()
-    assert said.startswith(f"kubeloop: the store {path} is damaged: ")
+    assert said.startswith(f"kubeloop: the store {path} is corrupt: ")
     assert "kubeloop snapshot restore" in said
     assert path.stat().st_size == len(whole) // 2, "what is left was touched"
     path.write_bytes(whole)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.bounds import GIVE_UP_SECONDS
 from tests.e2e.kubectl import Kubectl
 from tests.e2e.plane import Plane, environment, eventually
 from tests.ecosystem.definitions import FILES, FOLDER, definitions, samples
@@ -27,9 +28,7 @@ def kinds(plane: Plane) -> Iterator[None]:
         plane.call("DELETE", f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{one['metadata']['name']}")
 
 
-def test_kubectl_applies_definitions_that_are_there_already_without_a_word_of_change(
-    kubectl: Kubectl, kinds: None
-) -> None:
+def test_reapplied_definitions_have_no_diff(kubectl: Kubectl, kinds: None) -> None:
     files = [argument for name in FILES for argument in ("-f", str(FOLDER / f"{name}.yaml"))]
     first = kubectl("apply", "--server-side", *files)
     assert first.count("serverside-applied") == len(definitions())
@@ -77,7 +76,7 @@ def operator(plane: Plane, namespace: str, kinds: None, tmp_path: Path) -> Itera
         yield log
     finally:
         running.terminate()
-        running.wait(20)
+        running.wait(GIVE_UP_SECONDS)
 
 
 def test_an_operator_runs_an_errand_step_by_step(plane: Plane, namespace: str, operator: Path) -> None:

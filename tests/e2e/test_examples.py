@@ -23,17 +23,17 @@ from tests.e2e.plane import GIVE_UP_SECONDS
 EXAMPLES = Path(__file__).parents[2] / "examples"
 PROGRAMS = sorted(EXAMPLES.glob("*/*.py"))
 WEBSITE = {"apiVersion": "example.com/v1", "kind": "Website", "metadata": {"name": "shop", "namespace": "default"}}
-# As somebody would run it who has the package installed: pytest finds the plugin by the package's metadata.
+# As with the package installed: pytest finds the plugin by the package's metadata.
 PYTEST = ("-m", "pytest", "-q", "-c", os.devnull, "--rootdir=.", "-p", "no:cacheprovider")
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """This checkout's code, and no home with somebody's settings."""
+    """Return an environment with this checkout's code and without a home folder."""
     return {**os.environ, "PYTHONPATH": str(EXAMPLES.parent), "HOME": str(folder), "PYTHONUNBUFFERED": "1"}
 
 
-def said(folder: Path, *command: str) -> str:
-    """What a program that ends prints."""
+def run_output(folder: Path, *command: str) -> str:
+    """Return the output of a program."""
     where = EXAMPLES / command[0]
     done = subprocess.run(
         [sys.executable, *command[1:]],
@@ -49,7 +49,7 @@ def said(folder: Path, *command: str) -> str:
 
 @contextmanager
 def running(folder: Path, *command: str) -> Iterator[Path]:
-    """A program that goes on until it is told to end, which it then does well; its log."""
+    """Run a program until it is stopped, which must succeed; returns its log."""
     log = folder / "log"
     with log.open("wb") as output:
         process = subprocess.Popen(
@@ -75,11 +75,11 @@ def test_an_example_is_short(program: Path) -> None:
     assert len(program.read_text().splitlines()) <= 60
 
 
-def test_a_script(live_cluster: Cluster, tmp_path: Path) -> None:
-    lines = said(tmp_path, "01_script", "script.py").splitlines()
-    assert lines[0].startswith("made greeting, version ")
+def test_script_example(live_cluster: Cluster, tmp_path: Path) -> None:
+    lines = run_output(tmp_path, "01_script", "script.py").splitlines()
+    assert lines[0].startswith("created greeting, resourceVersion ")
     assert lines[1:] == [
-        "it says goodbye world, hello world",
+        "data: goodbye world, hello world",
         "all: greeting",
         "seen: DELETED",
         'configmaps "greeting" not found',
@@ -87,11 +87,11 @@ def test_a_script(live_cluster: Cluster, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("example", ["02_mirror", "03_website"])
-def test_a_controllers_own_tests(example: str, tmp_path: Path) -> None:
-    said(tmp_path, example, *PYTEST)
+def test_tests_of_the_controller_examples_pass(example: str, tmp_path: Path) -> None:
+    run_output(tmp_path, example, *PYTEST)
 
 
-def test_a_controller_alone(live_cluster: Cluster, tmp_path: Path) -> None:
+def test_standalone_controller_example(live_cluster: Cluster, tmp_path: Path) -> None:
     live_cluster.add(config_map("shared-settings", {"colour": "blue"}), namespace("shop", labels={"mirror": "yes"}))
 
     with running(tmp_path, "02_mirror", "mirror.py"):
@@ -100,14 +100,14 @@ def test_a_controller_alone(live_cluster: Cluster, tmp_path: Path) -> None:
     assert live_cluster.client.get(Lease, "mirror", "default").spec.holder_identity == "", "given back at the end"
 
 
-def test_a_controller_with_its_kind_alone(live_cluster: Cluster, tmp_path: Path) -> None:
+def test_standalone_custom_resource_controller_example(live_cluster: Cluster, tmp_path: Path) -> None:
     with running(tmp_path, "03_website", "website.py"):
         live_cluster.eventually(lambda: live_cluster.client.list("crd").items)
         live_cluster.add({**WEBSITE, "spec": {"image": "shop:1", "replicas": 2}})
         live_cluster.eventually(lambda: deployments(live_cluster) == [("shop", 2)])
 
 
-def test_a_controller_under_kopf(live_cluster: Cluster, tmp_path: Path) -> None:
+def test_kopf_example(live_cluster: Cluster, tmp_path: Path) -> None:
     live_cluster.add(yaml.safe_load((EXAMPLES / "04_kopf" / "website_crd.yaml").read_text()))
     operator = ("-m", "kopf", "run", "--standalone", "--namespace", "default", "website_kopf.py")
     with running(tmp_path, "04_kopf", *operator):
@@ -118,13 +118,13 @@ def test_a_controller_under_kopf(live_cluster: Cluster, tmp_path: Path) -> None:
         live_cluster.eventually(lambda: ready_of_the_website(live_cluster) == 1)
 
 
-def test_the_official_client(live_cluster: Cluster, tmp_path: Path) -> None:
-    lines = said(tmp_path, "05_official_client", "official.py").splitlines()
+def test_official_client_example(live_cluster: Cluster, tmp_path: Path) -> None:
+    lines = run_output(tmp_path, "05_official_client", "official.py").splitlines()
     assert lines == [
-        "made official with 1 replica, strategy RollingUpdate",
+        "created official with 1 replica, strategy RollingUpdate",
         "scaled to 3",
         "seen: MODIFIED official, 3 replicas",
-        "gone: 404 Not Found",
+        "deleted: 404 Not Found",
     ]
 
 
@@ -155,22 +155,22 @@ def test_the_guide_quotes_the_examples(excerpt: str) -> None:
     assert any(excerpt in program.read_text() for program in PROGRAMS)
 
 
-def test_the_guides_own_tests_pass(tmp_path: Path) -> None:
+def test_tests_in_the_guide_pass(tmp_path: Path) -> None:
     assert len(TESTS) > 3
     for number, block in enumerate(TESTS):
         (tmp_path / f"test_of_the_guide_{number}.py").write_text(block)
-    report = said(tmp_path, "02_mirror", *PYTEST, str(tmp_path))
+    report = run_output(tmp_path, "02_mirror", *PYTEST, str(tmp_path))
     assert f"{len(TESTS)} passed" in report
 
 
-def test_a_controller_hosted_by_the_manager(live_cluster: Cluster, tmp_path: Path) -> None:
+def test_controller_loaded_by_the_manager(live_cluster: Cluster, tmp_path: Path) -> None:
     live_cluster.add(config_map("shared-settings", {"colour": "blue"}), namespace("shop", labels={"mirror": "yes"}))
     flags = ("--kubeconfig", os.environ["KUBECONFIG"], "--secure-port", "0", "--load", "mirror:wire")
     with running(tmp_path, "02_mirror", "-m", "kubeloop.cli.main", "controller-manager", *flags):
         live_cluster.eventually(lambda: copies(live_cluster))
 
 
-def test_a_controller_with_its_kind_hosted_by_the_manager(live_cluster: Cluster, tmp_path: Path) -> None:
+def test_custom_resource_controller_loaded_by_the_manager(live_cluster: Cluster, tmp_path: Path) -> None:
     flags = ("--kubeconfig", os.environ["KUBECONFIG"], "--secure-port", "0", "--load", "website:wire")
     with running(tmp_path, "03_website", "-m", "kubeloop.cli.main", "controller-manager", "--controllers=", *flags):
         live_cluster.eventually(lambda: live_cluster.client.list("crd").items)

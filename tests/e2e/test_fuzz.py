@@ -12,12 +12,12 @@ import yaml
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from tests.e2e.openapi_requests import Made, operations_of, requests
+from tests.e2e.openapi_requests import GeneratedRequest, operations_of, requests
 from tests.e2e.plane import Answer, Plane, config_map
 from tests.e2e.workloads import deployment, node, pod
 
 EXAMPLES = 600
-# Upstream answers these with a 5xx of its own too; each with a Status that says what is wrong.
+# Upstream returns a 5xx for these too; each with a Status that explains it.
 UPSTREAMS_FAULTS = re.compile(
     r"resourceVersion: Invalid value"
     r"|resourceVersion should not be set on objects to be created"
@@ -61,7 +61,7 @@ class Target:
         for path, document in SEEDS.items():
             self.plane.call("POST", path.replace("{namespace}", "fuzz"), document)
 
-    def send(self, made: Made) -> Answer:
+    def send(self, made: GeneratedRequest) -> Answer:
         self.connection.request(made.method, made.path, made.body, made.headers)
         answer = self.connection.getresponse()
         endless = answer.status == 200 and ("watch" in made.path or "follow" in made.path)
@@ -82,8 +82,8 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
     plane.close()
 
 
-def check(made: Made, answer: Answer) -> None:
-    """No failure of ours, and every refusal a whole Status."""
+def check(made: GeneratedRequest, answer: Answer) -> None:
+    """Check that no response is a server error, and every rejection is a complete Status."""
     if answer.status < 400 or made.method == "HEAD":
         return
     if answer.status == 404 and answer.body == b"404 page not found\n":
@@ -100,7 +100,7 @@ def check(made: Made, answer: Answer) -> None:
 def test_any_request_to_a_described_path(target: Target) -> None:
     @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
     @given(requests(target.operations, SEEDS))
-    def run(made: Made) -> None:
+    def run(made: GeneratedRequest) -> None:
         check(made, target.send(made))
         assert target.plane.is_running(), made
 
@@ -109,13 +109,13 @@ def test_any_request_to_a_described_path(target: Target) -> None:
     assert target.plane.errors() == ""
 
 
-def test_writes_of_bent_objects(target: Target) -> None:
+def test_writes_of_mutated_objects(target: Target) -> None:
     seeded = {*SEEDS, *(f"{path}/{{name}}" for path in SEEDS)}
     writable = [operation for operation in target.operations if operation.path in seeded]
 
     @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
     @given(requests(writable, SEEDS))
-    def run(made: Made) -> None:
+    def run(made: GeneratedRequest) -> None:
         check(made, target.send(made))
 
     run()
@@ -148,8 +148,8 @@ SEGMENTS = [
 )
 @example(path=["api", "v1", "watch", "namespaces", "fuzz"], method="GET")
 @example(path=["openapi", "v3", "apis", "nothing"], method="GET")
-def test_any_path_at_all(target: Target, path: list[str], method: str) -> None:
+def test_arbitrary_paths(target: Target, path: list[str], method: str) -> None:
     quoted = quote("/".join(path), safe="/%")
-    made = Made(method, "/" + quoted + "?timeoutSeconds=1", {}, None)
+    made = GeneratedRequest(method, "/" + quoted + "?timeoutSeconds=1", {}, None)
     answer = target.send(made)
     assert answer.status < 500, (made, answer.body)

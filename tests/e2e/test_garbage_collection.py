@@ -69,7 +69,7 @@ def is_gone(kubectl: Kubectl, what: str) -> bool:
 
 
 @pytest.mark.parametrize("cascade", ["background", "foreground", "orphan"])
-def test_kubectl_deletes_in_every_way(kubectl: Kubectl, cascade: str) -> None:
+def test_kubectl_deletes_with_every_propagation_policy(kubectl: Kubectl, cascade: str) -> None:
     kubectl("create", "configmap", "owner")
     owner = kubectl.json("get", "configmap", "owner")
     kubectl.apply(owned_by(owner, "ConfigMap", "v1", "child"))
@@ -81,7 +81,7 @@ def test_kubectl_deletes_in_every_way(kubectl: Kubectl, cascade: str) -> None:
         eventually(lambda: is_gone(kubectl, "configmap/child"))
 
 
-def test_custom_resources_are_collected_and_go_with_their_namespace(kubectl: Kubectl) -> None:
+def test_custom_resources_are_collected_and_deleted_with_their_namespace(kubectl: Kubectl) -> None:
     kubectl.apply(GADGETS)
     kubectl("wait", "--for=condition=Established", "crd/gadgets.example.com")
     kubectl("create", "configmap", "owner")
@@ -97,7 +97,7 @@ def test_custom_resources_are_collected_and_go_with_their_namespace(kubectl: Kub
     assert kubectl("get", "gadgets", "--all-namespaces", "-o", "name") == ""
 
 
-def test_pod_that_has_no_node_goes(kubectl: Kubectl) -> None:
+def test_unscheduled_pod_is_deleted(kubectl: Kubectl) -> None:
     eventually(lambda: kubectl.run("get", "serviceaccount", "default").code == 0)
     kubectl("run", "pod", "--image=x")
     kubectl("delete", "pod", "pod", WAIT)

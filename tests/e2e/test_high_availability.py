@@ -30,7 +30,7 @@ faults:
 """
 
 
-def test_whatever_dies_nothing_is_lost_clients_are_answered_and_a_standby_leads_in_time(tmp_path: Path) -> None:
+def test_process_faults_lose_nothing_and_a_standby_takes_over_in_time(tmp_path: Path) -> None:
     (tmp_path / "plan.yaml").write_text(PLAN)
     run = subprocess.run(
         [*PROGRAM, "chaos", "run", str(tmp_path / "plan.yaml"), "--folder", str(tmp_path / "plane"), "-o", "json"],
@@ -49,7 +49,7 @@ def test_whatever_dies_nothing_is_lost_clients_are_answered_and_a_standby_leads_
     assert report["takeovers"] > 0, "nobody who led has died"
 
 
-def test_one_command_starts_a_plane_that_outlives_its_leaders(tmp_path: Path, kubectl_home: Path) -> None:
+def test_one_command_starts_a_highly_available_plane(tmp_path: Path, kubectl_home: Path) -> None:
     command = [sys.executable, "examples/ha/up.py", "--folder", str(tmp_path)]
     example = subprocess.Popen(command, cwd=SOURCE_ROOT, env=environment(), stdout=subprocess.PIPE, text=True)
     assert example.stdout is not None

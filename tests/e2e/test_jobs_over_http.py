@@ -38,7 +38,7 @@ def job_spec(**spec: Any) -> dict[str, Any]:
 
 
 def let_pods_succeed(server: Plane) -> None:
-    """As a node would."""
+    """Set a pod status like a node."""
     for pod in server.get(PODS)["items"]:
         if pod["status"].get("phase") == "Pending":
             body = {"status": {"phase": "Succeeded"}}
@@ -51,7 +51,7 @@ def is_complete(server: Plane, name: str) -> bool:
     return any(one["type"] == "Complete" and one["status"] == "True" for one in conditions)
 
 
-def test_jobs_complete_and_are_suspended_and_cron_jobs_make_more(server: Plane) -> None:
+def test_jobs_complete_and_suspend_and_cronjobs_create_jobs(server: Plane) -> None:
     server.create("/api/v1/namespaces", {"metadata": {"name": "a"}})
     eventually(lambda: server.call("GET", "/api/v1/namespaces/a/serviceaccounts/default").status == 200)
     indexed = job_spec(parallelism=2, completions=3, completionMode="Indexed")

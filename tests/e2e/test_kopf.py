@@ -1,4 +1,4 @@
-"""kopf, an operator framework with a client of its own, works on our server as on any other."""
+"""Tests of kopf, an operator framework with its own client."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.bounds import GIVE_UP_SECONDS
 from tests.e2e.plane import Plane, config_map, environment, eventually
 from tests.e2e.workloads import deployment
 
@@ -32,7 +33,7 @@ def operator(plane: Plane, namespace: str, tmp_path: Path) -> Iterator[Path]:
     finally:
         running.terminate()
         try:
-            running.wait(20)
+            running.wait(GIVE_UP_SECONDS)
         except subprocess.TimeoutExpired:
             running.kill()
             running.wait()
@@ -43,7 +44,7 @@ def operated(document: dict[str, Any]) -> dict[str, Any]:
     return document
 
 
-def test_an_operator_sees_patches_and_holds(plane: Plane, namespace: str, operator: Path) -> None:
+def test_operator_watches_patches_and_uses_finalizers(plane: Plane, namespace: str, operator: Path) -> None:
     path = f"/api/v1/namespaces/{namespace}/configmaps"
 
     def found() -> Any:

@@ -14,14 +14,14 @@ from tests.skips import kubectl_version, needs_kubectl
 SERVER_SIDE = ("apply", "--server-side", "-f", "-")
 
 
-def test_apply_creates_changes_and_leaves_alone(kubectl: Kubectl) -> None:
+def test_apply_creates_updates_and_reports_unchanged(kubectl: Kubectl) -> None:
     assert "created" in kubectl.apply(deployment("web"))
     assert "unchanged" in kubectl.apply(deployment("web"))
     assert "configured" in kubectl.apply(deployment("web", replicas=3))
     assert kubectl("get", "deployment", "web", "-o", "jsonpath={.spec.replicas}") == "3"
 
 
-def test_apply_keeps_what_others_set_and_removes_what_it_no_longer_says(kubectl: Kubectl) -> None:
+def test_apply_keeps_fields_of_others_and_removes_its_own(kubectl: Kubectl) -> None:
     kubectl.apply(config_map("one", ours="1", dropped="1"))
     kubectl("patch", "configmap", "one", "--type=merge", "-p", '{"data": {"theirs": "2"}}')
     kubectl.apply(config_map("one", ours="3"))
@@ -35,7 +35,7 @@ def test_apply_of_a_folder_with_several_kinds(kubectl: Kubectl, tmp_path: Any) -
     assert kubectl("delete", "-f", str(tmp_path)).count("deleted") == 3
 
 
-def test_apply_prunes_what_is_no_longer_there(kubectl: Kubectl) -> None:
+def test_apply_prunes_removed_objects(kubectl: Kubectl) -> None:
     documents = [config_map("one"), config_map("two")]
     for document in documents:
         document["metadata"]["labels"] = {"set": "pruned"}
@@ -68,7 +68,7 @@ def test_managers_of_server_side_apply_are_named(kubectl: Kubectl) -> None:
     assert entry["fieldsV1"] == {"f:data": {"f:colour": {}}}
 
 
-def test_conflicting_managers_are_told_and_can_be_forced(kubectl: Kubectl) -> None:
+def test_conflicting_managers_are_reported_and_can_be_forced(kubectl: Kubectl) -> None:
     kubectl(*SERVER_SIDE, "--field-manager=first", stdin=yaml.safe_dump(config_map("one", colour="blue")))
     theirs = yaml.safe_dump(config_map("one", colour="green"))
     said = kubectl.fails(*SERVER_SIDE, "--field-manager=second", stdin=theirs)
@@ -90,7 +90,7 @@ def test_managers_that_agree_share_a_field(kubectl: Kubectl) -> None:
     assert "data" not in kubectl.json("get", "configmap", "one")
 
 
-def test_apply_on_the_server_of_a_deployment_with_merged_lists(kubectl: Kubectl) -> None:
+def test_server_side_apply_of_a_deployment_with_merged_lists(kubectl: Kubectl) -> None:
     kubectl(*SERVER_SIDE, "--field-manager=first", stdin=yaml.safe_dump(deployment("web")))
     second = deployment("web")
     second["spec"]["template"]["spec"]["containers"] = [{"name": "side", "image": "busybox"}]
@@ -99,7 +99,7 @@ def test_apply_on_the_server_of_a_deployment_with_merged_lists(kubectl: Kubectl)
     assert [container["name"] for container in containers] == ["web", "side"]
 
 
-def test_moving_from_client_side_to_server_side(kubectl: Kubectl) -> None:
+def test_migration_from_client_side_to_server_side_apply(kubectl: Kubectl) -> None:
     kubectl.apply(config_map("one", colour="blue"))
     kubectl(*SERVER_SIDE, stdin=yaml.safe_dump(config_map("one", colour="green")))
     assert kubectl("get", "cm", "one", "-o", "jsonpath={.data.colour}") == "green"

@@ -1,4 +1,4 @@
-"""Certificates and tokens that the plane gives out, seen through kubectl: asked for, approved, signed, and good."""
+"""Tests of issued certificates and tokens with kubectl: requested, approved, signed, and valid."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def request_for(name: str, key: ec.EllipticCurvePrivateKey, user: str, *groups: 
 
 
 def with_certificate(kubectl: Kubectl, folder: Path, certificate: str, key: ec.EllipticCurvePrivateKey) -> Kubectl:
-    """kubectl as whoever the certificate names."""
+    """Return kubectl with the certificate's user."""
     private = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
@@ -58,9 +58,7 @@ def as_user(kubectl: Kubectl, folder: Path, user: dict[str, str]) -> Kubectl:
     return Kubectl(file, kubectl.namespace, kubectl.home)
 
 
-def test_request_is_approved_and_signed_and_the_certificate_lets_in(
-    kubectl: Kubectl, key: ec.EllipticCurvePrivateKey, tmp_path: Path
-) -> None:
+def test_approved_certificate_authenticates(kubectl: Kubectl, key: ec.EllipticCurvePrivateKey, tmp_path: Path) -> None:
     name = f"jane-{kubectl.namespace}"
     kubectl.apply(request_for(name, key, "jane", "readers"))
     assert "Pending" in kubectl("get", "csr", name)
@@ -84,7 +82,7 @@ def test_denied_request_gets_no_certificate(kubectl: Kubectl, key: ec.EllipticCu
     assert "certificate" not in kubectl.json("get", "csr", name)["status"]
 
 
-def test_request_that_breaks_its_signer_s_rules_fails(kubectl: Kubectl, key: ec.EllipticCurvePrivateKey) -> None:
+def test_request_that_violates_signer_rules_fails(kubectl: Kubectl, key: ec.EllipticCurvePrivateKey) -> None:
     name = f"jim-{kubectl.namespace}"
     wanted = request_for(name, key, "jim")
     wanted["spec"]["usages"] = ["server auth"]
@@ -94,7 +92,7 @@ def test_request_that_breaks_its_signer_s_rules_fails(kubectl: Kubectl, key: ec.
     assert "Approved,Failed" in kubectl("get", "csr", name)
 
 
-def test_token_in_a_secret_lets_in_until_its_account_goes(kubectl: Kubectl, tmp_path: Path) -> None:
+def test_token_secret_authenticates_until_its_account_is_deleted(kubectl: Kubectl, tmp_path: Path) -> None:
     kubectl("create", "serviceaccount", "robot")
     kubectl.apply(
         {

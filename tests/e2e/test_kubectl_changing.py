@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.bounds import GIVE_UP_SECONDS
 from tests.e2e.kubectl import WAIT, Kubectl
 from tests.e2e.plane import Plane, config_map, eventually
 from tests.e2e.workloads import deployment, node, pod
@@ -56,7 +57,7 @@ def test_label_and_annotate(kubectl: Kubectl) -> None:
     assert "labels" not in kubectl.json("get", "configmap", "one")["metadata"]
 
 
-def test_a_bad_label_is_refused(kubectl: Kubectl) -> None:
+def test_invalid_label_is_rejected(kubectl: Kubectl) -> None:
     kubectl.apply(config_map("one"))
     patch = '{"metadata": {"labels": {"tier": "not valid!"}}}'
     assert "metadata.labels: Invalid value" in kubectl.fails("patch", "configmap", "one", "-p", patch)
@@ -92,7 +93,7 @@ def test_replace(kubectl: Kubectl) -> None:
     assert "the object has been modified; please apply your changes to the latest version and try again" in said
 
 
-def test_replace_by_force_makes_a_new_object(kubectl: Kubectl) -> None:
+def test_forced_replace_creates_a_new_object(kubectl: Kubectl) -> None:
     kubectl.apply(config_map("one", colour="blue"))
     before = kubectl("get", "configmap", "one", "-o", "jsonpath={.metadata.uid}")
     kubectl("replace", "--force", "-f", "-", stdin=yaml.safe_dump(config_map("one", colour="green")))
@@ -140,7 +141,7 @@ def test_wait_for_deletion_and_finalizers(kubectl: Kubectl) -> None:
     command = kubectl.command("wait", "configmap/held", "--for=delete", WAIT)
     with subprocess.Popen(command, env=kubectl.environment(), stdout=subprocess.PIPE) as waiting:
         kubectl("patch", "configmap", "held", "--type=merge", "-p", '{"metadata": {"finalizers": null}}')
-        assert waiting.wait(30) == 0
+        assert waiting.wait(GIVE_UP_SECONDS) == 0
     assert "NotFound" in kubectl.fails("get", "configmap", "held")
 
 
@@ -148,7 +149,7 @@ def test_delete_with_grace_and_by_force(kubectl: Kubectl) -> None:
     bound = pod("bound")
     bound["spec"]["nodeName"] = "somewhere"
     kubectl.apply(bound, pod("unbound"))
-    kubectl("delete", "pod", "unbound")  # nobody runs it, so it is gone at once
+    kubectl("delete", "pod", "unbound")  # no node runs it, so it is deleted immediately
     kubectl("delete", "pod", "bound", "--grace-period=60", "--wait=false")
     meta = kubectl.json("get", "pod", "bound")["metadata"]
     assert meta["deletionGracePeriodSeconds"] == 60
@@ -176,7 +177,7 @@ def test_delete_all_and_by_label(kubectl: Kubectl) -> None:
     assert kubectl("get", "pods", "-o", "name") == ""
 
 
-def test_delete_of_a_namespace_marks_it_terminating(kubectl: Kubectl) -> None:
+def test_deleted_namespace_is_terminating(kubectl: Kubectl) -> None:
     name = f"{kubectl.namespace}-gone"
     kubectl("create", "namespace", name)
     kubectl("delete", "namespace", name, "--wait=false")

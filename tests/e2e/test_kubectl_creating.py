@@ -30,7 +30,7 @@ IN_THE_CLUSTER = {
     "clusterrolebinding": ["--clusterrole=view", "--user=somebody"],
     "priorityclass": ["--value=1000"],
 }
-# What Debian's old kubectl makes of these is a beta version that is no longer served.
+# Debian's old kubectl creates these in a beta version that is no longer served.
 BETA_IN_1_20 = {"cronjob", "ingress", "poddisruptionbudget"}
 
 
@@ -50,12 +50,12 @@ def test_create_in_the_cluster(kubectl: Kubectl, kind: str) -> None:
     kubectl("delete", kind, name, "--wait=false")
 
 
-def test_a_second_create_is_refused(kubectl: Kubectl) -> None:
+def test_second_create_is_rejected(kubectl: Kubectl) -> None:
     kubectl("create", "configmap", "one")
     assert kubectl.fails("create", "configmap", "one").strip().endswith('configmaps "one" already exists')
 
 
-def test_secrets_are_kept_as_given(kubectl: Kubectl) -> None:
+def test_secrets_round_trip(kubectl: Kubectl) -> None:
     kubectl("create", "secret", "generic", "one", "--from-literal=password=ä b\n")
     encoded = kubectl("get", "secret", "one", "-o", "go-template={{.data.password | base64decode}}")
     assert encoded == "ä b\n"
@@ -64,7 +64,7 @@ def test_secrets_are_kept_as_given(kubectl: Kubectl) -> None:
     assert row.split()[:3] == ["one", "Opaque", "1"]
 
 
-def test_run_makes_a_pod(kubectl: Kubectl) -> None:
+def test_run_creates_a_pod(kubectl: Kubectl) -> None:
     kubectl("run", "web", "--image=nginx:1.27", "--port=80", "--labels=tier=front")
     found = kubectl.json("get", "pod", "web")
     assert found["spec"]["containers"][0]["image"] == "nginx:1.27"
@@ -72,7 +72,7 @@ def test_run_makes_a_pod(kubectl: Kubectl) -> None:
     assert found["status"]["phase"] == "Pending"
 
 
-def test_expose_makes_a_service(kubectl: Kubectl) -> None:
+def test_expose_creates_a_service(kubectl: Kubectl) -> None:
     kubectl.apply(deployment("web"))
     kubectl("expose", "deployment", "web", "--port=80", "--target-port=8080")
     spec = kubectl.json("get", "service", "web")["spec"]
@@ -89,7 +89,7 @@ def test_generate_name(kubectl: Kubectl) -> None:
     assert all(name.startswith("configmap/made-") for name in names)
 
 
-def test_a_dry_run_on_the_server_changes_nothing(kubectl: Kubectl) -> None:
+def test_server_dry_run_changes_nothing(kubectl: Kubectl) -> None:
     text = yaml.safe_dump(deployment("web"))
     made = kubectl.json("create", "--dry-run=server", "-f", "-", stdin=text)
     assert made["spec"]["strategy"]["type"] == "RollingUpdate", "defaults were filled in"
@@ -100,7 +100,7 @@ def test_a_dry_run_on_the_server_changes_nothing(kubectl: Kubectl) -> None:
     assert kubectl("get", "pod", "kept", "-o", "name").strip() == "pod/kept"
 
 
-def test_an_invalid_object_is_refused_with_its_fields(kubectl: Kubectl) -> None:
+def test_invalid_object_is_rejected_with_its_fields(kubectl: Kubectl) -> None:
     wrong = pod("Not_A_Name")
     wrong["spec"]["containers"][0]["name"] = ""
     said = kubectl.fails("create", "-f", "-", stdin=yaml.safe_dump(wrong))
@@ -109,13 +109,13 @@ def test_an_invalid_object_is_refused_with_its_fields(kubectl: Kubectl) -> None:
     assert "spec.containers[0].name: Required value" in said
 
 
-def test_a_field_that_is_unknown_is_refused(kubectl: Kubectl) -> None:
+def test_unknown_field_is_rejected(kubectl: Kubectl) -> None:
     wrong = pod("one")
     wrong["spec"]["containers"][0]["colour"] = "blue"
     said = kubectl.fails("create", "-f", "-", stdin=yaml.safe_dump(wrong))
     assert "colour" in said
 
 
-def test_objects_of_a_missing_namespace_are_refused(kubectl: Kubectl) -> None:
+def test_objects_in_a_missing_namespace_are_rejected(kubectl: Kubectl) -> None:
     said = kubectl.fails("create", "configmap", "one", "-n", "nowhere")
     assert 'namespaces "nowhere" not found' in said

@@ -34,7 +34,7 @@ def kubectl(nodes: Plane, kubectl_home: Path) -> Kubectl:
     return Kubectl(nodes.kubeconfig, make_namespace(nodes, f"jobs-{next(_numbers)}"), kubectl_home)
 
 
-def test_job_is_waited_for_and_goes_with_its_pods(kubectl: Kubectl) -> None:
+def test_kubectl_waits_for_a_job_and_deletes_it_with_its_pods(kubectl: Kubectl) -> None:
     kubectl("create", "job", "once", "--image=busybox", "--", "true")
     kubectl("wait", "job/once", "--for=condition=Complete", WAIT)
     assert kubectl("get", "job", "once", "-o", "jsonpath={.status.succeeded}") == "1"
@@ -44,7 +44,7 @@ def test_job_is_waited_for_and_goes_with_its_pods(kubectl: Kubectl) -> None:
     eventually(lambda: not kubectl("get", "pods", "-o", "name"))
 
 
-def test_failed_job_says_why(kubectl: Kubectl) -> None:
+def test_failed_job_has_a_reason(kubectl: Kubectl) -> None:
     kubectl("create", "job", "bad", "--image=busybox", "--", "sh", "-c", "exit 3")
     eventually(lambda: kubectl("get", "job", "bad", "-o", "jsonpath={.status.failed}") == "1")
     kubectl("patch", "job", "bad", "--type=merge", "-p", '{"spec": {"backoffLimit": 0}}')
@@ -52,7 +52,7 @@ def test_failed_job_says_why(kubectl: Kubectl) -> None:
     assert "BackoffLimitExceeded" in kubectl("describe", "job", "bad")
 
 
-def test_job_is_made_from_a_cron_job_by_hand(kubectl: Kubectl) -> None:
+def test_job_is_created_from_a_cronjob(kubectl: Kubectl) -> None:
     kubectl("create", "cronjob", "yearly", "--image=busybox", "--schedule=@yearly", "--", "true")
     kubectl("create", "job", "now", "--from=cronjob/yearly")
     kubectl("wait", "job/now", "--for=condition=Complete", WAIT)

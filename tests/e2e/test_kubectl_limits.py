@@ -1,4 +1,4 @@
-"""What an administrator's limits let through, seen through kubectl: limit ranges, quotas, pod security, dry runs."""
+"""Tests of administrative limits with kubectl: limit ranges, quotas, pod security, dry runs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def wait_until_counted(kubectl: Kubectl, quota: str) -> None:
     kubectl("wait", f"quota/{quota}", "--for=jsonpath={.status.used}", WAIT)
 
 
-def test_a_limit_range_fills_in_and_refuses(kubectl: Kubectl) -> None:
+def test_limit_range_sets_defaults_and_rejects(kubectl: Kubectl) -> None:
     kubectl.apply(
         {
             "apiVersion": "v1",
@@ -48,7 +48,7 @@ def test_a_limit_range_fills_in_and_refuses(kubectl: Kubectl) -> None:
     assert "maximum cpu usage per Container is 1, but limit is 2" in told
 
 
-def test_a_namespace_is_held_to_its_pod_security_level(kubectl: Kubectl) -> None:
+def test_pod_security_level_of_a_namespace_is_enforced(kubectl: Kubectl) -> None:
     privileged = pod("strong", securityContext={"privileged": True})
     kubectl("apply", "-f", "-", stdin=privileged)
     kubectl("delete", "pod", "strong", "--force", "--grace-period=0")
@@ -70,7 +70,7 @@ def test_a_namespace_is_held_to_its_pod_security_level(kubectl: Kubectl) -> None
     assert 'Warning: would violate PodSecurity "restricted:latest": allowPrivilegeEscalation != false' in said.err
 
 
-def test_stricter_levels_are_warned_about_where_pods_already_break_them(kubectl: Kubectl) -> None:
+def test_stricter_level_warns_about_violating_pods(kubectl: Kubectl) -> None:
     kubectl("apply", "-f", "-", stdin=pod("strong", securityContext={"privileged": True}))
     said = kubectl.run(
         "label", "--dry-run=server", "namespace", kubectl.namespace, "pod-security.kubernetes.io/enforce=baseline"
@@ -81,7 +81,7 @@ def test_stricter_levels_are_warned_about_where_pods_already_break_them(kubectl:
     assert "pod-security.kubernetes.io/enforce" not in labels
 
 
-def test_bad_manifests_are_refused_with_the_place_of_every_fault(kubectl: Kubectl) -> None:
+def test_invalid_manifests_are_rejected_with_all_field_paths(kubectl: Kubectl) -> None:
     bad = {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -107,7 +107,7 @@ def test_bad_manifests_are_refused_with_the_place_of_every_fault(kubectl: Kubect
     assert kubectl("get", "deployments", "-o", "name") == ""
 
 
-def test_what_cannot_change_is_said_to_be_immutable(kubectl: Kubectl) -> None:
+def test_immutable_fields_are_rejected(kubectl: Kubectl) -> None:
     kubectl("create", "deployment", "web", "--image=registry.example/app:1")
     told = kubectl.fails(
         "patch", "deployment", "web", "--type=merge", "-p", '{"spec":{"selector":{"matchLabels":{"app":"x"}}}}'
@@ -120,7 +120,7 @@ def test_what_cannot_change_is_said_to_be_immutable(kubectl: Kubectl) -> None:
     )
 
 
-def test_a_quota_counts_and_refuses_what_exceeds_it(kubectl: Kubectl) -> None:
+def test_quota_counts_and_rejects_excess(kubectl: Kubectl) -> None:
     kubectl("create", "quota", "small", "--hard=pods=2,requests.cpu=1,count/configmaps=3")
     wait_until_counted(kubectl, "small")
     kubectl("apply", "-f", "-", stdin=pod("one", **asking(cpu="600m")))
@@ -137,7 +137,7 @@ def test_a_quota_counts_and_refuses_what_exceeds_it(kubectl: Kubectl) -> None:
     assert "exceeded quota" in kubectl.fails("apply", "-f", "-", stdin=pod("three", **asking(cpu="0")))
 
 
-def test_a_dry_run_is_held_to_the_quota_and_spends_none_of_it(kubectl: Kubectl) -> None:
+def test_dry_run_is_checked_against_quota_without_charging(kubectl: Kubectl) -> None:
     kubectl("create", "quota", "one", "--hard=count/secrets=1")
     wait_until_counted(kubectl, "one")
     for _ in range(2):
@@ -146,7 +146,7 @@ def test_a_dry_run_is_held_to_the_quota_and_spends_none_of_it(kubectl: Kubectl) 
     assert "exceeded quota" in kubectl.fails("create", "secret", "generic", "more", "--dry-run=server")
 
 
-def test_what_is_deleted_can_be_had_again(kubectl: Kubectl) -> None:
+def test_deleted_objects_free_quota(kubectl: Kubectl) -> None:
     kubectl("create", "quota", "one", "--hard=count/secrets=1")
     wait_until_counted(kubectl, "one")
     kubectl("create", "secret", "generic", "first")

@@ -22,7 +22,7 @@ from tests.skips import kubectl_version, needs_kubectl
 
 pytestmark = needs_kubectl()
 
-# Whether kubectl speaks WebSockets; without them it speaks SPDY, as older ones always do.
+# True if kubectl supports WebSockets; otherwise it uses SPDY.
 PROTOCOLS = [False] if kubectl_version() < (1, 31) else [True, False]
 
 PYTHON_CLIENT = """
@@ -65,7 +65,7 @@ def run(kubectl: Kubectl, name: str, *command: str, node: str = "n1", restart: s
 
 
 @pytest.mark.parametrize("websockets", PROTOCOLS)
-def test_pod_runs_speaks_and_answers(kubectl: Kubectl, websockets: bool, tmp_path: Path) -> None:
+def test_pod_runs_logs_and_executes_commands(kubectl: Kubectl, websockets: bool, tmp_path: Path) -> None:
     name, speaks = f"talker-{websockets}".lower(), protocols(websockets)
     run(kubectl, name, "sh", "-c", "echo hello; sleep 1000")
     kubectl("wait", "--for=condition=Ready", f"pod/{name}", WAIT)
@@ -82,7 +82,7 @@ def test_pod_runs_speaks_and_answers(kubectl: Kubectl, websockets: bool, tmp_pat
 
 
 @pytest.mark.parametrize("websockets", PROTOCOLS)
-def test_container_is_spoken_to_while_it_runs(kubectl: Kubectl, websockets: bool) -> None:
+def test_attach_to_a_running_container(kubectl: Kubectl, websockets: bool) -> None:
     words = ("run", "-i", "--rm", f"listener-{websockets}".lower(), "--image=busybox", "--restart=Never")
     said = kubectl.run(*words, "--", "sh", stdin="echo heard\nexit 5\n", **protocols(websockets))
     assert (said.code, said.out.splitlines()[0]) == (5, "heard")
@@ -105,7 +105,7 @@ def test_port_is_forwarded(kubectl: Kubectl, websockets: bool) -> None:
                 assert f"of pod default/{name} on" in answer.read().decode()
     finally:
         forwarding.terminate()
-        forwarding.wait(10)
+        forwarding.wait(GIVE_UP_SECONDS)
         forwarding.stdout.close()
 
 
@@ -118,7 +118,7 @@ def test_official_python_client_runs_commands_and_forwards_ports(kubectl: Kubect
     assert done.stdout == "hello 7\nHTTP/1.1 200 OK\n", done.stderr
 
 
-def test_node_s_own_port_knows_who_asks(kubectl: Kubectl, nodes: Plane) -> None:
+def test_kubelet_port_authenticates_clients(kubectl: Kubectl, nodes: Plane) -> None:
     node = nodes.get("/api/v1/nodes/n2")["status"]
     assert node["addresses"][0] == {"type": "InternalIP", "address": "127.0.0.1"}
     port = node["daemonEndpoints"]["kubeletEndpoint"]["Port"]
@@ -165,13 +165,13 @@ def test_node_is_drained_and_stopped_and_started(kubectl: Kubectl, nodes: Plane)
 
 
 def protocols(websockets: bool) -> dict[str, str]:
-    """Variables that tell kubectl what to speak."""
+    """Environment variables that select kubectl's protocol."""
     said = str(websockets).lower()
     return {"KUBECTL_REMOTE_COMMAND_WEBSOCKETS": said, "KUBECTL_PORT_FORWARD_WEBSOCKETS": said}
 
 
 def free_ports(count: int) -> int:
-    """The first of so many ports in a row that nobody uses now."""
+    """Return the first of some consecutive free ports."""
     while True:
         with ExitStack() as held:
             first = 0

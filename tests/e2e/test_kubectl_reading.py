@@ -1,9 +1,8 @@
-"""kubectl looks at the server and at objects: discovery, get in every form, describe, explain, watch."""
+"""Tests of reading with kubectl: discovery, get in every format, describe, explain, watch."""
 
 from __future__ import annotations
 
 import subprocess
-import time
 
 import yaml
 
@@ -36,7 +35,7 @@ def test_api_versions(kubectl: Kubectl) -> None:
     assert {"v1", "apps/v1", "batch/v1", "networking.k8s.io/v1"} <= set(kubectl("api-versions").split())
 
 
-def test_readyz_says_what_it_checked(kubectl: Kubectl) -> None:
+def test_readyz_lists_its_checks(kubectl: Kubectl) -> None:
     said = kubectl("get", "--raw", "/readyz?verbose")
     assert "[+]ping ok" in said
     assert said.rstrip().endswith("readyz check passed")
@@ -102,7 +101,7 @@ def test_get_of_all_namespaces(kubectl: Kubectl) -> None:
     assert [kubectl.namespace, "here"] in [line.split()[:2] for line in lines]
 
 
-def test_a_missing_object_and_an_unknown_kind(kubectl: Kubectl) -> None:
+def test_missing_object_and_unknown_kind_are_reported(kubectl: Kubectl) -> None:
     assert kubectl.fails("get", "pod", "none").strip() == 'Error from server (NotFound): pods "none" not found'
     assert 'the server doesn\'t have a resource type "unicorns"' in kubectl.fails("get", "unicorns")
     assert kubectl("get", "pod", "none", "--ignore-not-found") == ""
@@ -138,7 +137,7 @@ def test_explain(kubectl: Kubectl) -> None:
     assert 'field "shape" does not exist' in kubectl.fails("explain", "pods.spec.shape")
 
 
-def test_get_watch_prints_what_happens(kubectl: Kubectl) -> None:
+def test_get_watch_prints_events(kubectl: Kubectl) -> None:
     kubectl.apply(config_map("one", colour="blue"))
     command = kubectl.command("get", "configmap", "one", "--watch", "-o", "jsonpath={.data.colour}{'\\n'}")
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=kubectl.environment(), text=True) as watching:
@@ -152,9 +151,8 @@ def test_get_watch_prints_what_happens(kubectl: Kubectl) -> None:
 
 
 def test_get_watch_ends_at_its_timeout(kubectl: Kubectl) -> None:
-    before = time.monotonic()
-    kubectl.run("get", "configmaps", "--watch", "--request-timeout=1s")
-    assert time.monotonic() - before < 20
+    ended = kubectl.run("get", "configmaps", "--watch", "--request-timeout=1s")  # raises if it does not end
+    assert (ended.code, ended.err) == (0, "")
 
 
 @needs_kubectl(1, 28)
@@ -167,7 +165,7 @@ def test_can_i(kubectl: Kubectl) -> None:
 
 
 @needs_kubectl(1, 24)
-def test_completion_knows_names_and_kinds(kubectl: Kubectl) -> None:
+def test_completion_lists_names_and_kinds(kubectl: Kubectl) -> None:
     kubectl.apply(config_map("one"), config_map("other"))
     assert {"one", "other"} <= set(kubectl("__complete", "get", "configmap", "o").split())
     assert "deployments.apps" in kubectl("__complete", "get", "deploy").split()

@@ -51,7 +51,7 @@ def field(kubectl: Kubectl, path: str, what: str = "deployment/web") -> str:
 
 
 def images(kubectl: Kubectl) -> list[str]:
-    """Of the pods that aren't about to go."""
+    """Return pods that are not terminating."""
     rows = kubectl(
         "get", "pods", "--no-headers", "-o=custom-columns=I:.spec.containers[0].image,D:.metadata.deletionTimestamp"
     )
@@ -89,7 +89,7 @@ def test_restart_replaces_all_pods(web: Kubectl) -> None:
     assert gone
 
 
-def test_pause_holds_a_rollout_until_it_is_resumed(web: Kubectl) -> None:
+def test_paused_rollout_waits_for_resume(web: Kubectl) -> None:
     web("rollout", "pause", "deployment/web")
     web("set", "image", "deployment/web", "nginx=nginx:2")
     paused = '.status.conditions[?(@.type=="Progressing")].reason'
@@ -100,7 +100,7 @@ def test_pause_holds_a_rollout_until_it_is_resumed(web: Kubectl) -> None:
     assert images(web) == ["nginx:2"] * 3
 
 
-def test_scale_is_followed(web: Kubectl) -> None:
+def test_scale_changes_replicas(web: Kubectl) -> None:
     web("scale", "deployment/web", "--replicas=5")
     followed(web)
     assert field(web, ".status.availableReplicas") == "5"
@@ -108,7 +108,7 @@ def test_scale_is_followed(web: Kubectl) -> None:
     assert eventually(lambda: images(web) == [])
 
 
-def test_wait_knows_the_conditions(web: Kubectl) -> None:
+def test_wait_supports_conditions(web: Kubectl) -> None:
     assert "condition met" in web("wait", "--for=condition=Available", "deployment/web", WAIT)
     described = web("describe", "deployment/web")
     assert "NewReplicaSet:   web-" in described
@@ -125,13 +125,13 @@ def test_stuck_rollout_ends_the_wait(web: Kubectl) -> None:
     assert images(web).count("nginx:1") == 4
 
 
-def test_autoscaler_keeps_to_its_bounds(web: Kubectl) -> None:
+def test_autoscaler_respects_its_bounds(web: Kubectl) -> None:
     web("autoscale", "deployment/web", "--min=4", "--max=6")
     assert eventually(lambda: field(web, ".status.availableReplicas") == "4")
     assert "SuccessfulRescale" in web("describe", "hpa/web")
 
 
-def test_autoscaler_follows_what_nodes_measure(web: Kubectl) -> None:
+def test_autoscaler_follows_node_metrics(web: Kubectl) -> None:
     target = {"type": "AverageValue", "averageValue": "1"}  # byte, which every pod exceeds
     web.apply(
         {
@@ -150,7 +150,7 @@ def test_autoscaler_follows_what_nodes_measure(web: Kubectl) -> None:
 
 
 @pytest.mark.parametrize("cascade", ["background", "foreground", "orphan"])
-def test_deletion_goes_as_far_as_asked(web: Kubectl, cascade: str) -> None:
+def test_deletion_follows_the_propagation_policy(web: Kubectl, cascade: str) -> None:
     web("delete", "deployment/web", f"--cascade={cascade}")
     if cascade == "orphan":
         assert len(web("get", "rs", "-o", "name").split()) == 1

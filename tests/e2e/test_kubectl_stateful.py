@@ -58,7 +58,7 @@ def images(kubectl: Kubectl) -> list[str]:
         ("DaemonSet", 'daemon set "web" successfully rolled out'),
     ],
 )
-def test_rollout_can_be_followed_undone_and_looked_back_upon(kubectl: Kubectl, kind: str, said: str) -> None:
+def test_rollout_status_history_and_undo(kubectl: Kubectl, kind: str, said: str) -> None:
     spec: dict[str, Any] = {"replicas": 2, "serviceName": "web"} if kind == "StatefulSet" else {}
     what = f"{kind.lower()}/web"
     kubectl("create", "-f", "-", stdin=manifest(kind, **spec))
@@ -102,7 +102,7 @@ def test_stateful_set_is_scaled_and_its_pods_keep_their_names(kubectl: Kubectl) 
     assert eventually(lambda: kubectl("get", "pods", "-o", "name") == "")
 
 
-def test_daemon_set_leaves_a_node_that_no_longer_fits(kubectl: Kubectl) -> None:
+def test_daemon_set_leaves_a_node_that_no_longer_matches(kubectl: Kubectl) -> None:
     kubectl("create", "-f", "-", stdin=manifest("DaemonSet"))
     kubectl("rollout", "status", "ds/web", WAIT)
     assert kubectl("get", "ds", "web", "--no-headers").split()[:6] == ["web", "2", "2", "2", "2", "2"]
@@ -115,7 +115,7 @@ def test_daemon_set_leaves_a_node_that_no_longer_fits(kubectl: Kubectl) -> None:
         kubectl("label", "node", "n1", "only-")
 
 
-def test_orphaned_pods_stay_and_are_adopted_by_a_namesake(kubectl: Kubectl) -> None:
+def test_orphaned_pods_are_adopted_by_a_recreated_set(kubectl: Kubectl) -> None:
     text = manifest("StatefulSet", replicas=1, serviceName="web")
     kubectl("create", "-f", "-", stdin=text)
     kubectl("rollout", "status", "statefulset/web", WAIT)

@@ -59,11 +59,11 @@ def pod(name: str) -> str:
 
 
 def phase(kubectl: Kubectl, what: str) -> str:
-    """Empty if it is gone."""
+    """Return the object, or an empty one if it does not exist."""
     return kubectl("get", what, "--ignore-not-found", "-o", "jsonpath={.status.phase}")
 
 
-def test_a_claim_binds_out_of_the_box_and_its_volume_goes_with_it(kubectl: Kubectl) -> None:
+def test_claim_binds_by_default_and_its_volume_is_deleted_with_it(kubectl: Kubectl) -> None:
     kubectl("apply", "-f", "-", stdin=claim())
     kubectl("wait", "--for=jsonpath={.status.phase}=Bound", "pvc/data", WAIT)
     assert kubectl("get", "pvc", "data", "-o", "jsonpath={.spec.storageClassName}") == "standard"
@@ -75,7 +75,7 @@ def test_a_claim_binds_out_of_the_box_and_its_volume_goes_with_it(kubectl: Kubec
 
 
 @pytest.mark.parametrize(("policy", "after"), [("Retain", "Released"), ("Delete", "")])
-def test_the_policy_of_a_volume_is_honoured(kubectl: Kubectl, policy: str, after: str) -> None:
+def test_reclaim_policy_is_honored(kubectl: Kubectl, policy: str, after: str) -> None:
     name = f"by-hand-{policy.lower()}"
     kubectl("apply", "-f", "-", stdin=volume(name, policy))
     kubectl("apply", "-f", "-", stdin=claim(storageClassName=name))
@@ -95,14 +95,14 @@ def test_a_claim_in_use_is_deleted_after_its_pod(kubectl: Kubectl) -> None:
     eventually(lambda: not phase(kubectl, "pvc/data"))
 
 
-def test_a_claim_grows(kubectl: Kubectl) -> None:
+def test_claim_is_expanded(kubectl: Kubectl) -> None:
     kubectl("apply", "-f", "-", stdin=claim())
     kubectl("wait", "--for=jsonpath={.status.phase}=Bound", "pvc/data", WAIT)
     kubectl("patch", "pvc", "data", "-p", '{"spec":{"resources":{"requests":{"storage":"3Gi"}}}}')
     kubectl("wait", "--for=jsonpath={.status.capacity.storage}=3Gi", "pvc/data", WAIT)
 
 
-def test_a_pod_with_a_volume_of_a_driver_runs_on_a_simulated_node(kubectl: Kubectl) -> None:
+def test_csi_volume_works_on_a_simulated_node(kubectl: Kubectl) -> None:
     name = f"{kubectl.namespace}-disk"
     disk = json.loads(volume(name, "Retain"))
     del disk["spec"]["hostPath"]

@@ -1,4 +1,4 @@
-"""Clients that send too much, too slowly or nonsense are told so, and nobody else notices."""
+"""Tests of clients that send too much, too slowly or invalid data: rejected without affecting others."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.bounds import GIVE_UP_SECONDS
 from tests.e2e.conftest import MakePlane
 from tests.e2e.plane import Plane, config_map
 
@@ -20,19 +21,19 @@ MIB = 1 << 20
 
 @contextmanager
 def raw_connection(plane: Plane) -> Iterator[ssl.SSLSocket]:
-    plain = socket.create_connection(("127.0.0.1", plane.port), timeout=20)
+    plain = socket.create_connection(("127.0.0.1", plane.port), timeout=GIVE_UP_SECONDS)
     with plane.tls.wrap_socket(plain, server_hostname="127.0.0.1") as made:
         yield made
 
 
 def read_answer(connection: ssl.SSLSocket) -> bytes:
-    """All that the server says before it hangs up."""
+    """Return everything the server sends before it closes the connection."""
     said = b""
     try:
         while chunk := connection.recv(65536):
             said += chunk
     except (ConnectionError, ssl.SSLError):
-        pass  # it may hang up on one that goes on sending
+        pass  # it may close the connection while the client is sending
     return said
 
 
@@ -154,8 +155,8 @@ def test_garbage_in_tls_is_a_bad_request(plane: Plane, garbage: bytes) -> None:
 
 
 @pytest.mark.parametrize("garbage", [b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", bytes(range(256)) * 16, b"\x16\x03\x01"])
-def test_garbage_instead_of_tls_is_hung_up_on(plane: Plane, garbage: bytes) -> None:
-    with socket.create_connection(("127.0.0.1", plane.port), timeout=20) as connection:
+def test_plaintext_on_the_tls_port_closes_the_connection(plane: Plane, garbage: bytes) -> None:
+    with socket.create_connection(("127.0.0.1", plane.port), timeout=GIVE_UP_SECONDS) as connection:
         connection.sendall(garbage)
         connection.shutdown(socket.SHUT_WR)
         try:
@@ -166,8 +167,8 @@ def test_garbage_instead_of_tls_is_hung_up_on(plane: Plane, garbage: bytes) -> N
     assert still_serves(plane)
 
 
-def test_half_open_and_slow_clients_hold_up_nobody(plane: Plane) -> None:
-    silent = [socket.create_connection(("127.0.0.1", plane.port), timeout=20) for _ in range(50)]
+def test_half_open_and_slow_clients_do_not_block_others(plane: Plane) -> None:
+    silent = [socket.create_connection(("127.0.0.1", plane.port), timeout=GIVE_UP_SECONDS) for _ in range(50)]
     try:
         with raw_connection(plane) as slow:
             for byte in b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n":
@@ -184,7 +185,7 @@ def test_half_open_and_slow_clients_hold_up_nobody(plane: Plane) -> None:
     assert still_serves(plane)
 
 
-def test_a_request_that_does_not_arrive_ends_at_the_timeout(make_plane: MakePlane, tmp_path: Path) -> None:
+def test_incomplete_request_times_out(make_plane: MakePlane, tmp_path: Path) -> None:
     flags = ("--store", "memory", "--cert-dir", str(tmp_path / "pki"), "--request-timeout", "1s")
     plane = make_plane(*flags, command="apiserver")
     plane.start()
@@ -196,7 +197,7 @@ def test_a_request_that_does_not_arrive_ends_at_the_timeout(make_plane: MakePlan
     assert still_serves(plane)
 
 
-def test_too_many_writes_at_a_time_are_told_to_come_back(make_plane: MakePlane, tmp_path: Path) -> None:
+def test_excess_concurrent_writes_get_429_with_retry_after(make_plane: MakePlane, tmp_path: Path) -> None:
     flags = ("--store", f"sqlite:{tmp_path}/store.db", "--cert-dir", str(tmp_path / "pki"))
     unfair = "--enable-priority-and-fairness=false"  # with it, an administrator never waits
     plane = make_plane(*flags, unfair, "--max-mutating-requests-inflight", "1", command="apiserver")
@@ -242,7 +243,7 @@ def test_without_credentials_only_health_and_version_are_open(plane: Plane) -> N
         assert "system:anonymous" in status["message"]
 
 
-def test_a_certificate_of_another_authority_is_refused(plane: Plane, make_plane: MakePlane) -> None:
+def test_certificate_of_another_ca_is_rejected(plane: Plane, make_plane: MakePlane) -> None:
     stranger = make_plane("--ephemeral")
     stranger.start()
     context = ssl.create_default_context()

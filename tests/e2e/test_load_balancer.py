@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests.bounds import GIVE_UP_SECONDS
 from tests.e2e.kubectl import WAIT, Kubectl
 from tests.e2e.plane import PROGRAM, Plane, environment, eventually
 from tests.skips import NEEDS_LINUX, needs_kubectl
@@ -81,7 +82,7 @@ def address_of(plane: Plane) -> str:
 
 
 def ask(address: str, port: int) -> bytes:
-    connection = http.client.HTTPConnection(address, port, timeout=5)
+    connection = http.client.HTTPConnection(address, port, timeout=GIVE_UP_SECONDS)
     try:
         connection.request("GET", "/")
         return connection.getresponse().read()
@@ -99,7 +100,7 @@ def up(tmp_path: Path) -> Iterator[Plane]:
 
 
 @needs_kubectl()
-def test_service_gets_an_address_that_answers(up: Plane, backend: int, kubectl_home: Path) -> None:
+def test_service_gets_a_reachable_address(up: Plane, backend: int, kubectl_home: Path) -> None:
     port, kubectl = free_port(), Kubectl(up.kubeconfig, "default", kubectl_home)
     kubectl.apply(service(port), endpoints(backend))
     kubectl("wait", "service/web", "--for=jsonpath={.status.loadBalancer.ingress}", WAIT)
@@ -110,7 +111,7 @@ def test_service_gets_an_address_that_answers(up: Plane, backend: int, kubectl_h
     assert "EnsuredLoadBalancer" in kubectl("describe", "service", "web")
 
 
-def test_address_no_longer_answers_when_the_service_is_gone(up: Plane, backend: int) -> None:
+def test_address_is_unreachable_after_service_deletion(up: Plane, backend: int) -> None:
     port = free_port()
     up.create(SERVICES, service(port))
     up.create(SLICES, endpoints(backend))
@@ -123,7 +124,7 @@ def test_address_no_longer_answers_when_the_service_is_gone(up: Plane, backend: 
         ask(address, port)
 
 
-def test_source_ranges_keep_this_machine_out(up: Plane, backend: int) -> None:
+def test_source_ranges_block_other_clients(up: Plane, backend: int) -> None:
     port = free_port()
     up.create(SERVICES, service(port, loadBalancerSourceRanges=["192.0.2.0/24"]))
     up.create(SLICES, endpoints(backend))
@@ -132,7 +133,7 @@ def test_source_ranges_keep_this_machine_out(up: Plane, backend: int) -> None:
         ask(address, port)
 
 
-def test_without_the_flag_nobody_gives_addresses(tmp_path: Path) -> None:
+def test_no_addresses_are_assigned_without_the_flag(tmp_path: Path) -> None:
     plane = Plane(tmp_path / "plane", "--ephemeral", "--controller-manager-port", "0")
     plane.start()
     try:
@@ -143,13 +144,13 @@ def test_without_the_flag_nobody_gives_addresses(tmp_path: Path) -> None:
         plane.close()
 
 
-def test_unknown_provider_is_told_in_one_line(tmp_path: Path) -> None:
+def test_unknown_provider_is_reported_in_one_line(tmp_path: Path) -> None:
     plane = Plane(tmp_path / "plane", "--ephemeral", "--controller-manager-port", "0", "--cloud-provider", "nimbus")
     with pytest.raises(AssertionError, match='unknown cloud provider "nimbus"'):
         plane.start()
 
 
-def test_manager_of_its_own_does_the_same_over_http_with_its_loops_own_rights(tmp_path: Path, backend: int) -> None:
+def test_cloud_controller_manager_works_over_http_with_its_roles(tmp_path: Path, backend: int) -> None:
     plane = Plane(tmp_path / "plane", "--ephemeral", "--controller-manager-port", "0")
     plane.start()
     flags = ("--cloud-provider=local", "--secure-port=0", "--configure-cloud-routes=false")
@@ -171,5 +172,5 @@ def test_manager_of_its_own_does_the_same_over_http_with_its_loops_own_rights(tm
         assert lease["spec"]["holderIdentity"]
     finally:
         manager.terminate()
-        assert manager.wait(20) == 0
+        assert manager.wait(GIVE_UP_SECONDS) == 0
         plane.close()

@@ -16,14 +16,21 @@ from tests.skips import needs_kubectl
 
 pytestmark = needs_kubectl()
 
-# Which a node alone may ask for, with a proof of its pod's key.
+# Which only a node may request, with a proof of possession of its pod's key.
 NOT_MADE = {"podcertificaterequests.certificates.k8s.io"}
 
 
 @pytest.fixture(scope="module")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
     plane = Plane(
-        tmp_path_factory.mktemp("namespaces"), "--ephemeral", "--nodes", "1", "--controller-manager-port", "0"
+        tmp_path_factory.mktemp("namespaces"),
+        "--ephemeral",
+        "--nodes",
+        "1",
+        "--controller-manager-port",
+        "0",
+        "--scheduler-port",
+        "0",
     )
     plane.start()
     yield plane
@@ -36,7 +43,7 @@ def kubectl(plane: Plane, kubectl_home: Path) -> Kubectl:
 
 
 class Contents:
-    """What is in the namespace, asked for over one connection."""
+    """List the content of the namespace over one connection."""
 
     def __init__(self, plane: Plane) -> None:
         self._connection = plane.connection()
@@ -63,7 +70,7 @@ class Contents:
         self._connection.close()
 
 
-def test_a_namespace_with_every_kind_in_it_deletes_wholly(kubectl: Kubectl, plane: Plane) -> None:
+def test_namespace_with_every_kind_is_deleted_completely(kubectl: Kubectl, plane: Plane) -> None:
     kubectl("apply", "-f", str(AROUND))
     kubectl("create", "namespace", "shop")
     kubectl("wait", "--for=create", "serviceaccount/default", WAIT)
@@ -75,7 +82,7 @@ def test_a_namespace_with_every_kind_in_it_deletes_wholly(kubectl: Kubectl, plan
         assert contents.missing() == NOT_MADE
         kubectl("delete", "namespace", "shop", WAIT)
         assert contents.kinds() == set()
-    # What was made for its claims goes with them; what somebody made by hand stays, as its policy says.
+    # Generated objects are deleted with their claims; manual ones are kept, by their policy.
     eventually(lambda: kubectl("get", "pv", "-o", "jsonpath={.items[*].metadata.name}") == "by-hand")
     assert kubectl("get", "pv", "by-hand", "-o", "jsonpath={.status.phase}") == "Released"
     assert plane.errors() == ""

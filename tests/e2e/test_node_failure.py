@@ -1,4 +1,4 @@
-"""The real programs: a node that stops its heartbeat is tainted, its pods leave for other nodes, and it comes back."""
+"""Tests with real programs: a silent node is tainted, its pods are replaced, and it recovers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ DEPLOYMENT = {
 
 @pytest.fixture(scope="module")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
-    """API server, controllers, scheduler and nodes, each a process that knows the first by its port alone."""
+    """API server, controllers, scheduler and nodes as separate processes that connect to the first by its port."""
     folder = tmp_path_factory.mktemp("failing")
     flags = ("--store", "memory", "--bind-address", "127.0.0.1", "--cert-dir", str(folder / "pki"))
     plane = Plane(folder / "server", *flags, command="apiserver")
@@ -87,7 +87,9 @@ def keys(node: Any) -> set[tuple[str, str]]:
     return {(one["key"].rpartition("/")[2], one["effect"]) for one in node["spec"].get("taints", ())}
 
 
-def test_pods_of_a_stopped_node_move_and_the_node_comes_back(kubectl: Kubectl, plane: Plane, tmp_path: Path) -> None:
+def test_pods_of_a_stopped_node_are_replaced_and_the_node_recovers(
+    kubectl: Kubectl, plane: Plane, tmp_path: Path
+) -> None:
     manifest = tmp_path / "web.json"
     manifest.write_text(json.dumps(DEPLOYMENT))
     kubectl("apply", "-f", str(manifest))

@@ -1,4 +1,4 @@
-"""Who one is and what one may do, seen through kubectl and over TLS."""
+"""Tests of authentication and authorization with kubectl and over TLS."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.skips import NEEDS_NEWER_KUBECTL, kubectl_version
 KEY = ec.generate_private_key(ec.SECP256R1())
 
 
-def test_the_administrator_is_told_so(kubectl: Kubectl) -> None:
+def test_administrator_is_authorized_for_everything(kubectl: Kubectl) -> None:
     if kubectl_version() < (1, 28):
         pytest.skip(f"{NEEDS_NEWER_KUBECTL}1.28")
     who = kubectl.json("auth", "whoami")["status"]["userInfo"]
@@ -53,7 +53,7 @@ def test_can_i_list(kubectl: Kubectl) -> None:
     assert not any(row[0].startswith("*") for row in rows)
 
 
-def test_acting_as_somebody_else(kubectl: Kubectl) -> None:
+def test_impersonation(kubectl: Kubectl) -> None:
     told = kubectl.fails("get", "pods", "--as=somebody")
     assert f'User "somebody" cannot list resource "pods" in API group "" in the namespace "{kubectl.namespace}"' in told
     kubectl("create", "rolebinding", "admin", "--clusterrole=admin", "--user=boss")
@@ -68,7 +68,7 @@ def test_acting_as_somebody_else(kubectl: Kubectl) -> None:
     )
 
 
-def test_nobody_gives_away_what_they_lack(kubectl: Kubectl) -> None:
+def test_privilege_escalation_is_rejected(kubectl: Kubectl) -> None:
     kubectl("create", "rolebinding", "boss", "--clusterrole=admin", "--user=boss")
     told = kubectl.fails("create", "rolebinding", "more", "--clusterrole=cluster-admin", "--user=boss", "--as=boss")
     assert "is attempting to grant RBAC permissions not currently held" in told
@@ -90,7 +90,7 @@ def as_account(kubectl: Kubectl, account: str) -> Path:
     return path
 
 
-def test_a_token_lets_its_account_in(kubectl: Kubectl) -> None:
+def test_token_authenticates_its_account(kubectl: Kubectl) -> None:
     kubectl("create", "serviceaccount", "robot")
     config = str(as_account(kubectl, "robot"))
     name = f"system:serviceaccount:{kubectl.namespace}:robot"
@@ -101,14 +101,14 @@ def test_a_token_lets_its_account_in(kubectl: Kubectl) -> None:
     assert "Unauthorized" in kubectl.fails("get", "pods", "--kubeconfig", config)
 
 
-def test_a_token_says_what_it_was_asked_to(kubectl: Kubectl) -> None:
+def test_token_has_the_requested_claims(kubectl: Kubectl) -> None:
     token = token_of(kubectl, "default", "--audience=vault", "--duration=20m")
     claims = json.loads(base64.urlsafe_b64decode(token.split(".")[1] + "=="))
     assert (claims["aud"], claims["exp"] - claims["iat"]) == (["vault"], 1200)
     assert claims["sub"] == f"system:serviceaccount:{kubectl.namespace}:default"
 
 
-def test_a_certificate_is_asked_for_and_approved(kubectl: Kubectl) -> None:
+def test_certificate_is_requested_and_approved(kubectl: Kubectl) -> None:
     request = x509.CertificateSigningRequestBuilder().subject_name(named("carol"))
     pem = request.sign(KEY, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
     name = f"carol-{kubectl.namespace}"
@@ -129,8 +129,8 @@ def named(name: str, *groups: str) -> x509.Name:
     return x509.Name([*parts, x509.NameAttribute(NameOID.COMMON_NAME, name)])
 
 
-def stranger_to(plane: Plane, folder: Path) -> Plane:
-    """Somebody with an administrator's certificate from an authority of his own."""
+def untrusted_client(plane: Plane, folder: Path) -> Plane:
+    """Return a client with an administrator's certificate of another CA."""
     now = datetime.now(UTC)
     built = x509.CertificateBuilder().subject_name(named("admin", "system:masters")).issuer_name(named("kubeloop-ca"))
     built = built.public_key(KEY.public_key()).serial_number(1)
@@ -147,14 +147,14 @@ def stranger_to(plane: Plane, folder: Path) -> Plane:
     return stranger
 
 
-def test_others_find_the_keys_to_check_tokens_with(plane: Plane) -> None:
+def test_token_verification_keys_are_published(plane: Plane) -> None:
     found = plane.get("/.well-known/openid-configuration")
     assert found["jwks_uri"] == f"https://127.0.0.1:{plane.port}/openid/v1/jwks"
     (key,) = plane.get("/openid/v1/jwks")["keys"]
     assert (key["alg"], key["crv"]) == ("ES256", "P-256")
 
 
-def test_the_audit_log_has_who_came_and_who_was_turned_away(make_plane: MakePlane, tmp_path: Path) -> None:
+def test_audit_log_has_accepted_and_rejected_requests(make_plane: MakePlane, tmp_path: Path) -> None:
     policy: dict[str, Any] = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"]}
     policy["rules"] = [{"level": "RequestResponse"}]
     (tmp_path / "policy.yaml").write_text(yaml.safe_dump(policy))
@@ -177,7 +177,7 @@ def test_the_audit_log_has_who_came_and_who_was_turned_away(make_plane: MakePlan
     eventually(stages_of_the_watch)
     assert "hunter2" not in log.read_text()
     with pytest.raises((ssl.SSLError, ConnectionError)):
-        stranger_to(plane, tmp_path).call("GET", "/api/v1/secrets")
+        untrusted_client(plane, tmp_path).call("GET", "/api/v1/secrets")
     eventually(lambda: "attempted: x509" in log.read_text())
     events = [json.loads(line) for line in log.read_text().splitlines()]
     (refused,) = (event for event in events if event["responseStatus"]["code"] == 403)

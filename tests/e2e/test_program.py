@@ -1,4 +1,4 @@
-"""What the program says: its ready line, and the one line of a start that can't be."""
+"""Tests of the program's output: its ready line, and the error line of a failed start."""
 
 from __future__ import annotations
 
@@ -37,26 +37,26 @@ def refused(*arguments: str) -> str:
     return lines[0]
 
 
-def test_ready_line_says_where_the_server_is_and_which_kubeconfig_to_use(tmp_path: Path) -> None:
+def test_ready_line_has_url_and_kubeconfig(tmp_path: Path) -> None:
     line, code, errors = up_and_down("--data-dir", str(tmp_path))
     assert " is ready at https://127.0.0.1:" in line
     assert line.endswith(f": export KUBECONFIG={tmp_path}/admin.conf")
     assert (code, errors) == (0, "")
 
 
-def test_damaged_key_is_named(tmp_path: Path) -> None:
+def test_corrupt_key_is_named(tmp_path: Path) -> None:
     up_and_down("--data-dir", str(tmp_path))
     (tmp_path / "pki" / "ca.key").write_bytes(b"")
-    assert refused("--data-dir", str(tmp_path)) == f"kubeloop: {tmp_path}/pki/ca.key: holds no usable private key"
+    assert refused("--data-dir", str(tmp_path)) == f"kubeloop: {tmp_path}/pki/ca.key: contains no usable private key"
 
 
-def test_kubeconfig_that_is_none_is_left_alone_and_the_start_refused(tmp_path: Path) -> None:
+def test_invalid_kubeconfig_is_not_overwritten_and_the_start_fails(tmp_path: Path) -> None:
     target = tmp_path / "precious.txt"
     target.write_text("precious")
     assert "precious.txt" in refused("--data-dir", str(tmp_path / "data"), "--kubeconfig", str(target))
     assert target.read_text() == "precious"
 
 
-def test_nodes_start_and_stop_without_a_word() -> None:
+def test_nodes_start_and_stop_silently() -> None:
     _, code, errors = up_and_down("--ephemeral", "--nodes", "3")
     assert (code, errors) == (0, "")

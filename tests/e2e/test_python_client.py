@@ -15,7 +15,7 @@ from tests.e2e.workloads import deployment, pod
 
 @pytest.fixture(scope="session")
 def plane(server_alone: Plane) -> Plane:
-    """Without loops: what a namespace holds is the test's own."""
+    """Plane without controllers: the namespace has only the test's objects."""
     return server_alone
 
 
@@ -70,7 +70,7 @@ def test_a_job_and_a_cron_job(api: client.ApiClient, namespace: str) -> None:
     assert cron.spec.concurrency_policy == "Allow"
 
 
-def test_a_binding_puts_a_pod_on_a_node(core: Any, namespace: str) -> None:
+def test_binding_assigns_a_pod_to_a_node(core: Any, namespace: str) -> None:
     core.create_namespaced_pod(namespace, pod("one"))
     binding = {"metadata": {"name": "one"}, "target": {"kind": "Node", "name": "somewhere"}}
     core.create_namespaced_pod_binding("one", namespace, binding, _preload_content=False)
@@ -138,7 +138,7 @@ def test_a_failed_test_in_a_json_patch_changes_nothing(core: Any, namespace: str
     assert core.read_namespaced_config_map("one", namespace).data == {"a": "1"}
 
 
-def test_pages_show_one_moment(core: Any, namespace: str) -> None:
+def test_pages_show_one_revision(core: Any, namespace: str) -> None:
     names = [f"m{number:02}" for number in range(10)]
     for name in names:
         core.create_namespaced_config_map(namespace, config_map(name))

@@ -9,6 +9,7 @@ import pytest
 from kubernetes import client, config, watch
 from kubernetes.client.exceptions import ApiException
 
+from tests.bounds import GIVE_UP_SECONDS
 from tests.e2e.conftest import MakePlane, make_namespace
 from tests.e2e.plane import Plane, config_map, eventually
 
@@ -21,7 +22,7 @@ def names_of(events: list[Any]) -> list[tuple[str, str]]:
     return [(event["type"], event["object"].metadata.name) for event in events]
 
 
-def test_a_watch_from_a_version_sees_what_came_after(plane: Plane, namespace: str) -> None:
+def test_watch_from_a_version_delivers_later_events(plane: Plane, namespace: str) -> None:
     core = core_of(plane)
     core.create_namespaced_config_map(namespace, config_map("before"))
     version = core.list_namespaced_config_map(namespace).metadata.resource_version
@@ -35,7 +36,7 @@ def test_a_watch_from_a_version_sees_what_came_after(plane: Plane, namespace: st
     core.api_client.close()
 
 
-def test_a_watch_with_a_selector_sees_objects_come_and_go(plane: Plane, namespace: str) -> None:
+def test_watch_with_a_selector_delivers_added_and_deleted(plane: Plane, namespace: str) -> None:
     core = core_of(plane)
     core.create_namespaced_config_map(namespace, config_map("one"))
     version = core.list_namespaced_config_map(namespace).metadata.resource_version
@@ -52,7 +53,7 @@ def test_a_watch_with_a_selector_sees_objects_come_and_go(plane: Plane, namespac
     core.api_client.close()
 
 
-def test_a_version_of_the_future_is_refused(plane: Plane, namespace: str) -> None:
+def test_future_version_is_rejected(plane: Plane, namespace: str) -> None:
     core = core_of(plane)
     with pytest.raises(ApiException) as refused:
         core.list_namespaced_config_map(namespace, resource_version="999999999", resource_version_match="Exact")
@@ -60,7 +61,7 @@ def test_a_version_of_the_future_is_refused(plane: Plane, namespace: str) -> Non
     core.api_client.close()
 
 
-def test_a_watch_goes_on_across_a_restart_with_nothing_lost_or_repeated(make_plane: MakePlane) -> None:
+def test_watch_resumes_after_a_restart_without_loss_or_repetition(make_plane: MakePlane) -> None:
     plane = make_plane(command="apiserver")
     plane.start()
     make_namespace(plane, "watched")
@@ -100,5 +101,5 @@ def test_a_watch_goes_on_across_a_restart_with_nothing_lost_or_repeated(make_pla
     eventually(lambda: len(seen) >= 12)
     done.set()
     plane.create(path, config_map("last"))
-    thread.join(20)
+    thread.join(GIVE_UP_SECONDS)
     assert [name for _, name in seen][:12] == [f"m{number}" for number in range(12)]

@@ -1,4 +1,4 @@
-"""What the README tells people to type works, and says what it shows."""
+"""Checks that the commands of the README work and print what it shows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CONSOLE = re.compile(r"```console\n(.*?)```", re.DOTALL)
 
 
 def kubectl_lines() -> list[tuple[str, str]]:
-    """Each kubectl command of the README, with the output shown below it."""
+    """Yield each kubectl command of the README with the output below it."""
     found = []
     for block in _CONSOLE.findall((ROOT / "README.md").read_text()):
         for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:

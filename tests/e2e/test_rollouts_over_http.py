@@ -1,4 +1,4 @@
-"""A manager beside an API server rolls out and scales, each loop with the rights of its own account and no others."""
+"""Tests of rollouts and scaling by a controller manager whose controllers use their own accounts."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def workload(image: str) -> dict[str, Any]:
 
 
 def make_ready(server: Plane) -> None:
-    """As a node would."""
+    """Set a pod status like a node."""
     status = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
     for pod in server.get(PODS)["items"]:
         if pod["status"].get("phase") != "Running":

@@ -1,4 +1,4 @@
-"""Starting, stopping and starting again: state comes back, and what stands in the way is told in one line."""
+"""Tests of start and stop: state is restored, and startup errors are reported in one line."""
 
 from __future__ import annotations
 
@@ -34,32 +34,32 @@ def refused(*arguments: str) -> str:
     return line
 
 
-def test_a_used_port_is_told_in_one_line(tmp_path: Path) -> None:
+def test_used_port_is_reported_in_one_line(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         assert str(port) in refused("up", "--data-dir", str(tmp_path / "data"), "--port", str(port))
 
 
-def test_the_port_of_a_running_server_is_told_in_one_line(plane: Plane, tmp_path: Path) -> None:
+def test_port_of_a_running_server_is_reported_in_one_line(plane: Plane, tmp_path: Path) -> None:
     said = refused("up", "--data-dir", str(tmp_path / "data"), "--port", str(plane.port))
     assert str(plane.port) in said
 
 
-def test_an_unwritable_folder_is_told_in_one_line(tmp_path: Path) -> None:
+def test_unwritable_folder_is_reported_in_one_line(tmp_path: Path) -> None:
     if os.geteuid() == 0:
-        folder = "/proc/1/kubeloop"  # nobody can write here, not even root
+        folder = "/proc/1/kubeloop"  # not writable, even by root
     else:
         tmp_path.chmod(0o500)
         folder = str(tmp_path / "data")
     assert folder in refused("up", "--data-dir", folder, "--port", "0")
 
 
-def test_a_folder_that_is_a_file_is_told_in_one_line(tmp_path: Path) -> None:
+def test_folder_that_is_a_file_is_reported_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("not a folder")
     assert str(tmp_path / "data") in refused("up", "--data-dir", str(tmp_path / "data"), "--port", "0")
 
 
-def test_a_second_instance_on_the_same_data_is_told_in_one_line(make_plane: MakePlane) -> None:
+def test_second_instance_on_the_same_data_is_reported_in_one_line(make_plane: MakePlane) -> None:
     first = make_plane()
     first.start()
     data = str(first.folder / "data")
@@ -68,7 +68,7 @@ def test_a_second_instance_on_the_same_data_is_told_in_one_line(make_plane: Make
 
 
 @pytest.mark.parametrize("damage", ["overwritten", "cut short"])
-def test_a_corrupt_database_is_told_in_one_line(make_plane: MakePlane, damage: str) -> None:
+def test_corrupt_database_is_reported_in_one_line(make_plane: MakePlane, damage: str) -> None:
     plane = make_plane()
     plane.start()
     for number in range(50):
@@ -86,7 +86,7 @@ def test_a_corrupt_database_is_told_in_one_line(make_plane: MakePlane, damage: s
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_it_cleanly_and_state_comes_back(make_plane: MakePlane, number: int) -> None:
+def test_signal_stops_cleanly_and_state_is_restored(make_plane: MakePlane, number: int) -> None:
     plane = make_plane()
     plane.start()
     plane.create(NAMESPACES, {"metadata": {"name": "kept"}})
@@ -97,7 +97,7 @@ def test_a_signal_ends_it_cleanly_and_state_comes_back(make_plane: MakePlane, nu
     assert plane.get(f"{NAMESPACES}/kept/configmaps/kept") == made
 
 
-def test_it_stops_at_once_though_watches_are_open(make_plane: MakePlane) -> None:
+def test_stop_is_immediate_with_open_watches(make_plane: MakePlane) -> None:
     plane = make_plane()
     plane.start()
     version = plane.get(NAMESPACES)["metadata"]["resourceVersion"]
@@ -106,7 +106,7 @@ def test_it_stops_at_once_though_watches_are_open(make_plane: MakePlane) -> None
         assert [event for event in events if event["type"] == "ERROR"] == []
 
 
-def test_keys_stay_the_same_over_restarts(make_plane: MakePlane) -> None:
+def test_keys_survive_restarts(make_plane: MakePlane) -> None:
     plane = make_plane()
     plane.start()
     before = plane.kubeconfig.read_bytes()
@@ -115,7 +115,9 @@ def test_keys_stay_the_same_over_restarts(make_plane: MakePlane) -> None:
     assert plane.kubeconfig.read_bytes() == before
 
 
-def test_ephemeral_leaves_nothing(make_plane: MakePlane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ephemeral_plane_leaves_no_files(
+    make_plane: MakePlane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = tmp_path / "temporary"
     folder.mkdir()
     monkeypatch.setenv("TMPDIR", str(folder))
@@ -127,14 +129,14 @@ def test_ephemeral_leaves_nothing(make_plane: MakePlane, tmp_path: Path, monkeyp
     assert list(folder.iterdir()) == []
 
 
-def test_the_namespaces_of_every_cluster_are_there(plane: Plane) -> None:
+def test_system_namespaces_exist(plane: Plane) -> None:
     def names() -> set[str]:
         return {item["metadata"]["name"] for item in plane.get(NAMESPACES)["items"]}
 
     eventually(lambda: names() >= {"default", "kube-system", "kube-public", "kube-node-lease"})
 
 
-def test_the_apiserver_alone_takes_upstreams_flags(make_plane: MakePlane, tmp_path: Path) -> None:
+def test_apiserver_command_accepts_upstreams_flags(make_plane: MakePlane, tmp_path: Path) -> None:
     flags = ("--store", f"sqlite:{tmp_path}/store.db", "--cert-dir", f"{tmp_path}/pki", "--bind-address", "127.0.0.1")
     plane = make_plane(*flags, command="apiserver")
     assert plane.start().startswith("kubeloop apiserver")
@@ -144,7 +146,7 @@ def test_the_apiserver_alone_takes_upstreams_flags(make_plane: MakePlane, tmp_pa
     assert plane.get(f"{NAMESPACES}/kept")["metadata"]["name"] == "kept"
 
 
-def test_a_bearer_token_is_known_by_the_token_file(make_plane: MakePlane, tmp_path: Path) -> None:
+def test_bearer_token_is_authenticated_by_the_token_file(make_plane: MakePlane, tmp_path: Path) -> None:
     tokens = tmp_path / "tokens.csv"
     tokens.write_text('secret,somebody,42,"system:masters"\n')
     flags = ("--store", "memory", "--cert-dir", f"{tmp_path}/pki", "--token-auth-file", str(tokens))
@@ -157,8 +159,47 @@ def test_a_bearer_token_is_known_by_the_token_file(make_plane: MakePlane, tmp_pa
     assert plane.call("GET", NAMESPACES).status == 403
 
 
-def test_only_the_owner_can_read_the_keys(make_plane: MakePlane) -> None:
+def test_key_files_are_readable_by_the_owner_only(make_plane: MakePlane) -> None:
     plane = make_plane()
     plane.start()
     for path in [plane.kubeconfig, *(plane.folder / "data" / "pki").glob("*.key")]:
         assert path.stat().st_mode & 0o077 == 0, path
+
+
+def test_components_are_healthy_also_if_their_ports_are_taken(make_plane: MakePlane) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        folder = make_plane().folder / "data"
+        second = make_plane("--data-dir", str(folder), "--controller-manager-port", port, "--scheduler-port", port)
+        second.start()
+        for component in ("controller manager", "scheduler"):
+            assert f"the {component} listens on 127.0.0.1:" in second.errors()
+
+        def is_healthy() -> bool:
+            found = second.call("GET", "/api/v1/componentstatuses").json["items"]
+            return {one["conditions"][0]["status"] for one in found} == {"True"}
+
+        eventually(is_healthy)
+        assert len(second.call("GET", "/api/v1/componentstatuses").json["items"]) == 3
+
+
+def test_a_ready_server_has_written_the_kubeconfig_and_the_default_roles(make_plane: MakePlane) -> None:
+    plane = make_plane()
+    with (plane.folder / "stderr").open("ab") as errors:
+        plane.process = subprocess.Popen(
+            [*PROGRAM, "up", *plane.flags, "--port", "0", "--kubeconfig", str(plane.kubeconfig)],
+            stdout=subprocess.DEVNULL,
+            stderr=errors,
+            env=environment(),
+        )
+    eventually(plane.kubeconfig.exists)
+    plane.read_access()
+    eventually(lambda: plane.call("GET", "/readyz").status == 200)
+    for path in (
+        "/apis/rbac.authorization.k8s.io/v1/clusterroles/cluster-admin",
+        "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas/catch-all",
+        "/apis/apiregistration.k8s.io/v1/apiservices/v1.apps",
+        "/apis/scheduling.k8s.io/v1/priorityclasses/system-node-critical",
+        "/api/v1/namespaces/default/endpoints/kubernetes",
+    ):
+        assert plane.call("GET", path).status == 200

@@ -1,4 +1,4 @@
-"""Many watchers on the real port: all see the same, a slow one is cut and holds up nobody, and each can end."""
+"""Tests of many watchers over the real port: equal sequences, slow ones are closed without delaying others."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.bounds import GIVE_UP_SECONDS
 from tests.e2e.plane import Plane, call_on, config_map, eventually
 
 WATCHERS = 50
@@ -19,7 +20,7 @@ CHANGES = 40
 
 @pytest.fixture(scope="session")
 def plane(server_alone: Plane) -> Plane:
-    """Without loops: every event is the test's own."""
+    """Plane without controllers: every event is the test's own."""
     return server_alone
 
 
@@ -53,7 +54,7 @@ def test_fifty_watchers_see_the_same_sequence(plane: Plane, namespace: str) -> N
         assert call_on(connection, "DELETE", f"{collection(namespace)}/{name}").status == 200
     connection.close()
     for thread in threads:
-        thread.join(30)
+        thread.join(GIVE_UP_SECONDS)
     assert len(sequences) == WATCHERS
     assert all(seen == sequences[0] for seen in sequences)
     versions = [int(item["metadata"]["resourceVersion"]) for _, item in sequences[0]]
@@ -61,7 +62,7 @@ def test_fifty_watchers_see_the_same_sequence(plane: Plane, namespace: str) -> N
     assert [kind for kind, _ in sequences[0]] == ["ADDED", "MODIFIED", "DELETED"] * CHANGES
 
 
-def test_a_watcher_that_does_not_read_is_cut_and_others_go_on(plane: Plane, namespace: str) -> None:
+def test_slow_watcher_is_closed_and_others_continue(plane: Plane, namespace: str) -> None:
     version = version_now(plane, namespace)
     path = f"{collection(namespace)}?watch=1&resourceVersion={version}"
     raw = socket.socket()
@@ -80,7 +81,7 @@ def test_a_watcher_that_does_not_read_is_cut_and_others_go_on(plane: Plane, name
             assert call_on(writing, "PUT", f"{collection(namespace)}/one", body).status == 200
             assert next(events)["object"]["data"]["number"] == str(number)
     writing.close()
-    slow.settimeout(20)
+    slow.settimeout(GIVE_UP_SECONDS)
     received = 0
     try:
         while chunk := slow.recv(1 << 20):
@@ -99,7 +100,7 @@ def test_a_watch_ends_at_its_timeout(plane: Plane, namespace: str) -> None:
     assert time.monotonic() - start > 0.9
 
 
-def test_bookmarks_tell_the_version_before_the_end(plane: Plane, namespace: str) -> None:
+def test_bookmarks_precede_the_end_of_a_watch(plane: Plane, namespace: str) -> None:
     version = version_now(plane, namespace)
     plane.create(f"/api/v1/namespaces/{namespace}/secrets", {"metadata": {"name": "elsewhere"}})
     path = f"{collection(namespace)}?watch=1&allowWatchBookmarks=true&timeoutSeconds=3&resourceVersion={version}"
@@ -111,7 +112,7 @@ def test_bookmarks_tell_the_version_before_the_end(plane: Plane, namespace: str)
 
 
 def test_a_bookmark_never_overtakes_an_event(plane: Plane, namespace: str) -> None:
-    """With many watchers deliveries are gathered; a bookmark that says more than was delivered would lose events."""
+    """Deliveries to many watchers are batched; a bookmark ahead of them would lose events."""
     version = version_now(plane, namespace)
     path = f"{collection(namespace)}?watch=1&allowWatchBookmarks=true&timeoutSeconds=3&resourceVersion={version}"
     sequences: list[list[tuple[str, int]]] = []
@@ -126,7 +127,7 @@ def test_a_bookmark_never_overtakes_an_event(plane: Plane, namespace: str) -> No
         thread.start()
     connections = {f"m{number}": plane.connection() for number in range(8)}
     while any(thread.is_alive() for thread in threads):
-        for name, connection in connections.items():  # all at once, so that changes come close after one another
+        for name, connection in connections.items():  # all together, so that changes follow each other closely
             body = {"metadata": {"generateName": f"{name}-"}}
             connection.request("POST", collection(namespace), json.dumps(body))
         for connection in connections.values():
@@ -144,7 +145,7 @@ def test_a_bookmark_never_overtakes_an_event(plane: Plane, namespace: str) -> No
             assert after[1] > before[1] or (after[0] == "BOOKMARK" and after[1] == before[1])
 
 
-def test_initial_events_end_with_a_marked_bookmark(plane: Plane, namespace: str) -> None:
+def test_initial_events_end_with_an_annotated_bookmark(plane: Plane, namespace: str) -> None:
     for name in ("a", "b"):
         plane.create(collection(namespace), config_map(name))
     options = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
@@ -156,7 +157,7 @@ def test_initial_events_end_with_a_marked_bookmark(plane: Plane, namespace: str)
         assert next(events)["object"]["metadata"]["name"] == "c"
 
 
-def test_a_watch_without_a_version_begins_with_what_is_there(plane: Plane, namespace: str) -> None:
+def test_watch_without_a_version_starts_with_existing_objects(plane: Plane, namespace: str) -> None:
     plane.create(collection(namespace), config_map("one"))
     with plane.watch(f"{collection(namespace)}?watch=1") as events:
         event = next(events)
@@ -186,7 +187,7 @@ def test_a_watch_as_tables(plane: Plane, namespace: str) -> None:
     assert event["object"]["rows"][0]["cells"][:2] == ["one", 1]
 
 
-def test_watchers_that_leave_are_forgotten(plane: Plane, namespace: str) -> None:
+def test_disconnected_watchers_are_removed(plane: Plane, namespace: str) -> None:
     def watches() -> int:
         text = plane.call("GET", "/metrics").body.decode()
         lines = [line for line in text.splitlines() if line.startswith("apiserver_longrunning_requests{")]

@@ -15,6 +15,7 @@ import pytest
 from kubeloop.cli.pki.files import ensure_pki
 from kubeloop.clock import SystemClock
 from kubeloop.runtime.webhook.server import AdmissionDenied, Review, serve_webhooks
+from tests.bounds import GIVE_UP_SECONDS
 from tests.e2e.kubectl import Kubectl
 from tests.e2e.plane import Plane, config_map
 
@@ -36,7 +37,7 @@ async def refuse(review: Review) -> None:
 
 
 class Served:
-    """Webhooks in a thread of their own. `/hang` sets `called` and answers after `release`."""
+    """Webhooks in a separate thread. `/hang` sets `called` and responds after `release`."""
 
     def __init__(self, folder: Path) -> None:
         self._pki = ensure_pki(folder, ["127.0.0.1"], SystemClock().now())
@@ -50,15 +51,15 @@ class Served:
 
     def start(self) -> None:
         self._thread.start()
-        assert self._ready.wait(20)
+        assert self._ready.wait(GIVE_UP_SECONDS)
 
     def stop(self) -> None:
         self.release()
         self._loop.call_soon_threadsafe(self._done.set)
-        self._thread.join(20)
+        self._thread.join(GIVE_UP_SECONDS)
 
     def release(self) -> None:
-        """Let those answer who are called already."""
+        """Let pending calls respond."""
         self._loop.call_soon_threadsafe(self._release)
 
     def _release(self) -> None:
@@ -120,13 +121,13 @@ def configure(plane: Plane, namespace: str, served: Served) -> Iterator[Any]:
         assert plane.call("DELETE", where).status == 200
 
 
-def test_a_webhook_changes_what_kubectl_creates(kubectl: Kubectl, configure: Any) -> None:
+def test_mutating_webhook_changes_created_objects(kubectl: Kubectl, configure: Any) -> None:
     configure("mutating", "/label")
     kubectl("create", "configmap", "m", "--from-literal=k=v")
     assert json.loads(kubectl("get", "configmap", "m", "-o", "json"))["metadata"]["labels"] == {"seen": "yes"}
 
 
-def test_a_webhook_refuses_and_warns_through_kubectl(kubectl: Kubectl, configure: Any) -> None:
+def test_validating_webhook_rejects_and_warns(kubectl: Kubectl, configure: Any) -> None:
     configure("validating", "/refuse")
     said = kubectl.run("create", "configmap", "m", "--from-literal=bad=1")
     assert said.code == 1
@@ -135,14 +136,14 @@ def test_a_webhook_refuses_and_warns_through_kubectl(kubectl: Kubectl, configure
     assert "created" in kubectl("create", "configmap", "m", "--from-literal=good=1")
 
 
-def test_a_webhook_that_hangs_is_given_up(plane: Plane, namespace: str, configure: Any) -> None:
+def test_webhook_timeout_is_enforced(plane: Plane, namespace: str, configure: Any) -> None:
     configure("validating", "/hang", timeoutSeconds=1)
     answer = plane.call("POST", f"/api/v1/namespaces/{namespace}/configmaps", config_map("m"))
     assert answer.status == 500
     assert answer.json["message"].endswith("context deadline exceeded")
 
 
-def test_a_webhook_that_hangs_keeps_nobody_else_waiting(
+def test_hanging_webhook_does_not_block_other_requests(
     plane: Plane, namespace: str, configure: Any, served: Served
 ) -> None:
     configure("validating", "/hang", timeoutSeconds=_LONGEST_SECONDS)
@@ -160,7 +161,7 @@ def test_a_webhook_that_hangs_keeps_nobody_else_waiting(
     assert answers[0].status == 201
 
 
-def test_a_policy_in_the_clusters_own_words_is_obeyed(plane: Plane, kubectl: Kubectl, namespace: str) -> None:
+def test_admission_policy_is_enforced(plane: Plane, kubectl: Kubectl, namespace: str) -> None:
     rule = {"operations": ["CREATE"], "apiGroups": ["apps"], "apiVersions": ["v1"], "resources": ["deployments"]}
     spec = {
         "matchConstraints": {

@@ -1,4 +1,4 @@
-"""`kubeloop why-pending`, asked of a real server."""
+"""Tests of `kubeloop why-pending` against a real server."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.e2e.conftest import make_namespace
 from tests.e2e.plane import Plane
 
 
-def test_it_tells_of_every_node_what_would_help(server_alone: Plane, capsys: pytest.CaptureFixture[str]) -> None:
+def test_output_has_a_remedy_for_every_node(server_alone: Plane, capsys: pytest.CaptureFixture[str]) -> None:
     namespace = make_namespace(server_alone, "why-pending")
     status = {"allocatable": {"cpu": "1", "memory": "1Gi", "pods": "10"}}
     server_alone.create("/api/v1/nodes", {"metadata": {"name": "why-n1"}, "spec": {"unschedulable": True}})

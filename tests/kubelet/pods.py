@@ -1,4 +1,4 @@
-"""What tests of nodes say again and again."""
+"""Helpers for tests of nodes."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ from typing import Any
 
 from kubeloop.api.errors import NotFound
 from kubeloop.api.generated.core_v1 import Container, ContainerStatus, Pod
-from kubeloop.kubelet.agent import NodeAgent, NodeAgentConfig
+from kubeloop.kubelet.agent import NodeAgent
+from kubeloop.kubelet.agent_config import NodeAgentConfig
 from kubeloop.testing import Cluster, builders
 
 SIM = "sim.kubeloop.io/"
 
 
 def put(cluster: Cluster, name: str = "pod", *, script: dict[str, str] | None = None, **spec: Any) -> Pod:
-    """Create a pod on the first node, and let happen what happens at once."""
+    """Create a pod on the first node, and settle."""
     spec.setdefault("node", "n1")
     made = builders.pod(name, **spec)
     annotations = {SIM + key: value for key, value in (script or {}).items()}
@@ -25,7 +26,7 @@ def put(cluster: Cluster, name: str = "pod", *, script: dict[str, str] | None = 
 
 
 def new_agent(cluster: Cluster, config: NodeAgentConfig) -> NodeAgent:
-    """Another process of an agent, which knows nothing of the one before."""
+    """Restart the agent without its state."""
     fleet = NodeAgent(cluster.async_client, cluster.context.informers, cluster.clock, config)
     for loop in fleet.loops:
         cluster.start(loop)
@@ -53,7 +54,7 @@ def container(pod: Pod, name: str = "app") -> ContainerStatus:
     return next(one for one in statuses if one.name == name)
 
 
-def said(pod: Pod, type: str) -> tuple[str, str, str]:
+def condition_tuple(pod: Pod, type: str) -> tuple[str, str, str]:
     """A condition's status, reason and message."""
     found = next(one for one in pod.status.conditions if one.type == type)
     return found.status, found.reason, found.message

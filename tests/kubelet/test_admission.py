@@ -15,7 +15,7 @@ def asks(**requests: str) -> ResourceRequirements:
     return ResourceRequirements(requests={name: Quantity(text) for name, text in requests.items()})
 
 
-def test_pods_that_ask_for_more_than_is_left_are_refused(cluster: Cluster) -> None:
+def test_pods_requesting_more_than_available_are_rejected(cluster: Cluster) -> None:
     cluster.add_nodes(1, shape=NodeShape(cpu="2"))
     half = builders.container(resources=asks(cpu="1500m"))
     put(cluster, "first", containers=(half,))
@@ -30,21 +30,21 @@ def test_pods_that_ask_for_more_than_is_left_are_refused(cluster: Cluster) -> No
     assert (event.type, event.message) == ("Warning", why)
 
 
-def test_room_of_a_pod_that_has_ended_is_free_again(cluster: Cluster) -> None:
+def test_resources_of_a_terminated_pod_are_free(cluster: Cluster) -> None:
     cluster.add_nodes(1, shape=NodeShape(memory="1Gi", pods="1"))
     for name in ("first", "second"):
         put(cluster, name, restart_policy="Never", containers=(builders.container(command=("true",)),))
         assert get(cluster, name).status.phase == "Succeeded"
 
 
-def test_pods_beyond_the_number_are_refused(cluster: Cluster) -> None:
+def test_pods_beyond_max_pods_are_rejected(cluster: Cluster) -> None:
     cluster.add_nodes(1, shape=NodeShape(pods="1"))
     put(cluster, "first")
     put(cluster, "second")
     assert get(cluster, "second").status.reason == "OutOfpods"
 
 
-def test_pod_that_wants_another_node_is_refused(cluster: Cluster) -> None:
+def test_pod_with_unmatched_node_affinity_is_rejected(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     put(cluster, node_selector={"disk": "ssd"})
     status = get(cluster).status
@@ -52,7 +52,7 @@ def test_pod_that_wants_another_node_is_refused(cluster: Cluster) -> None:
     assert status.message.endswith("Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector")
 
 
-def test_pod_that_does_not_tolerate_a_taint_that_evicts_is_refused(cluster: Cluster) -> None:
+def test_pod_without_toleration_of_a_no_execute_taint_is_rejected(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     taints = [{"key": "a", "effect": "NoExecute"}]
     cluster.client.patch("nodes", "n1", {"spec": {"taints": taints}})
@@ -64,7 +64,7 @@ def test_pod_that_does_not_tolerate_a_taint_that_evicts_is_refused(cluster: Clus
 @pytest.mark.parametrize(
     ("first", "second", "taken"), [("", "", True), ("10.0.0.1", "", True), ("10.0.0.1", "10.0.0.2", False)]
 )
-def test_host_ports_are_given_once(cluster: Cluster, first: str, second: str, taken: bool) -> None:
+def test_host_ports_are_exclusive(cluster: Cluster, first: str, second: str, taken: bool) -> None:
     cluster.add_nodes(1)
     for name, address in (("first", first), ("second", second)):
         port = ContainerPort(container_port=80, host_port=8080, host_ip=address)
@@ -72,7 +72,7 @@ def test_host_ports_are_given_once(cluster: Cluster, first: str, second: str, ta
     assert (get(cluster, "second").status.reason == "NodePorts") == taken
 
 
-def test_pod_for_another_system_is_refused(cluster: Cluster) -> None:
+def test_pod_for_another_os_is_rejected(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     put(cluster, os=PodOS(name="windows"))
     assert get(cluster).status.reason == "PodOSNotSupported"

@@ -8,7 +8,8 @@ import pytest
 
 from kubeloop.api.generated.core_v1 import Node, ResourceRequirements
 from kubeloop.api.scalars.wire import Quantity
-from kubeloop.kubelet.agent import NodeAgent, NodeAgentConfig
+from kubeloop.kubelet.agent import NodeAgent
+from kubeloop.kubelet.agent_config import NodeAgentConfig
 from kubeloop.testing import Cluster, builders
 from tests.kubelet.pods import get, new_agent, put, state
 
@@ -19,7 +20,7 @@ def begin_anew(cluster: Cluster, fleet: NodeAgent, path: str, **changes: Any) ->
         cluster.stop(loop)
     body: dict[str, Any] = {path: changes}
     cluster.client.patch(Node, "n1", body, subresource="status" if path == "status" else "")
-    new_agent(cluster, NodeAgentConfig(count=1, events="all"))
+    new_agent(cluster, NodeAgentConfig(count=1, event_level="all"))
     cluster.advance(2)
 
 
@@ -27,7 +28,7 @@ def asks(cpu: str) -> Any:
     return builders.container(resources=ResourceRequirements(requests={"cpu": Quantity(cpu)}))
 
 
-def test_youngest_pods_go_if_the_node_has_less_room(cluster: Cluster) -> None:
+def test_youngest_pods_are_rejected_after_a_capacity_decrease(cluster: Cluster) -> None:
     fleet = cluster.add_nodes(1)
     for name in ("z-oldest", "m-next", "a-youngest"):
         put(cluster, name, containers=(asks("2"),))
@@ -48,7 +49,7 @@ def test_youngest_pods_go_if_the_node_has_less_room(cluster: Cluster) -> None:
         ("spec", {"taints": [{"key": "a", "effect": "NoExecute"}]}, "TaintToleration"),
     ],
 )
-def test_pod_goes_that_no_longer_fits_its_node(
+def test_pod_that_no_longer_matches_its_node_is_rejected(
     cluster: Cluster, path: str, changes: dict[str, Any], reason: str
 ) -> None:
     fleet = cluster.add_nodes(1)
@@ -58,7 +59,7 @@ def test_pod_goes_that_no_longer_fits_its_node(
     assert (get(cluster).status.phase, get(cluster).status.reason) == ("Failed", reason)
 
 
-def test_pods_of_a_node_that_is_the_same_stay(cluster: Cluster) -> None:
+def test_pods_of_an_unchanged_node_are_kept(cluster: Cluster) -> None:
     fleet = cluster.add_nodes(1)
     put(cluster, containers=(asks("8"),))
     begin_anew(cluster, fleet, "metadata", labels={"some": "label"})

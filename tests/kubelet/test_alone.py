@@ -1,4 +1,4 @@
-"""Agents that are programs of their own: each serves its own nodes, and one with a node's rights needs no more."""
+"""Tests of kubelets as separate programs: each serves its own nodes, with a node's permissions."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from kubeloop.apiserver.inprocess.transport import InProcessTransport
 from kubeloop.apiserver.request.context import AUTHENTICATED, User
 from kubeloop.client import Client
 from kubeloop.controllers import attach_detach
-from kubeloop.kubelet.agent import NodeAgent, NodeAgentConfig, StandaloneConfig
+from kubeloop.kubelet.agent import NodeAgent
+from kubeloop.kubelet.agent_config import NodeAgentConfig, StandaloneConfig
 from kubeloop.kubelet.node_status.registration import KubeletEndpoint, NodeShape, correction_patches, new_node
 from kubeloop.kubelet.node_status.served_nodes import STATE_ANNOTATION, STOPPED
 from kubeloop.runtime.informer.informer import SharedInformerFactory
 from kubeloop.testing import Cluster, builders
 from tests.controllers.storage import claim, user_of, volume
-from tests.kubelet.pods import container, get, is_gone, put, said, state
+from tests.kubelet.pods import condition_tuple, container, get, is_gone, put, state
 
 ADMIN = User("admin", ("system:masters", AUTHENTICATED))
 W1 = User("system:node:w1", ("system:nodes", AUTHENTICATED))
@@ -29,7 +30,7 @@ MakeFleet = Callable[..., NodeAgent]
 
 @pytest.fixture
 def make_fleet(cluster: Cluster) -> Iterator[MakeFleet]:
-    """Starts a program's nodes, named by the tests, as somebody."""
+    """Starts a program's nodes, named by the tests, as a user."""
     started: list[SharedInformerFactory] = []
 
     def make(*names: str, user: User = ADMIN, port: int = 10250, shape: Any = None, **chosen: Any) -> NodeAgent:
@@ -38,7 +39,7 @@ def make_fleet(cluster: Cluster) -> Iterator[MakeFleet]:
         endpoints = {name: KubeletEndpoint("10.9.9.9", port + number) for number, name in enumerate(names)}
         static = chosen.pop("static_pods", None)
         alone = StandaloneConfig(endpoints, **chosen)
-        config = NodeAgentConfig(alone=alone, events="all", shape=shape or NodeShape(), static_pods=static)
+        config = NodeAgentConfig(standalone=alone, event_level="all", shape=shape or NodeShape(), static_pods=static)
         fleet = NodeAgent(client, informers, cluster.clock, config)
 
         async def begin() -> None:
@@ -60,19 +61,19 @@ def node(cluster: Cluster, name: str) -> Node:
     return cluster.client.get(Node, name)
 
 
-def test_programs_side_by_side_serve_their_own_nodes(cluster: Cluster, make_fleet: MakeFleet) -> None:
+def test_parallel_programs_serve_their_own_nodes(cluster: Cluster, make_fleet: MakeFleet) -> None:
     planes_own = cluster.add_nodes(1)
     first, second = make_fleet("a1", "a2"), make_fleet("b1")
     for name in ("n1", "a2", "b1"):
         put(cluster, f"on-{name}", node=name)
         assert state(get(cluster, f"on-{name}")) == "running"
-    served = [[one.metadata.name for one in fleet.roster] for fleet in (planes_own, first, second)]
+    served = [[one.metadata.name for one in fleet.served_nodes] for fleet in (planes_own, first, second)]
     assert served == [["n1"], ["a1", "a2"], ["b1"]]
     addresses = {get(cluster, f"on-{name}").status.pod_ip for name in ("n1", "a2", "b1")}
     assert len(addresses) == 3
 
 
-def test_a_node_says_where_its_program_listens(cluster: Cluster, make_fleet: MakeFleet) -> None:
+def test_node_has_the_address_of_its_program(cluster: Cluster, make_fleet: MakeFleet) -> None:
     taint = Taint(key="dedicated", value="x", effect="NoSchedule")
     shape = NodeShape(labels={"zone": "a"}, taints=(taint,), pods="7", annotations={"kubeloop.io/x": "y"})
     make_fleet("a1", "a2", port=4711, shape=shape)
@@ -84,7 +85,7 @@ def test_a_node_says_where_its_program_listens(cluster: Cluster, make_fleet: Mak
     assert found.metadata.annotations["sim.kubeloop.io/node"] == "kubelet"
 
 
-def test_a_program_that_is_started_again_elsewhere_corrects_its_node(cluster: Cluster, make_fleet: MakeFleet) -> None:
+def test_program_restarted_elsewhere_updates_its_node(cluster: Cluster, make_fleet: MakeFleet) -> None:
     fleet = make_fleet("a1", port=4711)
     put(cluster, node="a1")
     cluster.client.patch(Node, "a1", {"metadata": {"labels": {"theirs": "stays"}}})
@@ -98,8 +99,8 @@ def test_a_program_that_is_started_again_elsewhere_corrects_its_node(cluster: Cl
     assert get(cluster) == before
 
 
-def test_a_node_that_is_not_to_be_registered_is_waited_for(cluster: Cluster, make_fleet: MakeFleet) -> None:
-    make_fleet("a1", registers=False, port=4711)
+def test_unregistered_node_is_waited_for(cluster: Cluster, make_fleet: MakeFleet) -> None:
+    make_fleet("a1", register_nodes=False, port=4711)
     assert [one.metadata.name for one in cluster.client.list(Node).items] == []
     cluster.add(new_node("a1", KubeletEndpoint("10.0.0.1"), NodeShape(), cluster.clock.now()))
     cluster.settle()
@@ -108,15 +109,15 @@ def test_a_node_that_is_not_to_be_registered_is_waited_for(cluster: Cluster, mak
     assert state(get(cluster)) == "running"
 
 
-def test_nothing_is_corrected_that_is_right() -> None:
+def test_correct_node_is_not_updated() -> None:
     from kubeloop.clock import SystemClock
 
     made = new_node("a1", KubeletEndpoint("10.0.0.1"), NodeShape(labels={"a": "b"}), SystemClock().now())
     assert correction_patches(made, made) == ({}, {})
 
 
-def test_a_node_runs_pods_with_its_own_rights_alone(cluster: Cluster, make_fleet: MakeFleet) -> None:
-    make_fleet("w1", user=W1, as_node=True)
+def test_node_role_is_sufficient_to_run_pods(cluster: Cluster, make_fleet: MakeFleet) -> None:
+    make_fleet("w1", user=W1, has_node_rights_only=True)
     cluster.add(Secret(metadata=builders.metadata("s", "default"), data={"k": b"v"}))
     cluster.add(ConfigMap(metadata=builders.metadata("c", "default"), data={"a": "b"}))
     variables = [
@@ -126,15 +127,15 @@ def test_a_node_runs_pods_with_its_own_rights_alone(cluster: Cluster, make_fleet
     put(cluster, "other", node="elsewhere")
     put(cluster, node="w1", containers=(builders.container("app", env=variables),))
     assert state(get(cluster)) == "running"
-    assert said(get(cluster), "Ready")[0] == "True"
+    assert condition_tuple(get(cluster), "Ready")[0] == "True"
     cluster.client.delete(Pod, "pod", "default")
     cluster.settle()
     assert is_gone(cluster)
     assert not get(cluster, "other").status.container_statuses
 
 
-def test_its_lease_is_renewed_and_its_state_is_heeded(cluster: Cluster, make_fleet: MakeFleet) -> None:
-    make_fleet("w1", user=W1, as_node=True)
+def test_lease_is_renewed_and_state_annotation_is_honored(cluster: Cluster, make_fleet: MakeFleet) -> None:
+    make_fleet("w1", user=W1, has_node_rights_only=True)
     put(cluster, node="w1")
     before = cluster.client.get("leases", "w1", "kube-node-lease").spec.renew_time
     cluster.advance(30)
@@ -146,8 +147,8 @@ def test_its_lease_is_renewed_and_its_state_is_heeded(cluster: Cluster, make_fle
     assert container(get(cluster)).restart_count == 1
 
 
-def test_it_asks_for_the_claims_of_its_pods_one_by_one(cluster: Cluster, make_fleet: MakeFleet) -> None:
-    make_fleet("w1", user=W1, as_node=True)
+def test_claims_of_pods_are_read_individually(cluster: Cluster, make_fleet: MakeFleet) -> None:
+    make_fleet("w1", user=W1, has_node_rights_only=True)
     cluster.start(attach_detach.wire)
     user = user_of("p", "c", node="w1")
     user["spec"]["containers"][0]["volumeMounts"] = [{"name": "v0", "mountPath": "/v"}]
@@ -172,15 +173,15 @@ def test_it_asks_for_the_claims_of_its_pods_one_by_one(cluster: Cluster, make_fl
     assert node(cluster, "w1").status.volumes_in_use == ()
 
 
-def test_it_mirrors_static_pods(cluster: Cluster, make_fleet: MakeFleet, tmp_path: Path) -> None:
+def test_static_pods_are_mirrored(cluster: Cluster, make_fleet: MakeFleet, tmp_path: Path) -> None:
     (tmp_path / "web.yaml").write_text(
         "kind: Pod\nmetadata: {name: web, namespace: default}\nspec: {containers: [{name: app, image: nginx}]}\n"
     )
-    make_fleet("w1", user=W1, as_node=True, static_pods=tmp_path)
+    make_fleet("w1", user=W1, has_node_rights_only=True, static_pods=tmp_path)
     assert state(get(cluster, "web-w1")) == "running"
 
 
-def test_it_could_do_no_more(cluster: Cluster, make_fleet: MakeFleet) -> None:
-    make_fleet("w1", user=W1, as_node=True)
+def test_node_permissions_are_limited(cluster: Cluster, make_fleet: MakeFleet) -> None:
+    make_fleet("w1", user=W1, has_node_rights_only=True)
     with pytest.raises(Forbidden):
         cluster.run(Client(InProcessTransport(cluster.server, W1)).list(Pod))

@@ -10,20 +10,21 @@ import pytest
 
 from kubeloop.api.generated.core_v1 import ContainerPort, ResourceRequirements, ServiceAccount
 from kubeloop.api.generated.rbac_v1 import ClusterRole, ClusterRoleBinding, PolicyRule, RoleRef, Subject
-from kubeloop.api.node_calls import TerminalSize
+from kubeloop.api.kubelet_requests import TerminalSize
 from kubeloop.api.scalars.wire import Quantity
 from kubeloop.apiserver.authentication import Authenticator
 from kubeloop.apiserver.request.context import User
 from kubeloop.cli.kubelet.server import AccessDenied, KubeletAccess
 from kubeloop.http import Request, Response
 from kubeloop.kubelet.node_status.served_nodes import STATE_ANNOTATION
-from kubeloop.kubelet.server.authorization import subresources_of
+from kubeloop.kubelet.server.endpoints import subresources_of
 from kubeloop.testing import Cluster, builders
+from tests.bounds import GIVE_UP_SECONDS
 from tests.kubelet.pods import get, put, runs, state
 
 
 class Client:
-    """Somebody at the other end of a container."""
+    """Client of a container's streams."""
 
     stdin, tty = True, False
     size: TerminalSize | None = None
@@ -42,8 +43,10 @@ class Client:
         self.heard += data
 
 
-class Everybody:
-    """Takes everybody for the administrator."""
+class AlwaysAdmin:
+    """Authenticates every request as the administrator."""
+
+    remote = None
 
     def authenticate(self, request: Request) -> User:
         return User("admin", ("system:masters",))
@@ -51,7 +54,7 @@ class Everybody:
 
 def ask(cluster: Cluster, path: str, method: str = "GET", **headers: str) -> Response:
     """Ask the API server as its administrator."""
-    cluster.server.authenticator = cast(Authenticator, Everybody())
+    cluster.server.authenticator = cast(Authenticator, AlwaysAdmin())
 
     async def call() -> Response:
         path_only, _, query = path.partition("?")
@@ -65,36 +68,36 @@ def text(answer: Response) -> str:
     return body.decode()
 
 
-def test_attached_client_hears_what_is_written_from_then_on_until_the_end(cluster: Cluster) -> None:
+def test_attached_client_receives_output_until_the_end(cluster: Cluster) -> None:
     fleet = cluster.add_nodes(1)
     command = "echo early; sleep 10; echo late; sleep 5; exit 1"
     put(cluster, restart_policy="Never", containers=(runs("sh", "-c", command),))
     client, began = Client(), cluster.clock.monotonic()
-    cluster.run(fleet.access.attach(get(cluster), "app", client))
+    cluster.run(fleet.dialer.attach(get(cluster), "app", client))
     assert client.heard == b"late\n"
     assert 15 <= cluster.clock.monotonic() - began < 15.1
 
 
-def test_attached_client_is_let_go_when_the_container_is_ended(cluster: Cluster) -> None:
+def test_attached_client_is_disconnected_when_the_container_ends(cluster: Cluster) -> None:
     fleet = cluster.add_nodes(1)
     put(cluster)
 
     async def attach_and_delete() -> None:
-        attached = asyncio.ensure_future(fleet.access.attach(get_now, "app", Client()))
+        attached = asyncio.ensure_future(fleet.dialer.attach(get_now, "app", Client()))
         await asyncio.sleep(1)
         await cluster.async_client.delete("pods", "pod", "default")
-        await asyncio.wait_for(attached, 5)
+        await asyncio.wait_for(attached, GIVE_UP_SECONDS)
 
     get_now = get(cluster)
     cluster.run(attach_and_delete())
 
 
-def test_container_that_is_spoken_to_ends_with_its_only_speaker(cluster: Cluster) -> None:
+def test_stdin_once_container_ends_with_its_client(cluster: Cluster) -> None:
     fleet = cluster.add_nodes(1)
     put(cluster, restart_policy="Never", containers=(runs("sh", stdin=True, stdin_once=True),))
     client = Client()
     client.said.put_nowait(b"echo hello\nexit 3\n")
-    cluster.run(fleet.access.attach(get(cluster), "app", client))
+    cluster.run(fleet.dialer.attach(get(cluster), "app", client))
     cluster.settle()
     assert client.heard == b"hello\n"
     assert (get(cluster).status.phase, state(get(cluster))) == ("Failed", "ended 3")
@@ -107,22 +110,22 @@ def test_container_that_is_spoken_to_ends_with_its_only_speaker(cluster: Cluster
 def test_running_containers_can_be_connected_to(cluster: Cluster, container: str, why: str) -> None:
     fleet = cluster.add_nodes(1)
     put(cluster)
-    assert fleet.access.why_no_stream(get(cluster), container) == why
+    assert fleet.dialer.why_no_stream(get(cluster), container) == why
 
 
-def test_containers_that_do_not_run_cannot_be_connected_to(cluster: Cluster) -> None:
+def test_stopped_containers_reject_connections(cluster: Cluster) -> None:
     fleet = cluster.add_nodes(1)
     put(cluster, "done", restart_policy="Never", containers=(runs("true"),))
     put(cluster, "slow", script={"start-delay": "1m"})
     put(cluster, "odd", script={"start-error": "ErrImagePull"})
-    why = fleet.access.why_no_stream
+    why = fleet.dialer.why_no_stream
     assert why(get(cluster, "done"), "app") == "container is in CONTAINER_EXITED state"
     assert why(get(cluster, "done"), "") == 'pod not found ("done_default")'
     assert why(get(cluster, "slow"), "app") == "container is in CONTAINER_CREATED state"
     assert why(get(cluster, "odd"), "app") == 'container not found ("app")'
 
 
-def test_pages_of_a_node_are_shown_through_the_api_server(cluster: Cluster) -> None:
+def test_kubelet_pages_are_proxied_by_the_api_server(cluster: Cluster) -> None:
     cluster.add_nodes(2)
     asks = ResourceRequirements(requests={"cpu": Quantity("1"), "memory": Quantity("1Gi")})
     put(cluster, "here", containers=(builders.container(resources=asks),))
@@ -135,7 +138,7 @@ def test_pages_of_a_node_are_shown_through_the_api_server(cluster: Cluster) -> N
     labels = 'container="app",namespace="default",pod="here"'
     resources = text(ask(cluster, f"{node}/metrics/resource"))
     assert f"container_cpu_usage_seconds_total{{{labels}}} 5\n" in resources
-    assert f"container_memory_working_set_bytes{{{labels}}} 536870912\n" in resources
+    assert f"container_memory_working_set_bytes{{{labels}}} 5.36870912e+08\n" in resources
     assert "kubelet_running_pods 1\n" in text(ask(cluster, f"{node}/metrics"))
     summary: Any = json.loads(text(ask(cluster, f"{node}/stats/summary")))
     assert summary["pods"][0]["containers"][0]["cpu"]["usageNanoCores"] == 500_000_000
@@ -143,7 +146,7 @@ def test_pages_of_a_node_are_shown_through_the_api_server(cluster: Cluster) -> N
     assert text(ask(cluster, f"{node}/run/default/here/app?cmd=hostname", "POST")) == "here\n"
 
 
-def test_pages_that_are_not_there_say_so(cluster: Cluster) -> None:
+def test_missing_pages_return_404(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     put(cluster)
     node = "/api/v1/nodes/n1/proxy"
@@ -159,7 +162,7 @@ def test_pages_that_are_not_there_say_so(cluster: Cluster) -> None:
     assert ask(cluster, f"{node}/healthz").status == 503
 
 
-def test_pods_are_reached_through_proxies_where_they_listen(cluster: Cluster) -> None:
+def test_pods_are_reachable_through_proxies(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     put(cluster, containers=(builders.container(ports=(ContainerPort(container_port=80),)),))
     pods = "/api/v1/namespaces/default/pods"
@@ -184,11 +187,11 @@ def test_pods_are_reached_through_proxies_where_they_listen(cluster: Cluster) ->
         ("/podsx", ("proxy",)),
     ],
 )
-def test_each_path_needs_one_of_a_few_rights(path: str, needed: tuple[str, ...]) -> None:
+def test_each_kubelet_path_requires_one_of_a_few_permissions(path: str, needed: tuple[str, ...]) -> None:
     assert subresources_of(path) == needed
 
 
-def test_node_s_port_is_for_those_whom_the_api_server_lets(cluster: Cluster) -> None:
+def test_kubelet_port_authorizes_by_the_api_server(cluster: Cluster) -> None:
     access = KubeletAccess(cluster.async_client, cluster.clock)
     cluster.client.create(ServiceAccount(metadata=builders.metadata("robot", "default")))
     rule = PolicyRule(api_groups=("",), resources=("nodes/metrics",), verbs=("get",))
@@ -218,13 +221,13 @@ def test_node_s_port_is_for_those_whom_the_api_server_lets(cluster: Cluster) -> 
             subjects=(subject,),
         )
     )
-    assert verdict("/metrics").startswith("Forbidden")  # for half a minute nobody asks again
+    assert verdict("/metrics").startswith("Forbidden")  # the result is cached for half a minute
     cluster.advance(31)
     assert verdict("/metrics") == "yes"
     assert verdict("/pods").endswith("subresource(s)=[pods proxy])\n")
 
 
-def test_node_s_port_is_not_for_strangers(cluster: Cluster) -> None:
+def test_kubelet_port_rejects_unauthenticated_clients(cluster: Cluster) -> None:
     access = KubeletAccess(cluster.async_client, cluster.clock)
     for headers in ({}, {"authorization": "Basic x"}, {"authorization": "Bearer unknown"}):
         with pytest.raises(AccessDenied, match="Unauthorized"):

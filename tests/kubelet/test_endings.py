@@ -1,4 +1,4 @@
-"""How pods end on simulated nodes: grace, hooks, deadlines, failures to start."""
+"""Tests of pod termination on simulated nodes: grace periods, hooks, deadlines, failed starts."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from kubeloop.api.generated.core_v1 import (
 )
 from kubeloop.api.requests import STRATEGIC_PATCH
 from kubeloop.testing import Cluster
-from tests.kubelet.pods import container, get, is_gone, put, runs, said, state
+from tests.kubelet.pods import condition_tuple, container, get, is_gone, put, runs, state
 
 
-def test_container_that_takes_longer_than_its_grace_is_killed(cluster: Cluster) -> None:
+def test_container_exceeding_its_grace_period_is_killed(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     app = runs("server")
     put(cluster, containers=(app,), termination_grace_period_seconds=10, script={"stop-delay": "1m"})
@@ -28,7 +28,7 @@ def test_container_that_takes_longer_than_its_grace_is_killed(cluster: Cluster) 
     assert get(cluster).status.phase == "Failed"
 
 
-def test_shorter_grace_counts_even_while_a_pod_ends(cluster: Cluster) -> None:
+def test_shorter_grace_period_applies_to_a_terminating_pod(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     put(cluster, script={"stop-delay": "1m"}, termination_grace_period_seconds=50)
     cluster.client.delete(Pod, "pod", "default")
@@ -38,7 +38,7 @@ def test_shorter_grace_counts_even_while_a_pod_ends(cluster: Cluster) -> None:
     assert is_gone(cluster)
 
 
-def test_hook_runs_before_a_container_ends(cluster: Cluster) -> None:
+def test_pre_stop_hook_runs_before_termination(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     sleep = runs("server", lifecycle=Lifecycle(pre_stop=LifecycleHandler(sleep=SleepAction(seconds=5))))
     command = LifecycleHandler(exec=ExecAction(command=("sh", "-c", "sleep 4; true")))
@@ -54,7 +54,7 @@ def test_hook_runs_before_a_container_ends(cluster: Cluster) -> None:
     assert messages == ["Stopping container app", "Stopping container other"]
 
 
-def test_pod_that_is_active_for_too_long_fails(cluster: Cluster) -> None:
+def test_active_deadline_fails_the_pod(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     put(cluster, active_deadline_seconds=60)
     cluster.advance(59)
@@ -64,15 +64,15 @@ def test_pod_that_is_active_for_too_long_fails(cluster: Cluster) -> None:
     assert (pod.status.phase, pod.status.reason) == ("Failed", "DeadlineExceeded")
     assert pod.status.message == "Pod was active on the node longer than the specified deadline"
     assert state(pod) == "ended 0"
-    assert said(pod, "Ready")[:2] == ("False", "PodFailed")
+    assert condition_tuple(pod, "Ready")[:2] == ("False", "PodFailed")
 
 
-def test_readiness_gate_of_somebody_else_is_waited_for(cluster: Cluster) -> None:
+def test_readiness_gate_is_waited_for(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     put(cluster, readiness_gates=(PodReadinessGate(condition_type="example.com/gate"),))
     pod = get(cluster)
-    assert said(pod, "ContainersReady")[0] == "True"
-    assert said(pod, "Ready") == (
+    assert condition_tuple(pod, "ContainersReady")[0] == "True"
+    assert condition_tuple(pod, "Ready") == (
         "False",
         "ReadinessGatesNotReady",
         'corresponding condition of pod readiness gate "example.com/gate" does not exist.',
@@ -80,15 +80,15 @@ def test_readiness_gate_of_somebody_else_is_waited_for(cluster: Cluster) -> None
     patch = {"status": {"conditions": [{"type": "example.com/gate", "status": "True"}]}}
     cluster.client.patch(Pod, "pod", patch, "default", subresource="status", type=STRATEGIC_PATCH)
     cluster.settle()
-    assert said(get(cluster), "Ready")[0] == "True"
+    assert condition_tuple(get(cluster), "Ready")[0] == "True"
     patch["status"]["conditions"][0]["status"] = "False"
     cluster.client.patch(Pod, "pod", patch, "default", subresource="status", type=STRATEGIC_PATCH)
     cluster.settle()
     message = 'the status of pod readiness gate "example.com/gate" is not "True", but False'
-    assert said(get(cluster), "Ready") == ("False", "ReadinessGatesNotReady", message)
+    assert condition_tuple(get(cluster), "Ready") == ("False", "ReadinessGatesNotReady", message)
 
 
-def test_image_that_cannot_be_had_is_tried_again(cluster: Cluster) -> None:
+def test_failed_image_pull_is_retried(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     put(cluster, script={"start-error": "ErrImagePull"})
     pod = get(cluster)
@@ -103,7 +103,7 @@ def test_image_that_cannot_be_had_is_tried_again(cluster: Cluster) -> None:
     assert failed[1] == "Error: ErrImagePull"
 
 
-def test_container_that_never_began_counts_as_lost_once_its_pod_is_over(cluster: Cluster) -> None:
+def test_never_started_container_of_a_finished_pod_is_unknown(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     put(cluster, script={"start-error": "ErrImagePull"})
     put(cluster, "evicted", containers=(runs("false"),), active_deadline_seconds=5)
@@ -118,7 +118,7 @@ def test_container_that_never_began_counts_as_lost_once_its_pod_is_over(cluster:
         assert end.message == "The container could not be located when the pod was terminated"
 
 
-def test_containers_whose_turn_never_came_wait_for_good(cluster: Cluster) -> None:
+def test_unstarted_containers_stay_waiting(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     init = (runs("sleep", "100", name="first"), runs("true", name="second"))
     put(cluster, init_containers=init, script={"start-error.first": "ErrImagePull"})
@@ -130,7 +130,7 @@ def test_containers_whose_turn_never_came_wait_for_good(cluster: Cluster) -> Non
     assert (states, pod.status.phase) == (["ended 137", "PodInitializing", "PodInitializing"], "Failed")
 
 
-def test_container_that_starts_late_is_being_created(cluster: Cluster) -> None:
+def test_container_with_start_delay_is_creating(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     put(cluster, script={"start-delay": "20s"})
     pod = get(cluster)
@@ -139,7 +139,7 @@ def test_container_that_starts_late_is_being_created(cluster: Cluster) -> None:
     assert get(cluster).status.phase == "Running"
 
 
-def test_scripted_end_says_its_reason(cluster: Cluster) -> None:
+def test_scripted_termination_has_its_reason(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     script = {"exit-after": "5s", "exit-code": "137", "exit-reason": "OOMKilled"}
     put(cluster, restart_policy="Never", script=script)
@@ -149,7 +149,7 @@ def test_scripted_end_says_its_reason(cluster: Cluster) -> None:
     assert (end.exit_code, end.reason) == (137, "OOMKilled")
 
 
-def test_pod_that_somebody_else_calls_failed_is_ended(cluster: Cluster) -> None:
+def test_pod_marked_failed_by_another_client_is_terminated(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     put(cluster)
     cluster.client.patch(Pod, "pod", {"status": {"phase": "Failed", "reason": "Mine"}}, "default", subresource="status")

@@ -1,4 +1,4 @@
-"""Simulated nodes whose calls fail, are slow, or lose their answers: in the end everything is as it should be."""
+"""Tests of simulated nodes under faults: everything converges."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kubeloop.testing.faults import conflict_of, connection_lost_error
 from tests.kubelet.pods import get, is_gone, put, runs
 
 
-def test_nodes_register_although_the_server_is_away_at_first(cluster: Cluster) -> None:
+def test_nodes_register_after_the_server_becomes_available(cluster: Cluster) -> None:
     cluster.faults.fail("create", "nodes", times=3)
     cluster.faults.fail("create", "leases", times=3, error=connection_lost_error)
     cluster.add_nodes(2)
@@ -20,7 +20,7 @@ def test_nodes_register_although_the_server_is_away_at_first(cluster: Cluster) -
 
 
 @pytest.mark.parametrize("error", [conflict_of, connection_lost_error])
-def test_status_is_written_in_the_end(cluster: Cluster, error: object) -> None:
+def test_status_is_written_eventually(cluster: Cluster, error: object) -> None:
     cluster.add_nodes(1)
     cluster.faults.fail("patch", "pods", times=4, error=error)  # type: ignore[arg-type]
     put(cluster)
@@ -30,7 +30,7 @@ def test_status_is_written_in_the_end(cluster: Cluster, error: object) -> None:
     assert pod.status.container_statuses[0].restart_count == 0
 
 
-def test_deleted_pod_goes_although_the_last_delete_fails(cluster: Cluster) -> None:
+def test_deleted_pod_is_removed_although_the_final_delete_fails(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     put(cluster)
     cluster.faults.fail("delete", "pods", times=3)
@@ -40,7 +40,7 @@ def test_deleted_pod_goes_although_the_last_delete_fails(cluster: Cluster) -> No
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_chance_does_no_lasting_harm(make_cluster: object, seed: int) -> None:
+def test_random_faults_do_no_lasting_harm(make_cluster: object, seed: int) -> None:
     cluster: Cluster = make_cluster(seed=seed, shuffle=True)  # type: ignore[operator]
     cluster.add_nodes(3)
     cluster.faults.fail("write", times=None, chance=0.2)

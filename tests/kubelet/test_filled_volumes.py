@@ -1,4 +1,4 @@
-"""Pods whose volumes show config maps and secrets, or are claimed, begin when those are there."""
+"""Tests of pods that wait for config maps, secrets and claims."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def failed(why: str) -> str:
         (BOTH, '[configmap "settings" not found, secret "keys" not found]'),
     ],
 )
-def test_pod_waits_for_what_is_not_there_and_begins_when_it_is(cluster: Cluster, shown: Volume, why: str) -> None:
+def test_pod_waits_for_missing_config_maps_and_secrets(cluster: Cluster, shown: Volume, why: str) -> None:
     cluster.add_nodes(1)
     shows(cluster, shown)
     assert (state(get(cluster)), get(cluster).status.phase) == ("ContainerCreating", "Pending")
@@ -92,7 +92,7 @@ def test_pod_waits_for_what_is_not_there_and_begins_when_it_is(cluster: Cluster,
         (BOTH, "configmap references non-existent config key: x"),
     ],
 )
-def test_keys_that_are_named_have_to_be_there(cluster: Cluster, shown: Volume, why: str) -> None:
+def test_named_keys_must_exist(cluster: Cluster, shown: Volume, why: str) -> None:
     cluster.add_nodes(1)
     make(cluster, ConfigMap, "settings")
     make(cluster, Secret, "keys")
@@ -113,26 +113,26 @@ def test_keys_that_are_named_have_to_be_there(cluster: Cluster, shown: Volume, w
         projected(VolumeProjection(secret=SecretProjection(name="keys", optional=True))),
     ],
 )
-def test_what_need_not_be_there_is_not_waited_for(cluster: Cluster, shown: Volume) -> None:
+def test_optional_sources_are_not_waited_for(cluster: Cluster, shown: Volume) -> None:
     cluster.add_nodes(1)
     shows(cluster, shown)
     assert state(get(cluster)) == "running"
 
 
-def test_keys_that_need_not_be_there_are_not_waited_for(cluster: Cluster) -> None:
+def test_optional_keys_are_not_waited_for(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     make(cluster, ConfigMap, "settings")
     shows(cluster, config_map(optional=True, items=X))
     assert state(get(cluster)) == "running"
 
 
-def test_volume_that_no_container_uses_is_not_waited_for(cluster: Cluster) -> None:
+def test_unused_volume_is_not_waited_for(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     put(cluster, volumes=(config_map(),))
     assert state(get(cluster)) == "running"
 
 
-def test_complaints_come_less_and_less_often(cluster: Cluster) -> None:
+def test_mount_events_back_off(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     shows(cluster, config_map())
     for seconds, count in ((0.4, 1), (0.2, 2), (1, 3), (2, 4), (60, 8), (65, 9), (120, 9), (3, 10), (120, 11)):
@@ -140,7 +140,7 @@ def test_complaints_come_less_and_less_often(cluster: Cluster) -> None:
         assert complaints(cluster) == [(failed('configmap "settings" not found'), count)]
 
 
-def test_pod_that_waits_can_be_deleted(cluster: Cluster) -> None:
+def test_waiting_pod_can_be_deleted(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     shows(cluster, config_map())
     cluster.client.delete(Pod, "pod", "default")
@@ -148,7 +148,7 @@ def test_pod_that_waits_can_be_deleted(cluster: Cluster) -> None:
     assert is_gone(cluster)
 
 
-def test_that_something_is_there_is_believed_for_a_while(cluster: Cluster) -> None:
+def test_existing_sources_are_cached_for_a_while(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     make(cluster, ConfigMap, "settings")
     shows(cluster, config_map(), "first")
@@ -162,7 +162,7 @@ CLAIMED = Volume(name="v", persistent_volume_claim=PersistentVolumeClaimVolumeSo
 ALL = "Unable to attach or mount volumes: unmounted volumes=[v], unattached volumes=[], failed to process volumes=[v]: "
 
 
-def test_pod_waits_for_a_claim_that_is_missing_or_not_bound(cluster: Cluster) -> None:
+def test_pod_waits_for_a_missing_or_unbound_claim(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     shows(cluster, CLAIMED)
     assert (state(get(cluster)), get(cluster).status.phase) == ("ContainerCreating", "Pending")
@@ -179,7 +179,7 @@ def test_pod_waits_for_a_claim_that_is_missing_or_not_bound(cluster: Cluster) ->
     assert state(get(cluster)) == "running"
 
 
-def test_pod_waits_for_a_volume_that_is_meant_for_its_claim(cluster: Cluster) -> None:
+def test_pod_waits_for_a_volume_bound_to_its_claim(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     made = cluster.add(claim("c", volumeName="pv"))
     cluster.client.patch("persistentvolumeclaims", "c", {"status": {"phase": "Bound"}}, "default", subresource="status")

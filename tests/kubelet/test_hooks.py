@@ -20,7 +20,7 @@ def exec_hook(*command: str) -> LifecycleHandler:
     return LifecycleHandler(exec=ExecAction(command=command))
 
 
-def test_container_counts_as_running_and_lets_the_next_begin_after_its_hook(cluster: Cluster) -> None:
+def test_container_is_running_after_its_post_start_hook(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     hook = Lifecycle(post_start=LifecycleHandler(sleep=SleepAction(seconds=10)))
     put(cluster, containers=(runs("server", name="first", lifecycle=hook), runs("server", name="second")))
@@ -33,7 +33,7 @@ def test_container_counts_as_running_and_lets_the_next_begin_after_its_hook(clus
     assert str(second.started_at) > str(first.started_at)
 
 
-def test_container_whose_hook_fails_is_ended_and_begins_anew(cluster: Cluster) -> None:
+def test_container_with_a_failed_hook_is_restarted(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     hook = Lifecycle(post_start=exec_hook("sh", "-c", "sleep 2; exit 3"))
     put(cluster, containers=(runs("server", lifecycle=hook),))
@@ -47,7 +47,7 @@ def test_container_whose_hook_fails_is_ended_and_begins_anew(cluster: Cluster) -
     assert ("Killing", "FailedPostStartHook") in told
 
 
-def test_hook_that_never_ends_keeps_its_container_from_running(cluster: Cluster) -> None:
+def test_hanging_hook_blocks_its_container(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     put(cluster, containers=(runs("server", lifecycle=Lifecycle(post_start=exec_hook("tail", "-f"))),))
     cluster.advance(3600)
@@ -58,7 +58,7 @@ def test_hook_that_never_ends_keeps_its_container_from_running(cluster: Cluster)
     assert is_gone(cluster)
 
 
-def test_hook_of_a_kind_that_nobody_runs_fails(cluster: Cluster) -> None:
+def test_unsupported_hook_fails(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     hook = Lifecycle(post_start=LifecycleHandler(tcp_socket=TCPSocketAction(port=80)))
     put(cluster, containers=(runs("server", lifecycle=hook),), restart_policy="Never")
@@ -70,7 +70,7 @@ def test_hook_of_a_kind_that_nobody_runs_fails(cluster: Cluster) -> None:
     assert waiting.reason == "CrashLoopBackOff"
 
 
-def test_sleep_before_the_end_takes_its_time_within_the_grace(cluster: Cluster) -> None:
+def test_pre_stop_sleep_counts_within_the_grace_period(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     hook = Lifecycle(pre_stop=LifecycleHandler(sleep=SleepAction(seconds=20)))
     put(cluster, containers=(runs("server", lifecycle=hook),), termination_grace_period_seconds=30)
@@ -87,7 +87,7 @@ def sidecar_with_hook(seconds: int) -> tuple[Container, ...]:
     return (runs("server", name="side", restart_policy="Always", lifecycle=hook),)
 
 
-def test_hooks_of_sidecars_begin_with_the_others(cluster: Cluster) -> None:
+def test_pre_stop_hooks_of_sidecars_start_with_the_others(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     script = {"stop-delay.app": "10s"}
     put(cluster, init_containers=sidecar_with_hook(12), termination_grace_period_seconds=30, script=script)
@@ -99,7 +99,7 @@ def test_hooks_of_sidecars_begin_with_the_others(cluster: Cluster) -> None:
     assert is_gone(cluster)
 
 
-def test_sidecars_have_what_is_left_of_the_grace(cluster: Cluster) -> None:
+def test_sidecars_get_the_remaining_grace_period(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     script = {"stop-delay.app": "6s", "stop-delay.side": "1h"}
     put(cluster, init_containers=sidecar_with_hook(0), termination_grace_period_seconds=10, script=script)

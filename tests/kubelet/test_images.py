@@ -1,4 +1,4 @@
-"""Images of containers: what is told when they are pulled, and what happens when they can't be."""
+"""Tests of container images: pull events and failures."""
 
 from __future__ import annotations
 
@@ -17,49 +17,49 @@ PULLED = re.compile(
 
 @pytest.fixture
 def loud(cluster: Cluster) -> Cluster:
-    """A node that tells everything."""
+    """Return a node that writes all events."""
     cluster.add_nodes(1, events="all")
     return cluster
 
 
-def told(cluster: Cluster, pod: str) -> list[tuple[str, str]]:
+def pod_events(cluster: Cluster, pod: str) -> list[tuple[str, str]]:
     cluster.advance(0.1)
     found = [one for one in cluster.events() if one.involved_object.name == pod]
     return [(one.reason, one.message) for one in found]
 
 
-def test_image_is_pulled_once_for_a_node(loud: Cluster) -> None:
+def test_image_is_pulled_once_per_node(loud: Cluster) -> None:
     put(loud, "first", containers=(runs("server", image_pull_policy="IfNotPresent"),))
     put(loud, "second", containers=(runs("server", image_pull_policy="IfNotPresent"),))
-    (pulling, pulled, *rest) = told(loud, "first")
+    (pulling, pulled, *rest) = pod_events(loud, "first")
     assert pulling == ("Pulling", 'Pulling image "registry.example/app:1"')
     assert pulled[0] == "Pulled"
     assert PULLED.fullmatch(pulled[1])
     assert rest == [("Created", "Container created"), ("Started", "Container started")]
-    assert told(loud, "second")[0] == ("Pulled", PRESENT)
+    assert pod_events(loud, "second")[0] == ("Pulled", PRESENT)
 
 
-def test_image_that_is_always_pulled_is_and_one_that_never_is_is_there(loud: Cluster) -> None:
+def test_pull_policies_always_and_never_are_honored(loud: Cluster) -> None:
     put(loud, "never", containers=(runs("server", image_pull_policy="Never"),))
     put(loud, "always", containers=(runs("server", image_pull_policy="Always"),))
     put(loud, "again", containers=(runs("server", image_pull_policy="Always"),))
-    assert told(loud, "never")[0] == ("Pulled", PRESENT)
-    assert [reason for reason, _ in told(loud, "always")] == ["Pulling", "Pulled", "Created", "Started"]
-    assert [reason for reason, _ in told(loud, "again")] == ["Pulling", "Pulled", "Created", "Started"]
+    assert pod_events(loud, "never")[0] == ("Pulled", PRESENT)
+    assert [reason for reason, _ in pod_events(loud, "always")] == ["Pulling", "Pulled", "Created", "Started"]
+    assert [reason for reason, _ in pod_events(loud, "again")] == ["Pulling", "Pulled", "Created", "Started"]
 
 
-def test_delay_of_a_start_is_what_its_image_takes(loud: Cluster) -> None:
+def test_image_pull_time_delays_the_start(loud: Cluster) -> None:
     put(loud, script={"start-delay": "2500ms"})
-    assert [reason for reason, _ in told(loud, "pod")] == ["Pulling"]
+    assert [reason for reason, _ in pod_events(loud, "pod")] == ["Pulling"]
     loud.advance(3)
-    (_, pulled, *rest) = told(loud, "pod")
+    (_, pulled, *rest) = pod_events(loud, "pod")
     found = PULLED.fullmatch(pulled[1])
     assert found is not None
     assert found.groups() == ("2.5s", "2.5s")
     assert [reason for reason, _ in rest] == ["Created", "Started"]
 
 
-def test_pull_that_fails_is_tried_again_less_and_less_often(cluster: Cluster) -> None:
+def test_failed_pull_is_retried_with_backoff(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     put(cluster, script={"start-error": "ErrImagePull", "start-error-message": "no such host"})
     seen = [state(get(cluster))]
@@ -100,7 +100,9 @@ def test_pull_that_fails_is_tried_again_less_and_less_often(cluster: Cluster) ->
         ),
     ],
 )
-def test_image_that_is_not_even_looked_for_is_told_of(cluster: Cluster, reason: str, event: str, message: str) -> None:
+def test_image_error_sets_the_waiting_state_and_an_event(
+    cluster: Cluster, reason: str, event: str, message: str
+) -> None:
     cluster.add_nodes(1)
     put(cluster, script={"start-error": reason})
     waiting = container(get(cluster)).state.waiting

@@ -4,33 +4,33 @@ from __future__ import annotations
 
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.testing import Cluster
-from tests.kubelet.pods import container, get, is_gone, put, runs, said, state
+from tests.kubelet.pods import condition_tuple, container, get, is_gone, put, runs, state
 
 
-def test_init_containers_run_one_after_the_other_before_the_others(cluster: Cluster) -> None:
+def test_init_containers_run_sequentially_before_the_others(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     put(cluster, init_containers=(runs("sleep", "5", name="one"), runs("sleep", "7", name="two")))
     pod = get(cluster)
     assert pod.status.phase == "Pending"
     assert [state(pod, name) for name in ("one", "two", "app")] == ["running", "PodInitializing", "PodInitializing"]
-    assert said(pod, "Initialized") == (
+    assert condition_tuple(pod, "Initialized") == (
         "False",
         "ContainersNotInitialized",
         "containers with incomplete status: [one two]",
     )
-    assert said(pod, "Ready") == ("False", "ContainersNotReady", "containers with unready status: [app]")
+    assert condition_tuple(pod, "Ready") == ("False", "ContainersNotReady", "containers with unready status: [app]")
     cluster.advance(6)
     pod = get(cluster)
     assert [state(pod, name) for name in ("one", "two", "app")] == ["ended 0", "running", "PodInitializing"]
-    assert said(pod, "Initialized")[2] == "containers with incomplete status: [two]"
+    assert condition_tuple(pod, "Initialized")[2] == "containers with incomplete status: [two]"
     assert container(pod, "one").ready
     cluster.advance(7)
     pod = get(cluster)
     assert pod.status.phase == "Running"
-    assert said(pod, "Initialized")[0] == said(pod, "Ready")[0] == "True"
+    assert condition_tuple(pod, "Initialized")[0] == condition_tuple(pod, "Ready")[0] == "True"
 
 
-def test_init_container_that_fails_for_good_fails_the_pod(cluster: Cluster) -> None:
+def test_permanently_failed_init_container_fails_the_pod(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     put(cluster, restart_policy="Never", init_containers=(runs("sh", "-c", "exit 3", name="init"),))
     pod = get(cluster)
@@ -44,7 +44,7 @@ def test_init_container_that_fails_for_good_fails_the_pod(cluster: Cluster) -> N
     assert container(pod, "init").restart_count == 0
 
 
-def test_init_container_that_fails_is_tried_again_with_delays(cluster: Cluster) -> None:
+def test_failed_init_container_is_retried_with_backoff(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     put(cluster, init_containers=(runs("false", name="init"),))
     pod = get(cluster)
@@ -67,7 +67,7 @@ def test_sidecar_starts_before_and_stays_beside_the_others(cluster: Cluster) -> 
     assert [state(pod, name) for name in ("sidecar", "init", "app")] == ["running", "ended 0", "running"]
 
 
-def test_sidecar_that_is_not_started_holds_up_the_next(cluster: Cluster) -> None:
+def test_unstarted_sidecar_blocks_the_next_container(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     sidecar = runs("server", name="sidecar", restart_policy="Always")
     put(cluster, init_containers=(sidecar,), script={"start-delay.sidecar": "5s"})
@@ -77,7 +77,7 @@ def test_sidecar_that_is_not_started_holds_up_the_next(cluster: Cluster) -> None
     assert state(get(cluster)) == "running"
 
 
-def test_sidecar_that_ends_is_restarted_whatever_the_policy_of_the_pod(cluster: Cluster) -> None:
+def test_terminated_sidecar_is_restarted_regardless_of_restart_policy(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     sidecar = runs("sleep", "5", name="sidecar", restart_policy="Always")
     put(cluster, restart_policy="Never", init_containers=(sidecar,))
@@ -87,7 +87,7 @@ def test_sidecar_that_ends_is_restarted_whatever_the_policy_of_the_pod(cluster: 
     assert pod.status.phase == "Running"
 
 
-def test_pod_ends_with_its_containers_and_its_sidecars_are_ended_after_them(cluster: Cluster) -> None:
+def test_sidecars_are_terminated_after_the_containers(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     sidecars = tuple(runs("server", name=name, restart_policy="Always") for name in ("first", "second"))
     script = {"stop-delay.first": "2s", "stop-delay.second": "3s"}
@@ -104,7 +104,7 @@ def test_pod_ends_with_its_containers_and_its_sidecars_are_ended_after_them(clus
     assert pod.status.phase == "Succeeded"
 
 
-def test_deleted_pod_ends_its_sidecars_last(cluster: Cluster) -> None:
+def test_deleted_pod_terminates_its_sidecars_last(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     sidecar = runs("server", name="sidecar", restart_policy="Always")
     put(cluster, init_containers=(sidecar,), script={"stop-delay.app": "3s", "stop-delay.sidecar": "4s"})

@@ -7,7 +7,7 @@ from typing import Any
 
 from kubeloop.api import codec
 from kubeloop.api.generated.coordination_v1 import Lease
-from kubeloop.kubelet.node_status.lease_patch import LeaseRenewalPatch
+from kubeloop.kubelet.node_status.heartbeat import LeaseRenewalPatch
 from kubeloop.kubelet.node_status.registration import LEASE_NAMESPACE
 from kubeloop.testing.cluster import Cluster
 
@@ -21,7 +21,7 @@ def _renewed(cluster: Cluster, name: str, patch: Any) -> Any:
     return plain["spec"]["renewTime"], owners
 
 
-def test_a_renewal_and_its_patch_come_to_the_same(cluster: Cluster) -> None:
+def test_lease_renewal_equals_its_patch(cluster: Cluster) -> None:
     cluster.add_nodes(2)
     cluster.settle()
     renewal = LeaseRenewalPatch(_NOW)

@@ -14,7 +14,7 @@ from tests.kubelet.pods import get, is_gone, put, state
 
 
 class Commands:
-    """The commands, said one after the other, with what they print."""
+    """Run commands in sequence; returns their output."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.said: list[str] = []
@@ -69,7 +69,7 @@ def test_real_node_cannot_be_stopped(cluster: Cluster, commands: Commands) -> No
         commands.do(commands.nodes.stop("metal"))
 
 
-def test_drained_node_has_no_pods_but_those_of_daemons(cluster: Cluster, commands: Commands) -> None:
+def test_drained_node_only_has_daemon_pods(cluster: Cluster, commands: Commands) -> None:
     daemon = cluster.client.create(builders.daemon_set())
     cluster.client.create(builders.pod("daemon", node="n1", owner=daemon))
     put(cluster)

@@ -1,4 +1,4 @@
-"""Nodes that are switched off, cut off, brought back, and agents that are started anew."""
+"""Tests of nodes that are stopped, partitioned and healed, and of restarted kubelets."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import pytest
 from kubeloop.api.generated.coordination_v1 import Lease
 from kubeloop.api.generated.core_v1 import Node, Pod
 from kubeloop.api.meta.conditions import find_condition
-from kubeloop.kubelet.agent import NodeAgentConfig
+from kubeloop.kubelet.agent_config import NodeAgentConfig
 from kubeloop.kubelet.node_status.served_nodes import SHUTTING_DOWN, STATE_ANNOTATION
 from kubeloop.testing import Cluster, builders
-from tests.kubelet.pods import container, get, is_gone, new_agent, put, runs, said, state
+from tests.kubelet.pods import condition_tuple, container, get, is_gone, new_agent, put, runs, state
 
 
 def set_state(cluster: Cluster, node: str, state: str | None) -> None:
@@ -22,7 +22,7 @@ def renewed(cluster: Cluster, node: str = "n1") -> str:
     return str(cluster.client.get(Lease, node, "kube-node-lease").spec.renew_time)
 
 
-def test_stopped_node_gives_no_sign_of_life(cluster: Cluster) -> None:
+def test_stopped_node_sends_no_heartbeats(cluster: Cluster) -> None:
     cluster.add_nodes(2)
     set_state(cluster, "n1", "stopped")
     before, other = renewed(cluster), renewed(cluster, "n2")
@@ -33,7 +33,7 @@ def test_stopped_node_gives_no_sign_of_life(cluster: Cluster) -> None:
     assert renewed(cluster) > before
 
 
-def test_node_that_is_back_says_so_at_once(cluster: Cluster) -> None:
+def test_returned_node_updates_its_status_immediately(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     set_state(cluster, "n1", "partitioned")
     lost = {"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown"}
@@ -44,7 +44,7 @@ def test_node_that_is_back_says_so_at_once(cluster: Cluster) -> None:
     assert said["Ready"] == "True"
 
 
-def test_pods_of_a_stopped_node_stay_as_they_were_and_start_anew_with_it(cluster: Cluster) -> None:
+def test_pods_of_a_stopped_node_are_unchanged_and_restart_with_it(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     put(cluster)
     put(cluster, "once", restart_policy="Never")
@@ -74,7 +74,7 @@ def test_init_containers_run_again_after_a_stop(cluster: Cluster) -> None:
     assert state(get(cluster)) == "running"
 
 
-def test_pod_deleted_while_its_node_is_cut_off_ends_when_it_is_back(cluster: Cluster) -> None:
+def test_pod_deleted_during_a_partition_terminates_after_healing(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     put(cluster)
     set_state(cluster, "n1", "partitioned")
@@ -85,7 +85,7 @@ def test_pod_deleted_while_its_node_is_cut_off_ends_when_it_is_back(cluster: Clu
     assert is_gone(cluster)
 
 
-def test_containers_of_a_node_that_was_cut_off_have_run_on(cluster: Cluster) -> None:
+def test_containers_of_a_partitioned_node_keep_running(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     put(cluster, restart_policy="Never", containers=(runs("sleep", "30"),))
     set_state(cluster, "n1", "partitioned")
@@ -101,7 +101,7 @@ def test_containers_of_a_node_that_was_cut_off_have_run_on(cluster: Cluster) -> 
     assert end.finished_at > end.started_at
 
 
-def test_new_agent_finds_pods_as_the_last_one_left_them(cluster: Cluster) -> None:
+def test_restarted_kubelet_restores_pod_states(cluster: Cluster) -> None:
     fleet = cluster.add_nodes(1)
     put(cluster)
     put(cluster, "done", restart_policy="Never", containers=(runs("true"),))
@@ -123,7 +123,7 @@ def test_new_agent_finds_pods_as_the_last_one_left_them(cluster: Cluster) -> Non
     assert container(get(cluster, "crashing")).restart_count > 1
 
 
-def test_new_agent_knows_how_containers_ended_before(cluster: Cluster) -> None:
+def test_restarted_kubelet_restores_termination_states(cluster: Cluster) -> None:
     fleet = cluster.add_nodes(1)
     put(cluster, containers=(runs("sh", "-c", "sleep 20; exit 3"),))
     cluster.advance(25)
@@ -135,7 +135,7 @@ def test_new_agent_knows_how_containers_ended_before(cluster: Cluster) -> None:
     assert get(cluster) == before
 
 
-def test_new_agent_gives_no_address_twice(cluster: Cluster) -> None:
+def test_restarted_kubelet_reuses_no_address(cluster: Cluster) -> None:
     fleet = cluster.add_nodes(2)
     put(cluster, "first")
     put(cluster, "second", node="n2")
@@ -148,34 +148,34 @@ def test_new_agent_gives_no_address_twice(cluster: Cluster) -> None:
     assert len({pod.status.pod_ip for pod in pods}) == len(pods) == 6
 
 
-def test_nodes_that_are_there_already_count_as_registered(cluster: Cluster) -> None:
+def test_existing_nodes_count_as_registered(cluster: Cluster) -> None:
     fleet = cluster.add_nodes(2)
     for loop in fleet.loops:
         cluster.stop(loop)
     cluster.advance(minutes=10)
     before = renewed(cluster)
     again = new_agent(cluster, NodeAgentConfig(count=3))
-    cluster.run(again.registered())
+    cluster.run(again.wait_registered())
     assert [one.metadata.name for one in cluster.client.list("nodes").items] == ["n1", "n2", "n3"]
     assert renewed(cluster) > before
 
 
-def test_real_node_of_the_same_name_is_left_alone(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
+def test_real_node_with_the_same_name_is_ignored(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
     cluster.add(builders.node("n1"))
     fleet = cluster.add_nodes(2)
-    cluster.run(fleet.registered())
+    cluster.run(fleet.wait_registered())
     assert [one.metadata.name for one in cluster.client.list("leases", "kube-node-lease").items] == ["n2"]
-    assert "node n1 cannot be simulated: there is another of that name" in caplog.text
+    assert "node n1 cannot be simulated: a node with this name exists" in caplog.text
 
 
-def test_node_that_somebody_deletes_stays_away(cluster: Cluster) -> None:
+def test_deleted_node_is_not_recreated(cluster: Cluster) -> None:
     cluster.add_nodes(2)
     cluster.client.delete(Node, "n1")
     cluster.advance(minutes=5)
     assert [one.metadata.name for one in cluster.client.list("nodes").items] == ["n2"]
 
 
-def test_node_that_is_shut_down_ends_its_pods_critical_ones_last(cluster: Cluster) -> None:
+def test_graceful_shutdown_terminates_critical_pods_last(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     slow = {"stop-delay": "15s"}
     put(cluster, "plain", script=slow)
@@ -193,7 +193,7 @@ def test_node_that_is_shut_down_ends_its_pods_critical_ones_last(cluster: Cluste
     plain = get(cluster, "plain")
     assert (plain.status.phase, plain.status.reason) == ("Failed", "Terminated")
     assert plain.status.message == "Pod was terminated in response to imminent node shutdown."
-    assert said(plain, "DisruptionTarget")[:2] == ("True", "TerminationByKubelet")
+    assert condition_tuple(plain, "DisruptionTarget")[:2] == ("True", "TerminationByKubelet")
     assert get(cluster, "critical").status.phase == "Running"
     cluster.advance(15)
     assert get(cluster, "critical").status.phase == "Failed"

@@ -8,11 +8,11 @@ import pytest
 
 from kubeloop.api.generated.core_v1 import Pod, ResourceRequirements
 from kubeloop.api.scalars.wire import Quantity
-from kubeloop.kubelet.agent import NodeAgentConfig
+from kubeloop.kubelet.agent_config import NodeAgentConfig
 from kubeloop.kubelet.node_status.registration import NodeShape
 from kubeloop.testing import Cluster, builders
-from tests.kubelet.pods import get, new_agent, put, said
-from tests.kubelet.test_resizing import conditions, told
+from tests.kubelet.pods import condition_tuple, get, new_agent, put
+from tests.kubelet.test_resizing import conditions, resize_events
 
 Amounts = dict[str, str]
 
@@ -25,7 +25,7 @@ def sized(requests: Amounts | None = None, limits: Amounts | None = None) -> Res
 
 
 def of_pod(pod: Pod) -> tuple[Amounts, Amounts, Amounts]:
-    """What it was given, has, and may have at most."""
+    """Return allocated, actual and maximum resources."""
     has = pod.status.resources
     assert has is not None
     return dict(pod.status.allocated_resources), dict(has.requests), dict(has.limits)
@@ -35,7 +35,7 @@ def two(*sizes: ResourceRequirements) -> tuple[Any, ...]:
     return tuple(builders.container(name, resources=one) for name, one in zip("ab", sizes, strict=True))
 
 
-def test_pod_that_asks_for_nothing_has_sizes_without_any(cluster: Cluster) -> None:
+def test_pod_without_requests_has_empty_resources(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     put(cluster)
     pod = get(cluster)
@@ -46,20 +46,20 @@ def test_pod_that_asks_for_nothing_has_sizes_without_any(cluster: Cluster) -> No
 SMALL, LARGE = {"cpu": "100m", "memory": "64Mi"}, {"cpu": "400m", "memory": "128Mi"}
 
 
-def test_sizes_of_containers_are_those_of_the_pod_together(cluster: Cluster) -> None:
+def test_container_resources_are_added_up_for_the_pod(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     put(cluster, containers=two(sized(SMALL, LARGE), sized(SMALL, LARGE)))
     both, most = {"cpu": "200m", "memory": "128Mi"}, {"cpu": "800m", "memory": "256Mi"}
     assert of_pod(get(cluster)) == (both, both, most)
 
 
-def test_limit_counts_for_the_pod_if_all_containers_have_one(cluster: Cluster) -> None:
+def test_pod_limit_requires_limits_of_all_containers(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     put(cluster, containers=two(sized(SMALL, LARGE), sized(SMALL, {"memory": "1Gi"})))
     assert of_pod(get(cluster))[2] == {"memory": "1152Mi"}
 
 
-def test_before_it_runs_a_pod_says_all_that_it_will_have(cluster: Cluster) -> None:
+def test_pending_pod_has_its_full_resources(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     script = {"start-delay": "10s"}
     size = sized({**SMALL, "ephemeral-storage": "1Gi"}, {"cpu": "400m"})
@@ -74,7 +74,7 @@ def test_before_it_runs_a_pod_says_all_that_it_will_have(cluster: Cluster) -> No
     ("whole", "qos"),
     [(sized(SMALL, SMALL), "Guaranteed"), (sized(SMALL, LARGE), "Burstable"), (sized({"cpu": "1"}), "Burstable")],
 )
-def test_pod_that_is_sized_as_a_whole_says_so_and_is_of_that_class(
+def test_pod_level_resources_are_reported_and_set_the_qos_class(
     cluster: Cluster, whole: ResourceRequirements, qos: str
 ) -> None:
     cluster.add_nodes(1)
@@ -83,7 +83,7 @@ def test_pod_that_is_sized_as_a_whole_says_so_and_is_of_that_class(
     assert (of_pod(pod), pod.status.qos_class) == ((whole.requests, whole.requests, whole.limits), qos)
 
 
-def test_pod_as_a_whole_counts_for_what_it_asks_for(cluster: Cluster) -> None:
+def test_pod_level_requests_count_for_admission(cluster: Cluster) -> None:
     cluster.add_nodes(1, shape=NodeShape(cpu="1"))
     put(cluster, resources=sized({"cpu": "800m"}))
     put(cluster, "other", resources=sized({"cpu": "300m"}))
@@ -100,7 +100,7 @@ def resize(cluster: Cluster, cpu: str) -> None:
     cluster.settle()
 
 
-def test_pod_as_a_whole_can_be_resized(cluster: Cluster) -> None:
+def test_pod_level_resources_can_be_resized(cluster: Cluster) -> None:
     cluster.add_nodes(1, shape=NodeShape(cpu="1"))
     put(cluster, resources=sized({"cpu": "500m"}))
     resize(cluster, "800m")
@@ -109,16 +109,16 @@ def test_pod_as_a_whole_can_be_resized(cluster: Cluster) -> None:
     assert (conditions(pod), pod.status.container_statuses[0].restart_count) == ({}, 0)
     put(cluster, "other", resources=sized({"cpu": "300m"}))
     assert get(cluster, "other").status.reason == "OutOfcpu"
-    assert [reason for reason, _ in told(cluster)] == ["ResizeStarted", "ResizeCompleted"]
+    assert [reason for reason, _ in resize_events(cluster)] == ["ResizeStarted", "ResizeCompleted"]
 
 
-def test_pod_as_a_whole_waits_for_room_to_be_resized(cluster: Cluster) -> None:
+def test_pod_level_resize_waits_for_capacity(cluster: Cluster) -> None:
     fleet = cluster.add_nodes(1, shape=NodeShape(cpu="1"))
     put(cluster, resources=sized({"cpu": "500m"}))
     put(cluster, "other", resources=sized({"cpu": "300m"}))
     resize(cluster, "800m")
     short = "Node didn't have enough resource: cpu, requested: 800, used: 300, capacity: 1000"
-    assert said(get(cluster), "PodResizePending") == ("True", "Deferred", short)
+    assert condition_tuple(get(cluster), "PodResizePending") == ("True", "Deferred", short)
     assert of_pod(get(cluster)) == ({"cpu": "500m"}, {"cpu": "500m"}, {})
     for loop in fleet.loops:
         cluster.stop(loop)

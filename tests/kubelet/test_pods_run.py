@@ -1,4 +1,4 @@
-"""Pods on simulated nodes: what the API says of them, from binding to the end."""
+"""Tests of pods on simulated nodes, from binding to termination."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def is_gone(cluster: Cluster, name: str = "pod") -> bool:
     return False
 
 
-def test_nodes_register_ready_with_labels_room_and_lease(cluster: Cluster) -> None:
+def test_nodes_register_ready_with_labels_capacity_and_lease(cluster: Cluster) -> None:
     cluster.add_nodes(3)
     nodes = cluster.client.list("nodes").items
     assert [one.metadata.name for one in nodes] == ["n1", "n2", "n3"]
@@ -59,7 +59,7 @@ def test_leases_are_renewed_every_ten_seconds_and_conditions_every_five_minutes(
     assert beat > node.status.conditions[0].last_heartbeat_time
 
 
-def test_bound_pod_is_running_and_ready_at_once_by_one_write(cluster: Cluster) -> None:
+def test_bound_pod_becomes_ready_with_one_write(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     made = cluster.client.create(builders.pod(node="n1"))
     cluster.settle()
@@ -78,7 +78,7 @@ def test_bound_pod_is_running_and_ready_at_once_by_one_write(cluster: Cluster) -
     assert pod.metadata.uid == made.metadata.uid
 
 
-def test_pods_have_addresses_of_their_own(cluster: Cluster) -> None:
+def test_pods_have_distinct_addresses(cluster: Cluster) -> None:
     cluster.add_nodes(2)
     for number in range(6):
         cluster.client.create(builders.pod(f"p{number}", node=f"n{number % 2 + 1}"))
@@ -86,7 +86,7 @@ def test_pods_have_addresses_of_their_own(cluster: Cluster) -> None:
     assert len({running(cluster, f"p{number}").status.pod_ip for number in range(6)}) == 6
 
 
-def test_pod_of_a_node_that_is_not_simulated_is_left_alone(cluster: Cluster) -> None:
+def test_pod_of_a_real_node_is_ignored(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     cluster.add(builders.node("real"))
     cluster.client.create(builders.pod(node="real"))
@@ -94,7 +94,7 @@ def test_pod_of_a_node_that_is_not_simulated_is_left_alone(cluster: Cluster) -> 
     assert running(cluster).status.phase == "Pending"
 
 
-def test_container_that_ends_well_makes_a_pod_succeed(cluster: Cluster) -> None:
+def test_succeeded_container_completes_the_pod(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     cluster.client.create(builders.pod(node="n1", restart_policy="Never", containers=command("true")))
     cluster.settle()
@@ -109,7 +109,7 @@ def test_container_that_ends_well_makes_a_pod_succeed(cluster: Cluster) -> None:
     assert said["Initialized"] == ("True", "PodCompleted")
 
 
-def test_container_that_ends_badly_makes_a_pod_fail_with_its_code(cluster: Cluster) -> None:
+def test_failed_container_fails_the_pod_with_its_exit_code(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     containers = command("sh", "-c", "sleep 5; exit 42")
     cluster.client.create(builders.pod(node="n1", restart_policy="Never", containers=containers))
@@ -124,7 +124,7 @@ def test_container_that_ends_badly_makes_a_pod_fail_with_its_code(cluster: Clust
     assert {one.reason for one in status.conditions if one.type == "Ready"} == {"PodFailed"}
 
 
-def test_failing_container_is_restarted_at_once_then_with_growing_delays(cluster: Cluster) -> None:
+def test_failing_container_is_restarted_with_backoff(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     cluster.client.create(builders.pod(node="n1", containers=command("false")))
     cluster.settle()
@@ -149,7 +149,7 @@ def test_failing_container_is_restarted_at_once_then_with_growing_delays(cluster
     assert (event.source.component, event.source.host) == ("kubelet", "n1")
 
 
-def test_deleted_pod_ends_and_is_gone(cluster: Cluster) -> None:
+def test_deleted_pod_terminates_and_is_removed(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     cluster.client.create(builders.pod(node="n1"))
     cluster.settle()
@@ -158,7 +158,7 @@ def test_deleted_pod_ends_and_is_gone(cluster: Cluster) -> None:
     assert is_gone(cluster)
 
 
-def test_deleted_pod_with_a_finalizer_shows_how_it_ended(cluster: Cluster) -> None:
+def test_deleted_pod_with_a_finalizer_has_termination_states(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     meta = builders.metadata("pod", "default", finalizers=("example.com/mine",))
     cluster.client.create(Pod(metadata=meta, spec=builders.pod(node="n1").spec))
@@ -176,7 +176,7 @@ def patch_status(cluster: Cluster, **status: object) -> None:
     cluster.client.patch(Pod, "pod", {"status": status}, "default", subresource="status", type=merge)
 
 
-def test_what_somebody_else_says_of_a_running_pod_is_put_right_within_seconds(cluster: Cluster) -> None:
+def test_overwritten_pod_status_is_restored(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     cluster.client.create(builders.pod(node="n1"))
     cluster.advance(30)
@@ -193,7 +193,7 @@ def test_what_somebody_else_says_of_a_running_pod_is_put_right_within_seconds(cl
     assert ready in before.status.conditions  # with the time at which it became so
 
 
-def test_statuses_that_nobody_disputes_are_not_written_again(cluster: Cluster) -> None:
+def test_unchanged_statuses_are_not_rewritten(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     cluster.client.create(builders.pod(node="n1"))
     cluster.advance(30)
@@ -204,7 +204,7 @@ def test_statuses_that_nobody_disputes_are_not_written_again(cluster: Cluster) -
     assert running(cluster).metadata.resource_version == revision
 
 
-def test_pods_and_hosts_have_an_address_of_each_family(cluster: Cluster) -> None:
+def test_dual_stack_pods_and_nodes_have_an_address_per_family(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     cluster.client.patch(Node, "n1", {"spec": {"podCIDR": "10.5.0.0/24", "podCIDRs": ["10.5.0.0/24", "fd05::/64"]}})
     addresses = [{"type": "InternalIP", "address": one} for one in ("172.16.0.1", "fd16::1")]

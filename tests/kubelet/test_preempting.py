@@ -8,7 +8,7 @@ from kubeloop.api.generated.core_v1 import ResourceRequirements
 from kubeloop.api.scalars.wire import Quantity
 from kubeloop.kubelet.node_status.registration import NodeShape
 from kubeloop.testing import Cluster, builders
-from tests.kubelet.pods import get, put, said
+from tests.kubelet.pods import condition_tuple, get, put
 
 CRITICAL: Any = {"priority_class_name": "system-node-critical"}
 
@@ -23,7 +23,7 @@ def phases(cluster: Cluster, *names: str) -> list[str]:
     return [get(cluster, name).status.phase for name in names]
 
 
-def test_pod_that_helps_most_goes_for_a_critical_one(cluster: Cluster) -> None:
+def test_most_effective_pod_is_preempted_for_a_critical_pod(cluster: Cluster) -> None:
     cluster.add_nodes(1, shape=NodeShape(cpu="2"))
     put(cluster, "small", containers=asks("300m"))
     put(cluster, "right", containers=asks("500m"))
@@ -34,12 +34,12 @@ def test_pod_that_helps_most_goes_for_a_critical_one(cluster: Cluster) -> None:
     pod = get(cluster, "right")
     assert (pod.status.reason, pod.status.message) == ("Preempting", "Preempted in order to admit critical pod")
     why = "Pod was preempted by Kubelet to accommodate a critical pod."
-    assert said(pod, "DisruptionTarget") == ("True", "TerminationByKubelet", why)
+    assert condition_tuple(pod, "DisruptionTarget") == ("True", "TerminationByKubelet", why)
     (event,) = cluster.events(reason="Preempting")
     assert (event.type, event.message) == ("Warning", "Preempted in order to admit critical pod")
 
 
-def test_guaranteed_pods_go_only_if_all_others_are_not_enough(cluster: Cluster) -> None:
+def test_guaranteed_pods_are_preempted_last(cluster: Cluster) -> None:
     cluster.add_nodes(1, shape=NodeShape(cpu="2"))
     put(cluster, "sure", containers=asks("1", guaranteed=True))
     put(cluster, "unsure", containers=asks("500m"))
@@ -50,7 +50,7 @@ def test_guaranteed_pods_go_only_if_all_others_are_not_enough(cluster: Cluster) 
     assert phases(cluster, "sure", "next") == ["Failed", "Running"]
 
 
-def test_for_a_place_any_pod_will_do(cluster: Cluster) -> None:
+def test_any_pod_is_preempted_for_the_pod_limit(cluster: Cluster) -> None:
     cluster.add_nodes(1, shape=NodeShape(pods="2"))
     put(cluster, "asking", containers=asks("500m"))
     put(cluster, "careless")
@@ -58,7 +58,7 @@ def test_for_a_place_any_pod_will_do(cluster: Cluster) -> None:
     assert phases(cluster, "asking", "careless", "critical") == ["Running", "Failed", "Running"]
 
 
-def test_critical_pod_that_is_too_large_for_its_node_is_refused(cluster: Cluster) -> None:
+def test_critical_pod_larger_than_its_node_is_rejected(cluster: Cluster) -> None:
     cluster.add_nodes(1, shape=NodeShape(cpu="1"))
     put(cluster, "plain", containers=asks("500m"))
     put(cluster, "critical", containers=asks("1500m"), **CRITICAL)

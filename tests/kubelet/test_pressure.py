@@ -10,7 +10,7 @@ from kubeloop.api.generated.core_v1 import Node, ResourceRequirements, Toleratio
 from kubeloop.api.scalars.wire import Quantity
 from kubeloop.kubelet.eviction.thresholds import PRESSURE
 from kubeloop.testing import Cluster, builders
-from tests.kubelet.pods import get, put, said, state
+from tests.kubelet.pods import condition_tuple, get, put, state
 
 LOW = "The node was low on resource: memory. Threshold quantity: 100Mi, available: 50Mi. "
 
@@ -34,7 +34,7 @@ def condition(cluster: Cluster, type: str) -> str:
     return next(str(one.status) for one in cluster.client.get(Node, "n1").status.conditions if one.type == type)
 
 
-def test_pods_over_their_requests_go_first_one_after_the_other(cluster: Cluster) -> None:
+def test_pods_exceeding_requests_are_evicted_first_one_at_a_time(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     put(cluster, "modest", containers=guaranteed("1Gi"), script={"memory": "900Mi"})
     put(cluster, "greedy", script={"memory": "200Mi"})
@@ -46,7 +46,7 @@ def test_pods_over_their_requests_go_first_one_after_the_other(cluster: Cluster)
     assert pod.status.message == (
         f"{LOW}Container app was using 400Mi, request is 0, has larger consumption of memory. "
     )
-    assert said(pod, "DisruptionTarget") == ("True", "TerminationByKubelet", pod.status.message)
+    assert condition_tuple(pod, "DisruptionTarget") == ("True", "TerminationByKubelet", pod.status.message)
     assert state(pod) == "ended 0"
     cluster.advance(1.5)  # the one before it was seen to be gone
     assert phases(cluster, "modest", "greedy") == ["Running", "Failed"]
@@ -65,7 +65,7 @@ def test_pods_over_their_requests_go_first_one_after_the_other(cluster: Cluster)
     assert (of_node.type, of_node.message) == ("Warning", "Attempting to reclaim memory")
 
 
-def test_next_pod_goes_when_the_last_one_is_gone_or_takes_too_long(cluster: Cluster) -> None:
+def test_next_eviction_waits_for_termination_or_timeout(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     put(cluster, "slow", script={"memory": "400Mi", "stop-delay": "1m"})
     put(cluster, "quick", script={"memory": "200Mi"})
@@ -77,7 +77,7 @@ def test_next_pod_goes_when_the_last_one_is_gone_or_takes_too_long(cluster: Clus
     assert state(get(cluster, "slow")) == "ended 137"
 
 
-def test_condition_outlasts_its_cause_by_five_minutes_but_nothing_is_evicted_any_more(cluster: Cluster) -> None:
+def test_pressure_condition_lasts_five_minutes_without_further_evictions(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     put(cluster)
     short_of(cluster, "pid")
@@ -95,7 +95,7 @@ def test_condition_outlasts_its_cause_by_five_minutes_but_nothing_is_evicted_any
     assert phases(cluster, "late") == ["Running"]
 
 
-def test_shortage_that_is_borne_for_a_while_is_told_at_once(cluster: Cluster) -> None:
+def test_soft_threshold_sets_the_condition_immediately(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     put(cluster)
     short_of(cluster, "memory:30s")
@@ -106,7 +106,7 @@ def test_shortage_that_is_borne_for_a_while_is_told_at_once(cluster: Cluster) ->
     assert phases(cluster, "pod") == ["Failed"]
 
 
-def test_shortage_that_is_over_in_time_costs_no_pod(cluster: Cluster) -> None:
+def test_soft_threshold_met_briefly_evicts_nothing(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     put(cluster)
     short_of(cluster, "memory:30s")
@@ -116,7 +116,7 @@ def test_shortage_that_is_over_in_time_costs_no_pod(cluster: Cluster) -> None:
     assert phases(cluster, "pod") == ["Running"]
 
 
-def test_least_important_pod_goes_first_and_critical_ones_never(cluster: Cluster) -> None:
+def test_lowest_priority_is_evicted_first_and_critical_pods_never(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     cluster.add(
         {
@@ -135,7 +135,7 @@ def test_least_important_pod_goes_first_and_critical_ones_never(cluster: Cluster
     assert phases(cluster, "critical", "high") == ["Running", "Failed"]
 
 
-def test_of_pods_within_their_requests_the_one_that_is_closest_to_them_goes(cluster: Cluster) -> None:
+def test_of_pods_within_requests_the_closest_to_them_is_evicted(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     put(cluster, "near", containers=guaranteed("1Gi"), script={"memory": "900Mi"})
     put(cluster, "far", containers=guaranteed("2Gi"), script={"memory": "1Gi"})
@@ -144,7 +144,7 @@ def test_of_pods_within_their_requests_the_one_that_is_closest_to_them_goes(clus
     assert get(cluster, "near").status.message == LOW
 
 
-def test_without_disk_the_pod_that_has_written_most_goes(cluster: Cluster) -> None:
+def test_disk_pressure_evicts_the_pod_with_the_most_disk_usage(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     put(cluster, "writer", script={"storage": "2Gi"})
     put(cluster, "reader", script={"memory": "20Gi"})
@@ -156,7 +156,7 @@ def test_without_disk_the_pod_that_has_written_most_goes(cluster: Cluster) -> No
     )
 
 
-def test_pod_as_a_whole_is_named_if_it_is_sized_as_a_whole(cluster: Cluster) -> None:
+def test_eviction_message_names_the_pod_with_pod_level_resources(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     whole = ResourceRequirements(requests={"memory": Quantity("250Mi")})
     both = (builders.container("first"), builders.container("second"))
@@ -169,7 +169,7 @@ def test_pod_as_a_whole_is_named_if_it_is_sized_as_a_whole(cluster: Cluster) -> 
     )
 
 
-def test_pod_that_has_written_more_than_it_may_is_evicted(cluster: Cluster) -> None:
+def test_pod_exceeding_its_storage_limit_is_evicted(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     put(cluster, "much", containers=guaranteed("1Gi", ephemeral_storage="1Gi"), script={"storage": "2Gi"})
     put(cluster, "little", containers=guaranteed("1Gi", ephemeral_storage="1Gi"), script={"storage": "1Gi"})
@@ -181,7 +181,7 @@ def test_pod_that_has_written_more_than_it_may_is_evicted(cluster: Cluster) -> N
     assert not any(one.type == "DisruptionTarget" for one in status.conditions)
 
 
-def test_container_that_has_written_more_than_it_may_gives_its_pod_away(cluster: Cluster) -> None:
+def test_container_exceeding_its_storage_limit_evicts_its_pod(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     limits = [ResourceRequirements(limits={"ephemeral-storage": Quantity(text)}) for text in ("1Gi", "4Gi")]
     both = tuple(builders.container(name, resources=one) for name, one in zip(("a", "b"), limits, strict=True))
@@ -191,7 +191,7 @@ def test_container_that_has_written_more_than_it_may_gives_its_pod_away(cluster:
     assert (get(cluster).status.phase, get(cluster).status.message) == ("Failed", message)
 
 
-def test_node_without_memory_takes_only_pods_that_ask_for_some(cluster: Cluster) -> None:
+def test_node_with_memory_pressure_rejects_best_effort_pods(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     short_of(cluster, "memory:1h")
     put(cluster, "careless")
@@ -207,7 +207,7 @@ def test_node_without_memory_takes_only_pods_that_ask_for_some(cluster: Cluster)
 
 
 @pytest.mark.parametrize("what", ["disk", "pid"])
-def test_node_without_anything_else_takes_only_critical_ones(cluster: Cluster, what: str) -> None:
+def test_node_with_disk_or_pid_pressure_admits_critical_pods_only(cluster: Cluster, what: str) -> None:
     cluster.add_nodes(1)
     short_of(cluster, what)
     put(cluster, containers=guaranteed("1Gi"))

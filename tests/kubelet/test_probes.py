@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from kubeloop.api.generated.core_v1 import HTTPGetAction, Probe
-from kubeloop.kubelet.agent import NodeAgent, NodeAgentConfig
+from kubeloop.kubelet.agent import NodeAgent
+from kubeloop.kubelet.agent_config import NodeAgentConfig
 from kubeloop.testing import Cluster
-from tests.kubelet.pods import container, get, new_agent, put, runs, said
+from tests.kubelet.pods import condition_tuple, container, get, new_agent, put, runs
 
 
 def probe(**fields: int) -> Probe:
@@ -18,14 +19,14 @@ def test_pod_is_ready_once_its_readiness_probe_succeeds(cluster: Cluster) -> Non
     put(cluster, containers=(app,))
     pod = get(cluster)
     assert pod.status.phase == "Running"
-    assert said(pod, "Ready") == ("False", "ContainersNotReady", "containers with unready status: [app]")
+    assert condition_tuple(pod, "Ready") == ("False", "ContainersNotReady", "containers with unready status: [app]")
     cluster.advance(4)
     assert not container(get(cluster)).ready
     cluster.advance(2)
-    assert said(get(cluster), "Ready")[0] == "True"
+    assert condition_tuple(get(cluster), "Ready")[0] == "True"
 
 
-def test_readiness_goes_and_comes_with_the_thresholds(cluster: Cluster) -> None:
+def test_readiness_follows_the_thresholds(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     app = runs("server", readiness_probe=probe(period_seconds=10, failure_threshold=3, success_threshold=2))
     put(cluster, containers=(app,), script={"fail-readiness": "25s-95s"})
@@ -55,7 +56,7 @@ def test_container_that_fails_its_liveness_probe_is_restarted(cluster: Cluster) 
     assert messages == ["Container app failed liveness probe, will be restarted"]
 
 
-def test_startup_probe_holds_up_the_others_and_ends_a_container_that_never_starts(cluster: Cluster) -> None:
+def test_startup_probe_delays_other_probes_and_restarts_on_failure(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     app = runs(
         "server",
@@ -76,7 +77,7 @@ def test_startup_probe_holds_up_the_others_and_ends_a_container_that_never_start
     ]
 
 
-def test_probe_failure_with_policy_never_fails_the_pod(cluster: Cluster) -> None:
+def test_failed_liveness_with_restart_policy_never_fails_the_pod(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     app = runs("server", liveness_probe=probe(period_seconds=1, failure_threshold=1))
     script = {"fail-liveness": "5s-", "stop-code": "143"}
@@ -86,7 +87,7 @@ def test_probe_failure_with_policy_never_fails_the_pod(cluster: Cluster) -> None
     assert [event.message for event in cluster.events(reason="Killing")] == ["Container app failed liveness probe"]
 
 
-def test_well_answered_probes_cost_nothing_while_pods_run(cluster: Cluster) -> None:
+def test_successful_probes_cause_no_writes(cluster: Cluster) -> None:
     fleet = cluster.add_nodes(1)
     app = runs("server", liveness_probe=probe(period_seconds=1), readiness_probe=probe(period_seconds=1))
     put(cluster, containers=(app,))
@@ -103,7 +104,7 @@ def begin_anew(cluster: Cluster, fleet: NodeAgent) -> None:
     new_agent(cluster, NodeAgentConfig(count=1))
 
 
-def test_new_agent_leaves_pods_ready_that_were_until_it_finds_otherwise(cluster: Cluster) -> None:
+def test_restarted_kubelet_keeps_ready_pods_ready(cluster: Cluster) -> None:
     fleet = cluster.add_nodes(1)
     app = runs(
         "server",
@@ -123,7 +124,7 @@ def test_new_agent_leaves_pods_ready_that_were_until_it_finds_otherwise(cluster:
     assert container(get(cluster, "early")).started is False
 
 
-def test_new_agent_finds_out_that_a_pod_is_no_longer_ready(cluster: Cluster) -> None:
+def test_restarted_kubelet_detects_unready_pods(cluster: Cluster) -> None:
     fleet = cluster.add_nodes(1)
     app = runs("server", readiness_probe=probe(period_seconds=5, failure_threshold=2))
     put(cluster, containers=(app,), script={"fail-readiness": "60s-"})

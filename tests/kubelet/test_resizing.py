@@ -6,7 +6,7 @@ from typing import Any
 
 from kubeloop.api.generated.core_v1 import ContainerResizePolicy, Event, Pod, ResourceRequirements
 from kubeloop.api.scalars.wire import Quantity
-from kubeloop.kubelet.agent import NodeAgentConfig
+from kubeloop.kubelet.agent_config import NodeAgentConfig
 from kubeloop.kubelet.node_status.registration import NodeShape
 from kubeloop.testing import Cluster, builders
 from tests.kubelet.pods import container, get, new_agent, put
@@ -36,19 +36,19 @@ def conditions(pod: Pod) -> dict[str, tuple[str, str, str, int]]:
 
 
 def sizes(pod: Pod) -> tuple[str, str]:
-    """What was given, and what is in effect."""
+    """Return allocated and actual resources."""
     status = container(pod)
     assert status.resources is not None
     return status.allocated_resources["cpu"], status.resources.requests["cpu"]
 
 
-def told(cluster: Cluster) -> list[tuple[str, str]]:
+def resize_events(cluster: Cluster) -> list[tuple[str, str]]:
     cluster.advance(1)
     events = cluster.client.list(Event, "default").items
     return [(one.reason, one.message) for one in events if one.reason.startswith("Resize")]
 
 
-def test_container_gets_what_it_asks_for_without_being_started_anew(cluster: Cluster) -> None:
+def test_container_is_resized_without_restart(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     put(cluster, containers=(sized(),))
     before = container(get(cluster))
@@ -58,13 +58,13 @@ def test_container_gets_what_it_asks_for_without_being_started_anew(cluster: Clu
     assert (container(pod).container_id, container(pod).restart_count) == (before.container_id, 0)
     assert (conditions(pod), pod.status.observed_generation) == ({}, 2)
     shown = '{"containers":[{"name":"app","resources":{"requests":{"cpu":"800m","memory":"256Mi"}}}],"generation":2}'
-    assert told(cluster) == [
+    assert resize_events(cluster) == [
         ("ResizeStarted", f"Pod resize started: {shown}"),
         ("ResizeCompleted", f"Pod resize completed: {shown}"),
     ]
 
 
-def test_resize_that_takes_a_while_is_in_progress_until_it_is_done(cluster: Cluster) -> None:
+def test_slow_resize_is_in_progress_until_done(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     put(cluster, containers=(sized(),), script={"resize-delay": "10s"})
     resize(cluster, "800m")
@@ -75,7 +75,7 @@ def test_resize_that_takes_a_while_is_in_progress_until_it_is_done(cluster: Clus
     assert conditions(get(cluster)) == {}
 
 
-def test_resize_for_which_there_is_no_room_waits_until_there_is(cluster: Cluster) -> None:
+def test_resize_without_capacity_is_deferred(cluster: Cluster) -> None:
     cluster.add_nodes(1, shape=NodeShape(cpu="1"))
     put(cluster, containers=(sized("500m"),))
     put(cluster, "other", containers=(sized("400m"),))
@@ -83,7 +83,7 @@ def test_resize_for_which_there_is_no_room_waits_until_there_is(cluster: Cluster
     short = "Node didn't have enough resource: cpu, requested: 800, used: 400, capacity: 1000"
     assert sizes(get(cluster)) == ("500m", "500m")
     assert conditions(get(cluster)) == {"PodResizePending": ("True", "Deferred", short, 2)}
-    ((reason, message),) = told(cluster)
+    ((reason, message),) = resize_events(cluster)
     asked = '{"name":"app","resources":{"requests":{"cpu":"800m","memory":"256Mi"}}}'
     assert reason == "ResizeDeferred"
     assert message == f'Pod resize OutOfcpu: {{"containers":[{asked}],"generation":2,"error":"{short}"}}'
@@ -94,7 +94,7 @@ def test_resize_for_which_there_is_no_room_waits_until_there_is(cluster: Cluster
     assert conditions(get(cluster)) == {}
 
 
-def test_of_resizes_that_wait_the_more_important_pod_has_the_room(cluster: Cluster) -> None:
+def test_deferred_resizes_are_ordered_by_priority(cluster: Cluster) -> None:
     cluster.add_nodes(1, shape=NodeShape(cpu="1"))
     cluster.add(
         {
@@ -115,7 +115,7 @@ def test_of_resizes_that_wait_the_more_important_pod_has_the_room(cluster: Clust
     assert (sizes(get(cluster, "low")), sizes(get(cluster, "high"))) == (("200m", "200m"), ("700m", "700m"))
 
 
-def test_resize_that_is_taken_back_waits_for_nothing(cluster: Cluster) -> None:
+def test_reverted_resize_is_not_pending(cluster: Cluster) -> None:
     cluster.add_nodes(1, shape=NodeShape(cpu="1"))
     put(cluster, containers=(sized("500m"),))
     put(cluster, "other", containers=(sized("400m"),))
@@ -125,7 +125,7 @@ def test_resize_that_is_taken_back_waits_for_nothing(cluster: Cluster) -> None:
     assert sizes(get(cluster)) == ("500m", "500m")
 
 
-def test_what_a_pod_gives_back_is_there_for_others(cluster: Cluster) -> None:
+def test_released_resources_are_available_to_others(cluster: Cluster) -> None:
     cluster.add_nodes(1, shape=NodeShape(cpu="1"))
     put(cluster, containers=(sized("800m"),))
     resize(cluster, "200m")
@@ -135,7 +135,7 @@ def test_what_a_pod_gives_back_is_there_for_others(cluster: Cluster) -> None:
     assert get(cluster, "third").status.reason == "OutOfcpu"
 
 
-def test_container_that_asks_for_it_is_started_anew_with_its_new_size(cluster: Cluster) -> None:
+def test_container_with_restart_policy_is_restarted_on_resize(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     policy = (ContainerResizePolicy(resource_name="cpu", restart_policy="RestartContainer"),)
     put(cluster, containers=(sized(resize_policy=policy),))
@@ -146,7 +146,7 @@ def test_container_that_asks_for_it_is_started_anew_with_its_new_size(cluster: C
     assert conditions(pod) == {}
 
 
-def test_new_agent_knows_what_pods_were_given(cluster: Cluster) -> None:
+def test_restarted_kubelet_restores_allocated_resources(cluster: Cluster) -> None:
     fleet = cluster.add_nodes(1, shape=NodeShape(cpu="1"))
     put(cluster, containers=(sized("500m"),))
     put(cluster, "other", containers=(sized("400m"),))

@@ -1,4 +1,4 @@
-"""Rules by which the end of one container makes it, or all of its pod, begin anew."""
+"""Tests of restart rules for a container, or all of its pod."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kubeloop.api.generated.core_v1 import (
     ContainerStateTerminated,
 )
 from kubeloop.testing import Cluster
-from tests.kubelet.pods import container, get, put, runs, said, state
+from tests.kubelet.pods import condition_tuple, container, get, put, runs, state
 
 REMOVED = ContainerStateTerminated(
     exit_code=137,
@@ -32,7 +32,7 @@ def ruled(action: str, code: int, seconds: int = 5, **fields: str) -> Container:
     )
 
 
-def test_container_begins_anew_for_the_codes_that_its_rules_name(cluster: Cluster) -> None:
+def test_container_is_restarted_for_exit_codes_of_its_rules(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     put(cluster, containers=(ruled("Restart", 42),), restart_policy="Never")
     put(cluster, "other", containers=(ruled("Restart", 1),), restart_policy="Never")
@@ -41,7 +41,7 @@ def test_container_begins_anew_for_the_codes_that_its_rules_name(cluster: Cluste
     assert get(cluster, "other").status.phase == "Failed"
 
 
-def test_all_containers_begin_anew_init_containers_first_and_without_waiting(cluster: Cluster) -> None:
+def test_restart_all_containers_starts_with_init_containers_without_backoff(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     put(
         cluster,
@@ -49,7 +49,7 @@ def test_all_containers_begin_anew_init_containers_first_and_without_waiting(clu
         containers=(ruled("RestartAllContainers", 42), runs("server", name="beside")),
         restart_policy="Never",
     )
-    assert said(get(cluster), "AllContainersRestarting") == ("False", "", "")
+    assert condition_tuple(get(cluster), "AllContainersRestarting") == ("False", "", "")
     for round in (1, 2, 3):
         cluster.advance(5.5)
         pod = get(cluster)
@@ -57,10 +57,10 @@ def test_all_containers_begin_anew_init_containers_first_and_without_waiting(clu
         assert (state(pod), state(pod, "beside"), pod.status.phase) == ("running", "running", "Running")
         ends = [container(pod, name).last_state.terminated for name in ("init", "app", "beside")]
         assert ends == [REMOVED] * 3
-    assert said(get(cluster), "AllContainersRestarting") == ("False", "", "")
+    assert condition_tuple(get(cluster), "AllContainersRestarting") == ("False", "", "")
 
 
-def test_containers_that_have_yet_to_begin_anew_wait_and_the_pod_goes_on(cluster: Cluster) -> None:
+def test_containers_waiting_for_restart_keep_the_pod_running(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     put(
         cluster,
@@ -78,10 +78,10 @@ def test_containers_that_have_yet_to_begin_anew_wait_and_the_pod_goes_on(cluster
     assert (state(get(cluster)), get(cluster).status.phase) == ("running", "Running")
 
 
-def test_other_codes_let_the_pod_end(cluster: Cluster) -> None:
+def test_other_exit_codes_end_the_pod(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     put(cluster, containers=(ruled("RestartAllContainers", 1),), restart_policy="Never")
     cluster.advance(6)
     pod = get(cluster)
     assert (pod.status.phase, container(pod).restart_count) == ("Failed", 0)
-    assert said(pod, "AllContainersRestarting") == ("False", "PodFailed", "")
+    assert condition_tuple(pod, "AllContainersRestarting") == ("False", "PodFailed", "")

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from kubeloop.api.generated.core_v1 import Pod
-from kubeloop.kubelet.agent import NodeAgent, NodeAgentConfig
+from kubeloop.kubelet.agent import NodeAgent
+from kubeloop.kubelet.agent_config import NodeAgentConfig
 from kubeloop.kubelet.config.static_pods import parse_manifest, read_manifests
 from kubeloop.testing import Cluster
 
@@ -45,7 +46,7 @@ def test_each_node_runs_each_manifest(cluster: Cluster, tmp_path: Path) -> None:
     assert (owner.kind, owner.name, owner.controller) == ("Node", "n1", True)
 
 
-def test_mirror_that_is_deleted_comes_again(cluster: Cluster, tmp_path: Path) -> None:
+def test_deleted_mirror_pod_is_recreated(cluster: Cluster, tmp_path: Path) -> None:
     write(tmp_path, "proxy")
     host(cluster, tmp_path)
     cluster.advance(1)
@@ -55,7 +56,7 @@ def test_mirror_that_is_deleted_comes_again(cluster: Cluster, tmp_path: Path) ->
     assert there(cluster)["proxy-n1"].metadata.uid != before
 
 
-def test_folder_is_looked_into_again_and_again(cluster: Cluster, tmp_path: Path) -> None:
+def test_folder_is_rescanned(cluster: Cluster, tmp_path: Path) -> None:
     write(tmp_path, "proxy")
     write(tmp_path, "log")
     host(cluster, tmp_path)
@@ -70,7 +71,7 @@ def test_folder_is_looked_into_again_and_again(cluster: Cluster, tmp_path: Path)
     assert all(pod.status.phase == "Running" for pod in pods.values())
 
 
-def test_file_that_is_no_pod_is_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_file_without_a_pod_is_ignored(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     write(tmp_path, "proxy")
     (tmp_path / "broken.yaml").write_text("{")
     (tmp_path / "other.yaml").write_text("kind: Service")

@@ -12,7 +12,7 @@ from kubeloop.api.errors import Invalid
 from kubeloop.api.generated.core_v1 import ContainerStatus, Pod, PodCondition, PodIP, PodStatus
 from kubeloop.api.requests import STRATEGIC_PATCH
 from kubeloop.api.scalars.wire import Time
-from kubeloop.kubelet.status.patch import KubeletStatusPatch
+from kubeloop.kubelet.status.status_manager import KubeletStatusPatch
 from kubeloop.testing import builders
 from kubeloop.testing.cluster import Cluster
 
@@ -36,26 +36,28 @@ def _report(cluster: Cluster, name: str, patch: Any) -> Any:
     return cluster.run(client.patch(Pod, name, patch, "default", type=STRATEGIC_PATCH, subresource="status"))
 
 
-def _told(pod: Pod) -> dict[str, Any]:
+def _stored_form(pod: Pod) -> dict[str, Any]:
     plain: dict[str, Any] = codec.to_plain(pod)
     return {"status": plain["status"], "managedFields": plain["metadata"]["managedFields"], "spec": plain["spec"]}
 
 
-def test_a_change_and_its_patch_are_stored_alike(cluster: Cluster) -> None:
+def test_change_and_its_patch_are_stored_identically(cluster: Cluster) -> None:
     one, other = (cluster.add(builders.pod(name, node="n1")) for name in ("one", "other"))
     changes = [KubeletStatusPatch(pod.metadata.uid, pod.status, _after(pod.status)) for pod in (one, other)]
-    assert changes[0].laid_over(one.status) is not None
-    assert _told(_report(cluster, "one", changes[0])) == _told(_report(cluster, "other", changes[1].document))
+    assert changes[0].apply_to(one.status) is not None
+    assert _stored_form(_report(cluster, "one", changes[0])) == _stored_form(
+        _report(cluster, "other", changes[1].document)
+    )
 
 
-def test_what_was_written_in_between_stays(cluster: Cluster) -> None:
+def test_concurrent_changes_are_kept(cluster: Cluster) -> None:
     pod = cluster.add(builders.pod("one", node="n1"))
     _report(cluster, "one", {"status": {"nominatedNodeName": "", "message": "mine"}})
     written = _report(cluster, "one", KubeletStatusPatch(pod.metadata.uid, pod.status, _after(pod.status)))
     assert (written.status.phase, written.status.message) == ("Running", "mine")
 
 
-def test_another_pod_of_that_name_is_not_written_to(cluster: Cluster) -> None:
+def test_recreated_pod_is_not_written(cluster: Cluster) -> None:
     pod = cluster.add(builders.pod("one", node="n1"))
     with pytest.raises(Invalid):
         _report(cluster, "one", KubeletStatusPatch("another", pod.status, _after(pod.status)))

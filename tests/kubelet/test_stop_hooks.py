@@ -54,7 +54,7 @@ TOLD = ("Warning", "PreStopHook failed", "spec.containers{app}")
         (LifecycleHandler(tcp_socket=TCPSocketAction(port=80)), {}),
     ],
 )
-def test_hook_that_fails_is_told_of_once_and_the_container_ends_all_the_same(
+def test_failed_pre_stop_hook_records_one_event_and_the_container_ends(
     cluster: Cluster, hook: LifecycleHandler, directions: dict[str, str]
 ) -> None:
     cluster.add_nodes(1)
@@ -66,7 +66,7 @@ def test_hook_that_fails_is_told_of_once_and_the_container_ends_all_the_same(
 
 
 @pytest.mark.parametrize("hook", [script("sleep 1; true"), HTTP, LifecycleHandler(sleep=SleepAction(seconds=1))])
-def test_of_a_hook_that_goes_well_nothing_is_told(cluster: Cluster, hook: LifecycleHandler) -> None:
+def test_successful_pre_stop_hook_records_no_event(cluster: Cluster, hook: LifecycleHandler) -> None:
     cluster.add_nodes(1)
     put(cluster, containers=(ends_with(hook),))
     delete(cluster)
@@ -75,7 +75,7 @@ def test_of_a_hook_that_goes_well_nothing_is_told(cluster: Cluster, hook: Lifecy
     assert complaints(cluster) == []
 
 
-def test_hook_that_takes_longer_than_the_grace_fails_with_its_container(cluster: Cluster) -> None:
+def test_pre_stop_hook_exceeding_the_grace_period_fails(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     put(cluster, containers=(ends_with(script("sleep 60")),), termination_grace_period_seconds=10)
     cluster.client.patch(Pod, "pod", {"metadata": {"finalizers": ["example.com/mine"]}}, "default")
@@ -83,11 +83,11 @@ def test_hook_that_takes_longer_than_the_grace_fails_with_its_container(cluster:
     cluster.advance(9)
     assert (state(get(cluster)), complaints(cluster)[1:]) == ("running", [])
     cluster.advance(2)
-    assert state(get(cluster)) == "ended 0"  # it had yet to be told to end: there are two seconds for that
+    assert state(get(cluster)) == "ended 0"  # it was not stopped yet: there are two seconds for that
     assert complaints(cluster) == [TOLD]
 
 
-def test_container_that_does_not_end_soon_after_such_a_hook_is_killed(cluster: Cluster) -> None:
+def test_container_still_running_after_a_timed_out_hook_is_killed(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     slow = {"stop-delay": "5s"}
     put(cluster, containers=(ends_with(script("sleep 60")),), termination_grace_period_seconds=10, script=slow)
@@ -99,7 +99,7 @@ def test_container_that_does_not_end_soon_after_such_a_hook_is_killed(cluster: C
     assert state(get(cluster)) == "ended 137"
 
 
-def test_sleep_that_takes_longer_than_the_grace_is_left_to_itself(cluster: Cluster) -> None:
+def test_pre_stop_sleep_exceeding_the_grace_period_is_abandoned(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     sleep = LifecycleHandler(sleep=SleepAction(seconds=9))
     put(cluster, containers=(ends_with(sleep),), termination_grace_period_seconds=10)
@@ -109,7 +109,7 @@ def test_sleep_that_takes_longer_than_the_grace_is_left_to_itself(cluster: Clust
     assert complaints(cluster) == []
 
 
-def test_hook_that_is_begun_anew_for_a_shorter_grace_has_failed_the_first_time(cluster: Cluster) -> None:
+def test_hook_restarted_for_a_shorter_grace_period_has_failed_once(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     sleep = LifecycleHandler(sleep=SleepAction(seconds=20))
     put(cluster, containers=(ends_with(sleep),), termination_grace_period_seconds=30)
@@ -121,7 +121,7 @@ def test_hook_that_is_begun_anew_for_a_shorter_grace_has_failed_the_first_time(c
     assert complaints(cluster) == [TOLD]
 
 
-def test_hooks_of_sidecars_that_fail_are_told_of(cluster: Cluster) -> None:
+def test_failed_hooks_of_sidecars_record_events(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     side = ends_with(script("sleep 1; exit 1"), "side", restart_policy="Always")
     put(cluster, init_containers=(side,), script={"stop-delay.app": "5s"})
@@ -133,7 +133,7 @@ def test_hooks_of_sidecars_that_fail_are_told_of(cluster: Cluster) -> None:
     assert len(complaints(cluster)) == 1
 
 
-def test_container_that_a_probe_ends_begins_anew_after_a_hook_that_failed(cluster: Cluster) -> None:
+def test_container_killed_by_a_probe_restarts_after_a_failed_hook(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     probe = Probe(exec=ExecAction(command=("check",)), period_seconds=1, failure_threshold=1)
     put(cluster, containers=(ends_with(script("exit 1"), liveness_probe=probe),), script={"fail-liveness": "5s-6s"})

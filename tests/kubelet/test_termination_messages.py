@@ -1,4 +1,4 @@
-"""What containers leave as their last words."""
+"""Tests of termination messages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ from tests.kubelet.pods import container, get, put, runs
         ("echo one; exit 1", {}, ""),
     ],
 )
-def test_last_words_are_in_the_status(cluster: Cluster, command: str, fields: dict[str, str], message: str) -> None:
+def test_termination_message_is_in_the_status(
+    cluster: Cluster, command: str, fields: dict[str, str], message: str
+) -> None:
     cluster.add_nodes(1)
     put(cluster, restart_policy="Never", containers=(runs("sh", "-c", command, **fields),))
     ended = container(get(cluster)).state.terminated
@@ -27,7 +29,7 @@ def test_last_words_are_in_the_status(cluster: Cluster, command: str, fields: di
     assert ended.message == message
 
 
-def test_last_words_may_be_scripted(cluster: Cluster) -> None:
+def test_termination_message_can_be_scripted(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     put(cluster, restart_policy="Never", script={"exit-after": "1s", "termination-message": "so it goes"})
     cluster.advance(2)
@@ -36,7 +38,7 @@ def test_last_words_may_be_scripted(cluster: Cluster) -> None:
     assert ended.message == "so it goes"
 
 
-def test_containers_of_a_pod_share_the_room_for_their_last_words(cluster: Cluster) -> None:
+def test_containers_share_the_termination_message_limit(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     four = tuple(runs("sleep", "1", name=name) for name in "abcd")
     put(cluster, restart_policy="Never", containers=four, script={"termination-message": "é" * 2048})

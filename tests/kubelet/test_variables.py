@@ -34,7 +34,7 @@ def make(cluster: Cluster) -> None:
     cluster.client.create(Secret(metadata=builders.metadata("keys", "default"), data={"pin": b"1234"}))
 
 
-def test_variables_have_the_values_that_others_hold(cluster: Cluster) -> None:
+def test_variables_from_references_have_their_values(cluster: Cluster) -> None:
     fleet = cluster.add_nodes(1)
     make(cluster)
     secret = EnvVarSource(secret_key_ref=SecretKeySelector(name="keys", key="pin"))
@@ -42,7 +42,7 @@ def test_variables_have_the_values_that_others_hold(cluster: Cluster) -> None:
     whole = EnvFromSource(prefix="ALL_", config_map_ref=ConfigMapEnvSource(name="settings"))
     put(cluster, containers=(runs("server", env=env, env_from=(whole,)),))
     client = Client()
-    cluster.run(fleet.access.execute(get(cluster), "app", ("env",), client))
+    cluster.run(fleet.dialer.execute(get(cluster), "app", ("env",), client))
     assert client.heard.decode().splitlines() == [
         "HOSTNAME=pod",
         "ALL_colour=blue",
@@ -60,7 +60,7 @@ def test_variables_have_the_values_that_others_hold(cluster: Cluster) -> None:
         ({"env_from": (EnvFromSource(config_map_ref=ConfigMapEnvSource(name="none")),)}, 'configmap "none" not found'),
     ],
 )
-def test_container_waits_for_what_is_missing(cluster: Cluster, fields: dict[str, Any], message: str) -> None:
+def test_container_waits_for_missing_references(cluster: Cluster, fields: dict[str, Any], message: str) -> None:
     cluster.add_nodes(1)
     make(cluster)
     put(cluster, containers=(runs("server", **fields),))
@@ -76,7 +76,7 @@ def test_container_waits_for_what_is_missing(cluster: Cluster, fields: dict[str,
     assert state(get(cluster)) == "running"
 
 
-def test_what_the_node_has_is_the_limit_of_a_container_without_one(cluster: Cluster) -> None:
+def test_container_without_limit_sees_the_nodes_allocatable(cluster: Cluster) -> None:
     fleet = cluster.add_nodes(1, shape=NodeShape(cpu="6"))
     names = {"LIMIT": "limits.cpu", "REQUEST": "requests.cpu"}
     env = tuple(
@@ -85,11 +85,11 @@ def test_what_the_node_has_is_the_limit_of_a_container_without_one(cluster: Clus
     )
     put(cluster, containers=(runs("server", env=env),))
     client = Client()
-    cluster.run(fleet.access.execute(get(cluster), "app", ("printenv", "LIMIT", "REQUEST"), client))
+    cluster.run(fleet.dialer.execute(get(cluster), "app", ("printenv", "LIMIT", "REQUEST"), client))
     assert client.heard == b"6\n0\n"
 
 
-def test_what_need_not_be_there_is_left_out(cluster: Cluster) -> None:
+def test_optional_references_are_skipped(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     put(cluster, containers=(runs("server", env=(from_map("none", "x", optional=True),)),))
     assert state(get(cluster)) == "running"

@@ -11,7 +11,7 @@ from kubeloop.api.generated.storage_v1 import VolumeAttachment
 from kubeloop.controllers import attach_detach
 from kubeloop.kubelet.node_status.served_nodes import ATTACH_ANNOTATION, NEVER, STATE_ANNOTATION, STOPPED
 from kubeloop.testing import Cluster
-from tests.controllers.storage import NS, claim, told, user_of, volume
+from tests.controllers.storage import NS, claim, events_about, user_of, volume
 
 UNIQUE = "kubernetes.io/csi/d.example.com^h-v"
 
@@ -53,7 +53,7 @@ def attachments(cluster: Cluster) -> dict[str, Any]:
     return {one.spec.node_name: one.status.attached for one in cluster.client.list(VolumeAttachment).items}
 
 
-def test_a_pod_with_a_volume_of_a_driver_runs(plane: Cluster) -> None:
+def test_pod_with_a_csi_volume_runs(plane: Cluster) -> None:
     add_volume(plane)
     plane.add(user_of("p", "c", node="n1"))
     plane.settle()
@@ -62,7 +62,7 @@ def test_a_pod_with_a_volume_of_a_driver_runs(plane: Cluster) -> None:
     assert lists(plane, "n1") == ([UNIQUE], [UNIQUE])
 
 
-def test_when_its_pod_has_ended_the_node_lets_go_of_the_volume_and_another_node_can_have_it(plane: Cluster) -> None:
+def test_volume_of_a_terminated_pod_is_released_for_another_node(plane: Cluster) -> None:
     add_volume(plane)
     plane.add(user_of("p", "c", node="n1"))
     plane.settle()
@@ -76,7 +76,7 @@ def test_when_its_pod_has_ended_the_node_lets_go_of_the_volume_and_another_node_
     assert (lists(plane, "n1"), lists(plane, "n2")) == (([], []), ([UNIQUE], [UNIQUE]))
 
 
-def test_a_pod_waits_in_silence_until_its_volume_is_attached(plane: Cluster) -> None:
+def test_pod_waits_for_attachment_without_events(plane: Cluster) -> None:
     annotate(plane, "n1", **{ATTACH_ANNOTATION: NEVER})
     add_volume(plane)
     plane.add(user_of("p", "c", node="n1"))
@@ -84,13 +84,13 @@ def test_a_pod_waits_in_silence_until_its_volume_is_attached(plane: Cluster) -> 
     (status,) = plane.client.get(Pod, "p", NS).status.container_statuses
     assert status.state.waiting.reason == "ContainerCreating"
     assert lists(plane, "n1") == ([], [UNIQUE])
-    assert [one for one in told(plane, "p") if "FailedMount" in one] == []
+    assert [one for one in events_about(plane, "p") if "FailedMount" in one] == []
     annotate(plane, "n1", **{ATTACH_ANNOTATION: None})
     plane.settle()
     assert phase(plane) == "Running"
 
 
-def test_a_pod_that_waits_can_be_deleted(plane: Cluster) -> None:
+def test_waiting_pod_can_be_deleted(plane: Cluster) -> None:
     annotate(plane, "n1", **{ATTACH_ANNOTATION: NEVER})
     add_volume(plane)
     plane.add(user_of("p", "c", node="n1"))
@@ -101,7 +101,7 @@ def test_a_pod_that_waits_can_be_deleted(plane: Cluster) -> None:
     assert (attachments(plane), lists(plane, "n1")) == ({}, ([], []))
 
 
-def test_a_node_that_attaches_by_itself_is_not_waited_for(plane: Cluster) -> None:
+def test_self_attaching_node_is_not_waited_for(plane: Cluster) -> None:
     annotate(plane, "n1", **{"volumes.kubernetes.io/controller-managed-attach-detach": None})
     add_volume(plane)
     plane.add(user_of("p", "c", node="n1"))
@@ -109,7 +109,7 @@ def test_a_node_that_attaches_by_itself_is_not_waited_for(plane: Cluster) -> Non
     assert (phase(plane), attachments(plane)) == ("Running", {})
 
 
-def test_a_driver_that_needs_no_attaching_is_not_waited_for(plane: Cluster) -> None:
+def test_driver_without_attach_is_not_waited_for(plane: Cluster) -> None:
     driver = {"apiVersion": "storage.k8s.io/v1", "kind": "CSIDriver", "metadata": {"name": "d.example.com"}}
     plane.add({**driver, "spec": {"attachRequired": False}})
     add_volume(plane)
@@ -118,7 +118,7 @@ def test_a_driver_that_needs_no_attaching_is_not_waited_for(plane: Cluster) -> N
     assert (phase(plane), attachments(plane), lists(plane, "n1")) == ("Running", {}, ([], []))
 
 
-def test_a_stopped_node_keeps_its_volumes_until_six_minutes_have_passed(plane: Cluster) -> None:
+def test_stopped_node_keeps_its_volumes_for_six_minutes(plane: Cluster) -> None:
     add_volume(plane)
     plane.add(user_of("p", "c", node="n1"))
     plane.settle()
@@ -133,7 +133,7 @@ def test_a_stopped_node_keeps_its_volumes_until_six_minutes_have_passed(plane: C
     assert attachments(plane) == {}
 
 
-# Without the attach/detach controller: the test says what is attached
+# Without the attach/detach controller: the test sets the attached volumes
 
 
 def report(cluster: Cluster, node: str, *names: str) -> None:
@@ -154,7 +154,7 @@ def used(cluster: Cluster) -> Cluster:
     return cluster
 
 
-def test_a_pod_does_not_begin_by_an_old_status_of_its_node(used: Cluster) -> None:
+def test_stale_node_status_does_not_start_a_pod(used: Cluster) -> None:
     """The volume was detached, and the agent's cache of nodes does not show it yet."""
     used.faults.delay(300, "watch", "nodes", times=None)
     used.faults.drop_watches("nodes")
@@ -171,7 +171,7 @@ def test_a_pod_does_not_begin_by_an_old_status_of_its_node(used: Cluster) -> Non
     assert phase(used, "q") == "Running"
 
 
-def test_a_pod_does_not_begin_while_its_node_is_writing_that_the_volume_is_not_used(used: Cluster) -> None:
+def test_pod_does_not_start_while_volumes_in_use_is_written(used: Cluster) -> None:
     used.faults.delay(5, "patch", "nodes", times=1)
     used.client.delete(Pod, "p", NS, grace_seconds=1)
     used.advance(3)
@@ -182,7 +182,7 @@ def test_a_pod_does_not_begin_while_its_node_is_writing_that_the_volume_is_not_u
     assert (phase(used, "q"), lists(used, "n1")) == ("Running", ([UNIQUE], [UNIQUE]))
 
 
-def test_a_node_says_again_what_it_uses_if_the_answer_was_lost(cluster: Cluster) -> None:
+def test_volumes_in_use_is_rewritten_after_a_lost_response(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     add_volume(cluster)
     cluster.faults.lose_answers("patch", "nodes", times=2)

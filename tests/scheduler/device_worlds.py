@@ -1,4 +1,4 @@
-"""What behaviour tests of devices say again and again."""
+"""Helpers for behavior tests of devices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may look at devices that others have, give them to claims, and tell of their state."""
+"""Tests of permissions for devices: admin access, allocation, and device status."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def refused() -> Iterator[list[str]]:
 # Admin access.
 
 
-def test_only_a_namespace_that_says_so_has_claims_that_look_at_all_devices(cluster: Cluster) -> None:
+def test_admin_access_requires_a_labelled_namespace(cluster: Cluster) -> None:
     with refused() as told:
         claim(cluster, "look", adminAccess=True)
     why = "admin access to devices requires the `resource.kubernetes.io/admin-access: true` label on the containing"
@@ -72,7 +72,7 @@ def test_only_a_namespace_that_says_so_has_claims_that_look_at_all_devices(clust
 
 
 def as_user(cluster: Cluster, name: str, **extra: tuple[str, ...]) -> Any:
-    """Writes of somebody to the status of the claim `one`."""
+    """Return a function that patches the status of the claim `one` as a user."""
     user = User(name, (AUTHENTICATED,), extra=tuple((key.replace("__", "/"), each) for key, each in extra.items()))
     client = Client(InProcessTransport(cluster.server, user))
 
@@ -113,7 +113,7 @@ def claimed(cluster: Cluster) -> Cluster:
     return cluster
 
 
-def test_devices_are_given_by_those_who_may_bind_claims(claimed: Cluster) -> None:
+def test_allocation_requires_the_binding_permission(claimed: Cluster) -> None:
     allow(claimed, "bob")
     with refused() as told:
         as_user(claimed, "bob")(allocation=ALLOCATION)
@@ -131,7 +131,7 @@ def test_devices_are_given_by_those_who_may_bind_claims(claimed: Cluster) -> Non
     assert devices_of(claimed, "one") == ["a"]
 
 
-def test_a_driver_tells_of_its_own_devices(claimed: Cluster) -> None:
+def test_driver_updates_its_own_device_status(claimed: Cluster) -> None:
     claimed.client.patch(
         "resourceclaims", "one", {"status": {"allocation": ALLOCATION}}, "default", subresource="status"
     )
@@ -148,7 +148,7 @@ def test_a_driver_tells_of_its_own_devices(claimed: Cluster) -> None:
         as_user(claimed, "other")(devices=None)
 
 
-def test_a_driver_on_the_node_may_have_rights_to_that_node_alone(claimed: Cluster) -> None:
+def test_node_driver_can_be_limited_to_its_node(claimed: Cluster) -> None:
     claimed.client.patch(
         "resourceclaims", "one", {"status": {"allocation": ALLOCATION}}, "default", subresource="status"
     )
@@ -161,7 +161,7 @@ def test_a_driver_on_the_node_may_have_rights_to_that_node_alone(claimed: Cluste
     assert len(claim_named(claimed, "one").status.devices) == 1
 
 
-def test_the_scheduler_and_its_loop_have_the_rights_they_need(cluster: Cluster) -> None:
+def test_scheduler_and_resourceclaim_roles_are_sufficient(cluster: Cluster) -> None:
     client = Client(InProcessTransport(cluster.server, User("system:kube-scheduler", (AUTHENTICATED,))))
     start_as(cluster, "resource-claim-controller", resourceclaim.wire)
     cluster.start(lambda context: wire(replace(context, client=client)))

@@ -9,7 +9,7 @@ import pytest
 from kubeloop.api.generated.core_v1 import PodResourceClaim
 from kubeloop.scheduler.scheduler import wire
 from kubeloop.testing import Cluster, node, pod
-from tests.scheduler.world import join, node_of, told
+from tests.scheduler.world import join, node_of, unschedulable_message
 
 API = "resource.k8s.io/v1"
 DRIVER = "gpu.example.com"
@@ -80,7 +80,7 @@ def test_several_devices_of_one_node(gpus: Cluster) -> None:
     assert sorted(devices_of(gpus, "two")) == ["s0", "s1"]
 
 
-def test_a_device_is_not_given_twice(gpus: Cluster) -> None:
+def test_device_is_not_allocated_twice(gpus: Cluster) -> None:
     for number in range(4):
         claim(gpus, f"claim-{number}")
         gpus.add(pod(f"web-{number}", **using(f"claim-{number}")))
@@ -88,7 +88,7 @@ def test_a_device_is_not_given_twice(gpus: Cluster) -> None:
     placed = [node_of(gpus, f"web-{number}") for number in range(4)]
     assert sorted(placed) == ["", "large", "small", "small"]
     late = placed.index("")
-    assert "3 cannot allocate all claims" in told(gpus, f"web-{late}")
+    assert "3 cannot allocate all claims" in unschedulable_message(gpus, f"web-{late}")
     offer(gpus, "none", {"n0": 8})
     gpus.settle()
     gpus.advance(seconds=2)
@@ -114,16 +114,18 @@ def test_a_second_pod_of_a_claim_goes_to_the_same_node(gpus: Cluster) -> None:
     assert len(gpus.client.get("resourceclaims", "shared", "default").status.reserved_for) == 2
 
 
-def test_a_class_that_is_not_there_is_told(gpus: Cluster) -> None:
+def test_missing_device_class_is_reported(gpus: Cluster) -> None:
     claim(gpus, "odd")
     gpus.client.delete("deviceclasses", "gpu")
     gpus.settle()
     gpus.add(pod("web", **using("odd")))
     gpus.settle()
-    assert told(gpus, "web").startswith("0/3 nodes are available: request gpu: device class gpu does not exist.")
+    assert unschedulable_message(gpus, "web").startswith(
+        "0/3 nodes are available: request gpu: device class gpu does not exist."
+    )
 
 
-def test_a_rule_that_taints_a_device_keeps_pods_from_it_until_it_is_gone(gpus: Cluster) -> None:
+def test_taint_rule_blocks_a_device_until_removed(gpus: Cluster) -> None:
     rule = {"apiVersion": API, "kind": "DeviceTaintRule", "metadata": {"name": "sick"}}
     taint = {"key": "sick", "effect": "NoSchedule"}
     gpus.client.create({**rule, "spec": {"deviceSelector": {"pool": "large"}, "taint": taint}})
@@ -131,13 +133,13 @@ def test_a_rule_that_taints_a_device_keeps_pods_from_it_until_it_is_gone(gpus: C
     claim(gpus, "one", expression=f'device.attributes["{DRIVER}"].memory > 50')
     gpus.add(pod("web", **using("one")))
     gpus.settle()
-    assert "3 cannot allocate all claims" in told(gpus, "web")
+    assert "3 cannot allocate all claims" in unschedulable_message(gpus, "web")
     gpus.client.delete("devicetaintrules", "sick")
     gpus.advance(seconds=3)
     assert node_of(gpus, "web") == "large"
 
 
-def test_the_first_of_what_would_do_is_preferred(gpus: Cluster) -> None:
+def test_first_available_alternative_is_preferred(gpus: Cluster) -> None:
     def sized(name: str, size: int) -> dict[str, Any]:
         expression = f'device.attributes["{DRIVER}"].memory == {size}'
         return {"name": name, "deviceClassName": "gpu", "selectors": [{"cel": {"expression": expression}}]}
@@ -151,7 +153,7 @@ def test_the_first_of_what_would_do_is_preferred(gpus: Cluster) -> None:
     assert (node_of(gpus, "web"), devices_of(gpus, "one")) == ("large", ["l0"])
 
 
-def test_devices_that_the_pods_own_claim_has_elsewhere_are_taken_back(gpus: Cluster) -> None:
+def test_devices_allocated_on_another_node_are_deallocated(gpus: Cluster) -> None:
     claim(gpus, "one")
     gpus.add(pod("first", **using("one"), node_selector={"kubernetes.io/hostname": "nowhere"}))
     allocation = {

@@ -13,14 +13,14 @@ from kubeloop.controllers import resourceclaim
 from kubeloop.scheduler.scheduler import wire
 from kubeloop.testing import Cluster, container, node, pod
 from tests.scheduler.device_worlds import claim, devices_of, make_class, offer, using
-from tests.scheduler.world import join, node_of, told
+from tests.scheduler.world import join, node_of, unschedulable_message
 
 GPU = "example.com/gpu"
 
 
 @pytest.fixture
 def world(cluster: Cluster) -> Cluster:
-    """Of two nodes one has devices."""
+    """Cluster of two nodes, one with devices."""
     cluster.start(wire)
     join(cluster, node("bare"), node("rich"))
     offer(cluster, "rich", {"name": "a"}, {"name": "b"})
@@ -64,7 +64,7 @@ def test_a_pod_gets_devices_for_an_extended_resource(world: Cluster) -> None:
     assert status.resource_claim_name == found.metadata.name
 
 
-def test_every_class_stands_for_a_resource_of_its_name(world: Cluster) -> None:
+def test_every_class_has_an_implicit_extended_resource(world: Cluster) -> None:
     make_class(world)
     world.add(pod("web", **asking(1, "deviceclass.resource.kubernetes.io/gpu")))
     world.settle()
@@ -75,16 +75,16 @@ def test_every_class_stands_for_a_resource_of_its_name(world: Cluster) -> None:
 def test_a_pod_waits_for_a_class_and_for_devices(world: Cluster) -> None:
     world.add(pod("web", **asking(1)))
     world.settle()
-    assert told(world, "web").startswith(f"0/2 nodes are available: 2 Insufficient {GPU}.")
+    assert unschedulable_message(world, "web").startswith(f"0/2 nodes are available: 2 Insufficient {GPU}.")
     make_class(world, extendedResourceName=GPU)
     world.advance(seconds=3)
     assert node_of(world, "web") == "rich"
     world.add(pod("large", **asking(2)))
     world.settle()
-    assert "2 cannot allocate all claims" in told(world, "large")
+    assert "2 cannot allocate all claims" in unschedulable_message(world, "large")
 
 
-def test_what_a_node_has_itself_is_not_taken_from_devices(world: Cluster) -> None:
+def test_device_plugin_resources_take_precedence(world: Cluster) -> None:
     make_class(world, extendedResourceName=GPU)
     world.client.patch(
         "nodes", "bare", {"status": {"capacity": {GPU: "1"}, "allocatable": {GPU: "1"}}}, subresource="status"
@@ -94,10 +94,10 @@ def test_what_a_node_has_itself_is_not_taken_from_devices(world: Cluster) -> Non
         world.add(pod(name, **asking(1)))
         world.settle()
     assert (node_of(world, "web"), made_for(world, "web")) == ("bare", None)
-    assert f"1 Insufficient {GPU}" in told(world, "other")
+    assert f"1 Insufficient {GPU}" in unschedulable_message(world, "other")
 
 
-def test_a_pod_with_a_claim_of_its_own_gets_no_second_one_where_the_node_has_the_resource(world: Cluster) -> None:
+def test_pod_with_a_claim_gets_no_second_one_for_device_plugin_resources(world: Cluster) -> None:
     make_class(world, extendedResourceName=GPU)
     room = {"status": {"capacity": {GPU: "1"}, "allocatable": {GPU: "1"}}}
     world.client.patch("nodes", "rich", room, subresource="status")
@@ -108,7 +108,7 @@ def test_a_pod_with_a_claim_of_its_own_gets_no_second_one_where_the_node_has_the
     assert made_for(world, "web") is None
 
 
-def test_a_pod_gets_devices_for_its_claim_and_for_its_extended_resources(world: Cluster) -> None:
+def test_pod_gets_devices_for_claim_and_extended_resources(world: Cluster) -> None:
     make_class(world, extendedResourceName=GPU)
     claim(world, "own")
     world.add(pod("web", **asking(1), **using("own")))
@@ -117,7 +117,7 @@ def test_a_pod_gets_devices_for_its_claim_and_for_its_extended_resources(world: 
     assert devices_of(world, made_for(world, "web").metadata.name) == ["b"]
 
 
-def test_a_claim_that_is_left_over_is_deleted_and_the_pod_tried_again(world: Cluster) -> None:
+def test_leftover_claim_is_deleted_and_the_pod_is_retried(world: Cluster) -> None:
     make_class(world, extendedResourceName=GPU)
     made = world.add(pod("web", **asking(1), scheduling_gates=({"name": "wait"},)))
     owner = {"apiVersion": "v1", "kind": "Pod", "name": "web", "uid": made.metadata.uid, "controller": True}
@@ -139,7 +139,7 @@ def test_a_claim_that_is_left_over_is_deleted_and_the_pod_tried_again(world: Clu
     assert made_for(world, "web").metadata.name != "web-extended-resources-old"
 
 
-def test_a_claim_goes_again_if_its_pod_is_not_bound(world: Cluster) -> None:
+def test_claim_is_deleted_if_its_pod_is_not_bound(world: Cluster) -> None:
     make_class(world, extendedResourceName=GPU)
     slow = {"name": "far", "bindingConditions": ["attached"], "bindingFailureConditions": ["broken"]}
     world.client.patch("resourceslices", "rich", {"spec": {"devices": [slow]}})
@@ -148,14 +148,14 @@ def test_a_claim_goes_again_if_its_pod_is_not_bound(world: Cluster) -> None:
     world.settle()
     first = made_for(world, "web").metadata.name
     world.advance(seconds=602)
-    assert (node_of(world, "web"), told(world, "web")) == (
+    assert (node_of(world, "web"), unschedulable_message(world, "web")) == (
         "", f'running PreBind plugin "DynamicResources": device binding timeout: claim={first}',
     )  # fmt: skip
     world.advance(seconds=10)
     assert made_for(world, "web").metadata.name != first
 
 
-def test_the_node_runs_the_pod_and_the_claim_goes_with_its_end(cluster: Cluster) -> None:
+def test_claim_is_deleted_when_its_pod_terminates(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     cluster.start(wire)
     cluster.start(resourceclaim.wire)

@@ -10,7 +10,7 @@ from kubeloop.api.generated.core_v1 import PodResourceClaim
 from kubeloop.scheduler.scheduler import wire
 from kubeloop.testing import Cluster, node, pod
 from tests.scheduler.device_worlds import DRIVER, claim, claim_named, devices_of, make_class, offer, using
-from tests.scheduler.world import join, node_of, told
+from tests.scheduler.world import join, node_of, unschedulable_message
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def of_size(size: str) -> dict[str, Any]:
     return {"capacity": {"requests": {"memory": size}}}
 
 
-def test_claims_share_a_device_until_it_is_used_up(world: Cluster) -> None:
+def test_claims_share_a_device_up_to_its_capacity(world: Cluster) -> None:
     policy = {"default": "1Gi", "validRange": {"min": "1Gi", "step": "1Gi"}}
     memory = {"memory": {"value": "10Gi", "requestPolicy": policy}}
     offer(world, "n1", {"name": "gpu", "allowMultipleAllocations": True, "capacity": memory})
@@ -38,7 +38,7 @@ def test_claims_share_a_device_until_it_is_used_up(world: Cluster) -> None:
     results = [claim_named(world, name).status.allocation.devices.results[0] for name in ("first", "second")]
     assert [one.consumed_capacity for one in results] == [{"memory": "6Gi"}, {"memory": "4Gi"}]
     assert len({one.share_id for one in results}) == 2
-    assert "2 cannot allocate all claims" in told(world, "third")
+    assert "2 cannot allocate all claims" in unschedulable_message(world, "third")
     world.client.delete("pods", "second", "default")
     status = {"reservedFor": None, "allocation": None}
     world.client.patch("resourceclaims", "second", {"status": status}, "default", subresource="status")
@@ -53,8 +53,8 @@ def slow(name: str) -> dict[str, Any]:
     return {"name": name, "bindingConditions": ["attached"], "bindingFailureConditions": ["broken"]}
 
 
-def tell(world: Cluster, name: str, condition: str, message: str = "") -> None:
-    """As a driver does it: of the device that a claim has."""
+def set_device_condition(world: Cluster, name: str, condition: str, message: str = "") -> None:
+    """Set a condition of a claim's device, like a driver."""
     (one,) = claim_named(world, name).status.allocation.devices.results
     said = {"type": condition, "status": "True", "reason": "Told", "message": message}
     said["lastTransitionTime"] = "2026-01-01T00:00:00Z"
@@ -62,7 +62,7 @@ def tell(world: Cluster, name: str, condition: str, message: str = "") -> None:
     world.client.patch("resourceclaims", name, {"status": {"devices": [device]}}, "default", subresource="status")
 
 
-def test_a_pod_is_bound_when_its_device_is_ready(world: Cluster) -> None:
+def test_pod_is_bound_when_binding_conditions_are_met(world: Cluster) -> None:
     offer(world, "n1", slow("far"))
     claim(world, "one")
     world.add(pod("web", **using("one")))
@@ -73,60 +73,60 @@ def test_a_pod_is_bound_when_its_device_is_ready(world: Cluster) -> None:
     assert (result.binding_conditions, result.binding_failure_conditions) == (("attached",), ("broken",))
     events = [(one.reason, one.note) for one in world.client.list("events.events.k8s.io", "default").items]
     assert ("BindingConditionsPending", "waiting for binding conditions for device on node n1") in events
-    tell(world, "one", "attached")
+    set_device_condition(world, "one", "attached")
     world.settle()
     assert node_of(world, "web") == "n1"
     counted = world.context.telemetry.registry.render()
-    labels = f'profile="default-scheduler",driver="{DRIVER}",status="success"'
+    labels = f'driver="{DRIVER}",profile="default-scheduler",status="success"'
     assert f"scheduler_dra_bindingconditions_allocations_total{{{labels}}} 1" in counted
     assert f"scheduler_dra_bindingconditions_wait_duration_seconds_sum{{{labels}}} 60" in counted
 
 
-def test_a_device_that_fails_is_given_up_for_another(world: Cluster) -> None:
+def test_failed_device_is_replaced(world: Cluster) -> None:
     offer(world, "n1", slow("far"))
     claim(world, "one")
     world.add(pod("web", **using("one")))
     world.settle()
     offer(world, "n2", {"name": "near"})
     world.client.patch("nodes", "n1", {"spec": {"unschedulable": True}})
-    tell(world, "one", "broken", 'it said "no"')
+    set_device_condition(world, "one", "broken", 'it said "no"')
     world.settle()
     failure = r'device binding failed: claim=one, reason=Told, message="it said \"no\""'
-    assert told(world, "web") == f'running PreBind plugin "DynamicResources": {failure}'
+    assert unschedulable_message(world, "web") == f'running PreBind plugin "DynamicResources": {failure}'
     assert claim_named(world, "one").status.reserved_for == ()
     world.advance(seconds=10)
     assert (node_of(world, "web"), devices_of(world, "one")) == ("n2", ["near"])
 
 
-def test_a_device_that_takes_too_long_is_given_up(world: Cluster) -> None:
+def test_device_binding_timeout_is_enforced(world: Cluster) -> None:
     offer(world, "n1", slow("far"))
     claim(world, "one")
     world.add(pod("web", **using("one")))
     world.advance(seconds=590)
     first = claim_named(world, "one").status.allocation.allocation_timestamp
-    assert told(world, "web") == ""
+    assert unschedulable_message(world, "web") == ""
     world.advance(seconds=10)
     timeout = 'running PreBind plugin "DynamicResources": device binding timeout: claim=one'
-    assert told(world, "web") == timeout
+    assert unschedulable_message(world, "web") == timeout
     world.advance(seconds=5)
     again = claim_named(world, "one").status
     assert again.allocation.allocation_timestamp > first
     assert len(again.reserved_for) == 1
-    tell(world, "one", "attached")
+    set_device_condition(world, "one", "attached")
     world.settle()
     assert node_of(world, "web") == "n1"
 
 
-# What goes wrong.
+# Failures.
 
 
-def test_an_expression_that_fails_is_told_and_tried_again(world: Cluster) -> None:
+def test_failing_cel_expression_is_reported_and_retried(world: Cluster) -> None:
     offer(world, "n1", {"name": "a"})
     odd = f'device.attributes["{DRIVER}"].size > 3'
     claim(world, "one", selectors=[{"cel": {"expression": odd}}])
     world.add(pod("web", **using("one")))
     world.settle()
-    message = told(world, "web")
+    message = unschedulable_message(world, "web")
     where = f"claim default/one: selector #0 on device {DRIVER}/n1/a: CEL runtime error: no such key: size"
     assert message.startswith(f'running "DynamicResources" filter plugin: {where}')
     slices = {"spec": {"devices": [{"name": "a", "attributes": {"size": {"int": 4}}}]}}
@@ -135,7 +135,7 @@ def test_an_expression_that_fails_is_told_and_tried_again(world: Cluster) -> Non
     assert node_of(world, "web") == "n1"
 
 
-def test_a_claim_that_was_made_for_another_pod_is_not_used(world: Cluster) -> None:
+def test_claim_of_another_pod_is_not_used(world: Cluster) -> None:
     offer(world, "n1", {"name": "a"})
     claim(world, "other")
     wanted = PodResourceClaim(name="device", resource_claim_template_name="template")

@@ -1,4 +1,4 @@
-"""Extenders: servers of others are asked about nodes, victims and bindings."""
+"""Tests of extenders: external servers that filter, preempt and bind."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from kubeloop.scheduler.extenders import extender
 from kubeloop.scheduler.extenders.extender import ExtenderError
 from kubeloop.scheduler.scheduler import Scheduler
 from kubeloop.testing import Cluster, node, pod
-from tests.scheduler.world import asking, join, node_of, told
+from tests.scheduler.world import asking, join, node_of, unschedulable_message
 
 Answer = Callable[[str, Any], Any]
 
 
 class Server:
-    """In place of an extender's server: answers by a function, and remembers what it was asked."""
+    """Fake extender server: answers by a function, and records requests."""
 
     def __init__(self, answer: Answer) -> None:
         self.answer = answer
         self.asked: list[tuple[str, Any]] = []
 
-    async def ask(self, verb: str, question: Any) -> Any:
+    async def call(self, verb: str, question: Any) -> Any:
         self.asked.append((verb, question))
         found = self.answer(verb, question)
         if isinstance(found, Exception):
@@ -53,7 +53,7 @@ def only(*names: str, **more: Any) -> Answer:
     return lambda _, __: {"NodeNames": list(names), **more}
 
 
-def test_it_strikes_nodes_off(cluster: Cluster, extend: Callable[..., Server]) -> None:
+def test_extender_filters_nodes(cluster: Cluster, extend: Callable[..., Server]) -> None:
     server = extend(only("n2"), filter_verb="filter", node_cache_capable=True)
     cluster.add(pod("web"))
     cluster.settle()
@@ -63,7 +63,7 @@ def test_it_strikes_nodes_off(cluster: Cluster, extend: Callable[..., Server]) -
     assert question["Pod"]["metadata"]["name"] == "web"
 
 
-def test_one_that_does_not_know_nodes_is_told_all_about_them(cluster: Cluster, extend: Callable[..., Server]) -> None:
+def test_extender_without_node_cache_gets_full_nodes(cluster: Cluster, extend: Callable[..., Server]) -> None:
     def answer(_: str, question: Any) -> Any:
         items = [one for one in question["Nodes"]["items"] if one["metadata"]["name"] == "n3"]
         return {"nodes": {"items": items}}
@@ -74,21 +74,19 @@ def test_one_that_does_not_know_nodes_is_told_all_about_them(cluster: Cluster, e
     assert node_of(cluster, "web") == "n3"
 
 
-def test_its_reasons_are_told_and_any_change_has_the_pod_tried_again(
-    cluster: Cluster, extend: Callable[..., Server]
-) -> None:
+def test_extender_reasons_are_reported_and_any_event_requeues(cluster: Cluster, extend: Callable[..., Server]) -> None:
     refused = {"FailedNodes": {"n1": "too blue", "n2": "too blue"}, "FailedAndUnresolvableNodes": {"n3": "too old"}}
     server = extend(only(**refused), filter_verb="filter", node_cache_capable=True)
     cluster.add(pod("web"))
     cluster.settle()
-    assert told(cluster, "web").startswith("0/3 nodes are available: 1 too old, 2 too blue.")
+    assert unschedulable_message(cluster, "web").startswith("0/3 nodes are available: 1 too old, 2 too blue.")
     server.answer = only("n1")
     cluster.client.patch("nodes", "n1", {"metadata": {"labels": {"color": "red"}}})
     cluster.advance(seconds=3)
     assert node_of(cluster, "web") == "n1"
 
 
-def test_it_likes_some_nodes_more(cluster: Cluster, extend: Callable[..., Server]) -> None:
+def test_extender_scores_nodes(cluster: Cluster, extend: Callable[..., Server]) -> None:
     extend(
         lambda _, __: [{"Host": "n1", "Score": 1}, {"Host": "n3", "Score": 10}],
         prioritize_verb="like", weight=5, node_cache_capable=True,
@@ -99,21 +97,25 @@ def test_it_likes_some_nodes_more(cluster: Cluster, extend: Callable[..., Server
 
 
 @pytest.mark.parametrize("verb", ["filter_verb", "bind_verb"])
-def test_a_failure_is_an_error_and_the_pod_is_tried_again(
+def test_extender_failure_is_an_error_and_is_retried(
     cluster: Cluster, extend: Callable[..., Server], verb: str
 ) -> None:
     server = extend(lambda _, __: ExtenderError("nobody there"), **{verb: "ask"}, node_cache_capable=True)
     cluster.add(pod("web"))
     cluster.settle()
-    assert told(cluster, "web") == "nobody there"
+    assert unschedulable_message(cluster, "web") == "nobody there"
     server.answer = lambda _, question: {"NodeNames": question.get("NodeNames")}
     cluster.advance(seconds=5)
     assert server.asked[-1][0] == "ask"
-    assert told(cluster, "web") == "nobody there" if verb == "bind_verb" else node_of(cluster, "web") != ""
+    assert (
+        unschedulable_message(cluster, "web") == "nobody there"
+        if verb == "bind_verb"
+        else node_of(cluster, "web") != ""
+    )
 
 
 @pytest.mark.parametrize("verb", ["filter_verb", "bind_verb", "prioritize_verb"])
-def test_one_that_may_be_ignored_is(cluster: Cluster, extend: Callable[..., Server], verb: str) -> None:
+def test_ignorable_extender_failure_is_ignored(cluster: Cluster, extend: Callable[..., Server], verb: str) -> None:
     server = extend(lambda _, __: ExtenderError("nobody there"), **{verb: "ask"}, ignorable=True, weight=1)
     cluster.add(pod("web"))
     cluster.settle()
@@ -121,7 +123,9 @@ def test_one_that_may_be_ignored_is(cluster: Cluster, extend: Callable[..., Serv
     assert len(server.asked) == 1
 
 
-def test_only_pods_that_ask_for_its_resources_are_its_business(cluster: Cluster, extend: Callable[..., Server]) -> None:
+def test_extender_is_called_for_pods_with_managed_resources_only(
+    cluster: Cluster, extend: Callable[..., Server]
+) -> None:
     managed = (ManagedResource("example.com/a"),)
     server = extend(only("n2"), filter_verb="filter", node_cache_capable=True, managed_resources=managed)
     cluster.add(pod("web"))
@@ -129,7 +133,7 @@ def test_only_pods_that_ask_for_its_resources_are_its_business(cluster: Cluster,
     assert (node_of(cluster, "web") != "", server.asked) == (True, [])
 
 
-def test_it_binds(cluster: Cluster, extend: Callable[..., Server]) -> None:
+def test_extender_binds(cluster: Cluster, extend: Callable[..., Server]) -> None:
     server = extend(lambda _, __: {}, bind_verb="bind")
     made = cluster.add(pod("web"))
     cluster.settle()
@@ -139,7 +143,7 @@ def test_it_binds(cluster: Cluster, extend: Callable[..., Server]) -> None:
     assert node_of(cluster, "web") == ""  # that is its own affair
 
 
-def test_it_agrees_to_victims_or_not(cluster: Cluster, extend: Callable[..., Server]) -> None:
+def test_extender_accepts_or_rejects_victims(cluster: Cluster, extend: Callable[..., Server]) -> None:
     def answer(_: str, question: Any) -> Any:
         victims = question["NodeNameToMetaVictims"]
         return {"NodeNameToMetaVictims": {"n2": victims["n2"]}}

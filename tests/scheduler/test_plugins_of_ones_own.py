@@ -5,31 +5,31 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from kubeloop.runtime.app import LoopContext
 from kubeloop.scheduler.config.configuration import ProfileConfig, SchedulerConfig, default_profile
-from kubeloop.scheduler.context import SchedulerContext
 from kubeloop.scheduler.framework.per_node_plugin import PerNodePlugin
 from kubeloop.scheduler.framework.plugin import PermitWait, Plugin, unschedulable_status
 from kubeloop.scheduler.framework.registry import PluginRegistry
 from kubeloop.scheduler.framework.status import Status
 from kubeloop.scheduler.scheduler import Scheduler
 from kubeloop.testing import Cluster, node, pod
-from tests.scheduler.world import asking, join, node_of, told
+from tests.scheduler.world import asking, join, node_of, unschedulable_message
 
 
 class EvenNodes(PerNodePlugin):
-    """Only nodes whose number is even, and rather large numbers."""
+    """Accepts nodes with even numbers, and prefers large ones."""
 
     name = "EvenNodes"
 
-    def why_not(self, pod: Any, node: Any) -> str:
+    def filter_node(self, pod: Any, node: Any) -> str:
         return "" if int(node.metadata.name[1:]) % 2 == 0 else "node(s) were odd"
 
-    def liking(self, pod: Any, node: Any) -> int:
+    def score_node(self, pod: Any, node: Any) -> int:
         return min(int(node.metadata.name[1:]), 100)
 
 
 class AskFirst(Plugin):
-    """Every pod waits for a permit."""
+    """Permit plugin that every pod waits for."""
 
     name = "AskFirst"
 
@@ -38,7 +38,7 @@ class AskFirst(Plugin):
 
 
 class AskAgain(AskFirst):
-    """And for another."""
+    """Second permit plugin."""
 
     name = "AskAgain"
 
@@ -52,15 +52,15 @@ class Full(Plugin):
         return unschedulable_status(self.name, "nothing is left to reserve")
 
 
-def with_plugins(*kinds: type[Plugin], weight: int = 1) -> Callable[[SchedulerContext], Scheduler]:
+def with_plugins(*kinds: type[Plugin], weight: int = 1) -> Callable[[LoopContext], Scheduler]:
     usual = default_profile()
-    names = (*usual.names, *(kind.name for kind in kinds))
+    names = (*usual.plugin_names, *(kind.name for kind in kinds))
     weights = {**usual.weights, **{kind.name: weight for kind in kinds}}
     config = SchedulerConfig((ProfileConfig(usual.scheduler_name, names, weights=weights),))
     return lambda context: Scheduler(context, config, PluginRegistry({kind.name: kind for kind in kinds}))
 
 
-def test_a_plugin_of_ones_own_filters_and_scores(cluster: Cluster) -> None:
+def test_custom_plugin_filters_and_scores(cluster: Cluster) -> None:
     cluster.start(with_plugins(EvenNodes, weight=100))
     join(cluster, *(node(f"n{number}") for number in range(5)))
     cluster.add(pod("web"))
@@ -68,70 +68,70 @@ def test_a_plugin_of_ones_own_filters_and_scores(cluster: Cluster) -> None:
     assert node_of(cluster, "web") == "n4"
 
 
-def test_its_reasons_are_told_like_the_others(cluster: Cluster) -> None:
+def test_custom_plugin_reasons_are_reported(cluster: Cluster) -> None:
     cluster.start(with_plugins(EvenNodes))
     join(cluster, node("n1"), node("n3"))
     cluster.add(pod("web"))
     cluster.settle()
-    assert told(cluster, "web").startswith("0/2 nodes are available: 2 node(s) were odd.")
+    assert unschedulable_message(cluster, "web").startswith("0/2 nodes are available: 2 node(s) were odd.")
 
 
-def test_a_pod_waits_for_its_permit(cluster: Cluster) -> None:
+def test_pod_waits_for_permit(cluster: Cluster) -> None:
     loop = cluster.start(with_plugins(AskFirst))
     assert isinstance(loop, Scheduler)
     join(cluster, node("n1"))
     made = cluster.add(pod("web"))
     cluster.settle()
     assert node_of(cluster, "web") == ""
-    assert loop.permits.allow(made.metadata.uid, "AskFirst")
+    assert loop.handle.waiting_pods.allow(made.metadata.uid, "AskFirst")
     cluster.settle()
     assert node_of(cluster, "web") == "n1"
 
 
-def test_a_permit_that_is_refused_sends_the_pod_back(cluster: Cluster) -> None:
+def test_rejected_permit_requeues_the_pod(cluster: Cluster) -> None:
     loop = cluster.start(with_plugins(AskFirst))
     assert isinstance(loop, Scheduler)
     join(cluster, node("n1"))
     made = cluster.add(pod("web"))
     cluster.settle()
-    loop.permits.refuse(made.metadata.uid, unschedulable_status("AskFirst", "not today"))
+    loop.handle.waiting_pods.reject(made.metadata.uid, unschedulable_status("AskFirst", "not today"))
     cluster.settle()
-    assert told(cluster, "web") == "0/1 nodes are available: 1 not today."
+    assert unschedulable_message(cluster, "web") == "0/1 nodes are available: 1 not today."
 
 
-def test_a_permit_that_never_comes_is_a_refusal_and_any_change_has_the_pod_tried_again(cluster: Cluster) -> None:
+def test_permit_timeout_rejects_and_any_event_requeues(cluster: Cluster) -> None:
     loop = cluster.start(with_plugins(AskFirst))
     assert isinstance(loop, Scheduler)
     join(cluster, node("n1"))
     made = cluster.add(pod("web"))
     cluster.advance(seconds=61)
     why = "0/1 nodes are available: 1 rejected due to timeout after waiting 1m0s at plugin AskFirst."
-    assert told(cluster, "web") == why
-    assert made.metadata.uid not in loop.permits
+    assert unschedulable_message(cluster, "web") == why
+    assert made.metadata.uid not in loop.handle.waiting_pods
     join(cluster, node("n2"))
     cluster.advance(seconds=10)
-    assert loop.permits.allow(made.metadata.uid, "AskFirst")
+    assert loop.handle.waiting_pods.allow(made.metadata.uid, "AskFirst")
     cluster.settle()
     assert node_of(cluster, "web") != ""
 
 
-def test_every_plugin_that_asked_has_to_give_its_permit(cluster: Cluster) -> None:
+def test_all_permit_plugins_must_allow(cluster: Cluster) -> None:
     loop = cluster.start(with_plugins(AskFirst, AskAgain))
     assert isinstance(loop, Scheduler)
     join(cluster, node("n1"))
     uid = cluster.add(pod("web")).metadata.uid
     cluster.settle()
-    assert set(loop.permits.pending(uid)) == {"AskFirst", "AskAgain"}
-    assert loop.permits.allow(uid, "AskFirst")
-    assert not loop.permits.allow(uid, "AskFirst")
+    assert set(loop.handle.waiting_pods.pending_plugins(uid)) == {"AskFirst", "AskAgain"}
+    assert loop.handle.waiting_pods.allow(uid, "AskFirst")
+    assert not loop.handle.waiting_pods.allow(uid, "AskFirst")
     cluster.settle()
     assert node_of(cluster, "web") == ""
-    loop.permits.allow(uid, "AskAgain")
+    loop.handle.waiting_pods.allow(uid, "AskAgain")
     cluster.settle()
     assert node_of(cluster, "web") == "n1"
 
 
-def test_a_pod_that_is_deleted_while_it_waits_gives_its_room_back(cluster: Cluster) -> None:
+def test_pod_deleted_while_waiting_releases_its_resources(cluster: Cluster) -> None:
     loop = cluster.start(with_plugins(AskFirst))
     assert isinstance(loop, Scheduler)
     join(cluster, node("n1", cpu="1"))
@@ -139,23 +139,23 @@ def test_a_pod_that_is_deleted_while_it_waits_gives_its_room_back(cluster: Clust
     cluster.settle()
     cluster.client.delete("pods", "web", "default", grace_seconds=0)
     cluster.settle()
-    assert uid not in loop.permits
+    assert uid not in loop.handle.waiting_pods
     late = cluster.add(pod("late", **asking("1")))
     cluster.settle()
-    assert loop.permits.allow(late.metadata.uid, "AskFirst")
+    assert loop.handle.waiting_pods.allow(late.metadata.uid, "AskFirst")
     cluster.settle()
     assert node_of(cluster, "late") == "n1"
 
 
-def test_what_can_not_be_reserved_is_told(cluster: Cluster) -> None:
+def test_failed_reserve_is_reported(cluster: Cluster) -> None:
     cluster.start(with_plugins(Full))
     join(cluster, node("n1"))
     cluster.add(pod("web"))
     cluster.settle()
-    assert told(cluster, "web") == "0/1 nodes are available: 1 nothing is left to reserve."
+    assert unschedulable_message(cluster, "web") == "0/1 nodes are available: 1 nothing is left to reserve."
 
 
-def test_several_schedulers_in_one_process(cluster: Cluster) -> None:
+def test_several_profiles_in_one_process(cluster: Cluster) -> None:
     config = SchedulerConfig((default_profile(), default_profile("second")))
     cluster.start(lambda context: Scheduler(context, config))
     join(cluster, node("n1"))

@@ -14,7 +14,7 @@ from kubeloop.scheduler.framework.plugin import Plugin
 from kubeloop.scheduler.framework.registry import PluginRegistry
 from kubeloop.scheduler.scheduler import Scheduler, wire
 from kubeloop.testing import Cluster, node, pod
-from tests.scheduler.world import asking, join, node_of, told
+from tests.scheduler.world import asking, join, node_of, unschedulable_message
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def run(cluster: Cluster, name: str, node_name: str, priority: str, cpu: str = "
 
 
 def is_gone(cluster: Cluster, name: str) -> bool:
-    """Ended, or told to."""
+    """Return True if a pod is deleted or terminating."""
     try:
         found = cluster.client.get("pods", name, "default")
     except NotFound:
@@ -62,7 +62,7 @@ def end(cluster: Cluster, name: str) -> None:
     cluster.client.delete("pods", name, "default", grace_seconds=0)
 
 
-def test_a_pod_of_lower_priority_makes_room(full: Cluster) -> None:
+def test_lower_priority_pod_is_preempted(full: Cluster) -> None:
     join(full, node("one", cpu="2"))
     run(full, "victim", "one", "low")
     full.add(pod("important", **of("high")))
@@ -76,7 +76,7 @@ def test_a_pod_of_lower_priority_makes_room(full: Cluster) -> None:
     assert node_of(full, "important") == "one"
 
 
-def test_the_victim_is_told_why_and_the_pod_which_node_it_waits_for(full: Cluster) -> None:
+def test_preempted_pod_has_a_condition_and_the_preemptor_a_nominated_node(full: Cluster) -> None:
     join(full, node("one", cpu="2"))
     spec = {**of("low"), "termination_grace_period_seconds": 30}
     full.add(pod("victim", node="one", phase="Running", **spec))
@@ -89,7 +89,7 @@ def test_the_victim_is_told_why_and_the_pod_which_node_it_waits_for(full: Cluste
     assert condition.message == "default-scheduler: preempting to accommodate a higher priority pod"
     waiting = full.client.get("pods", "important", "default")
     assert waiting.status.nominated_node_name == "one"
-    assert told(full, "important") == (
+    assert unschedulable_message(full, "important") == (
         "0/1 nodes are available: 1 Insufficient cpu. preemption: found a potential placement for pod on node one, "
         "preempting 1 victims"
     )
@@ -99,7 +99,7 @@ def test_the_victim_is_told_why_and_the_pod_which_node_it_waits_for(full: Cluste
     assert full.client.get("pods", "important", "default").status.nominated_node_name == ""
 
 
-def test_the_least_important_victims_are_chosen_and_no_more_than_needed(full: Cluster) -> None:
+def test_lowest_priority_victims_are_chosen_and_no_more_than_needed(full: Cluster) -> None:
     join(full, node("one", cpu="4"), node("two", cpu="4"))
     run(full, "a", "one", "middle", "2")
     run(full, "b", "one", "low", "2")
@@ -111,7 +111,7 @@ def test_the_least_important_victims_are_chosen_and_no_more_than_needed(full: Cl
     assert node_of(full, "important") == "one"
 
 
-def test_a_disruption_budget_is_kept_if_there_is_another_way(full: Cluster) -> None:
+def test_disruption_budget_is_respected_if_possible(full: Cluster) -> None:
     join(full, node("one", cpu="2"), node("two", cpu="2"))
     run(full, "protected", "one", "low", app="db")
     run(full, "other", "two", "low")
@@ -126,30 +126,30 @@ def test_a_disruption_budget_is_kept_if_there_is_another_way(full: Cluster) -> N
     assert not is_gone(full, "protected")
 
 
-def test_equals_are_not_ended(full: Cluster) -> None:
+def test_pods_of_equal_priority_are_not_preempted(full: Cluster) -> None:
     join(full, node("one", cpu="2"))
     run(full, "first", "one", "high")
     full.add(pod("second", **of("high")))
     full.settle()
     assert not is_gone(full, "first")
-    assert told(full, "second") == (
+    assert unschedulable_message(full, "second") == (
         "0/1 nodes are available: 1 Insufficient cpu. preemption: 0/1 nodes are available: "
         "1 No preemption victims found for incoming pod."
     )
 
 
-def test_a_pod_that_never_preempts_waits(full: Cluster) -> None:
+def test_pod_with_preemption_policy_never_is_pending(full: Cluster) -> None:
     join(full, node("one", cpu="2"))
     run(full, "first", "one", "low")
     full.add(pod("second", **of("patient")))
     full.settle()
     assert not is_gone(full, "first")
-    assert told(full, "second") == (
+    assert unschedulable_message(full, "second") == (
         "0/1 nodes are available: 1 Insufficient cpu. preemption: not eligible due to preemptionPolicy=Never."
     )
 
 
-def test_room_that_was_made_is_not_taken_by_others(full: Cluster) -> None:
+def test_nominated_node_is_not_used_by_lower_priority_pods(full: Cluster) -> None:
     join(full, node("one", cpu="2"))
     spec = {**of("low"), "termination_grace_period_seconds": 30}
     full.add(pod("victim", node="one", phase="Running", **spec))
@@ -167,16 +167,18 @@ class Slow(Plugin):
 
     name = "Slow"
 
-    def will_pre_bind(self, cycle: Any, node: str) -> bool:
+    def pre_bind_pre_flight(self, cycle: Any, node: str) -> bool:
         return bool(cycle.pod.priority < 100)
 
     async def pre_bind(self, cycle: Any, node: str) -> None:
         await asyncio.sleep(3600)
 
 
-def test_a_pod_that_is_not_bound_yet_is_sent_back_instead_of_ended(cluster: Cluster) -> None:
+def test_waiting_pod_is_rejected_instead_of_deleted(cluster: Cluster) -> None:
     usual = default_profile()
-    config = SchedulerConfig((ProfileConfig(usual.scheduler_name, (*usual.names, "Slow"), weights=usual.weights),))
+    config = SchedulerConfig(
+        (ProfileConfig(usual.scheduler_name, (*usual.plugin_names, "Slow"), weights=usual.weights),)
+    )
     cluster.start(lambda context: Scheduler(context, config, PluginRegistry({"Slow": Slow})))
     make_classes(cluster)
     join(cluster, node("one", cpu="2"))

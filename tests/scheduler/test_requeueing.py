@@ -17,14 +17,14 @@ class HoldFirst(Plugin):
 
     name = "HoldFirst"
 
-    def interests(self) -> tuple[()]:
+    def events_to_register(self) -> tuple[()]:
         return ()
 
     def permit(self, cycle: Any, node: str) -> PermitWait | None:
         return PermitWait(600.0) if cycle.pod.key.name == "first" else None
 
 
-def test_a_pod_that_is_deleted_before_it_is_bound_leaves_its_room_at_once(cluster: Cluster) -> None:
+def test_pod_deleted_before_binding_releases_its_resources(cluster: Cluster) -> None:
     cluster.start(with_plugins(HoldFirst))
     join(cluster, node("one", cpu="2"))
     cluster.add(pod("first", **asking("2")))
@@ -51,7 +51,7 @@ def nomination(cluster: Cluster, name: str) -> str:
     return str(cluster.client.get("pods", name, "default").status.nominated_node_name)
 
 
-def test_a_pod_whose_nomination_somebody_takes_away_is_tried_again(cluster: Cluster) -> None:
+def test_pod_whose_nomination_is_removed_is_retried(cluster: Cluster) -> None:
     cluster.start(wire)
     making_room(cluster)
     change = {"status": {"nominatedNodeName": None}}
@@ -60,7 +60,7 @@ def test_a_pod_whose_nomination_somebody_takes_away_is_tried_again(cluster: Clus
     assert nomination(cluster, "important") == "one"
 
 
-def test_after_a_restart_room_that_was_made_is_still_kept(cluster: Cluster) -> None:
+def test_nominated_node_is_honored_after_a_restart(cluster: Cluster) -> None:
     loop = cluster.start(wire)
     making_room(cluster)
     cluster.stop(loop)
@@ -70,7 +70,7 @@ def test_after_a_restart_room_that_was_made_is_still_kept(cluster: Cluster) -> N
     assert (node_of(cluster, "important"), node_of(cluster, "small")) == ("one", "")
 
 
-def test_a_pod_of_higher_priority_that_wants_the_same_node_has_the_other_look_anew(cluster: Cluster) -> None:
+def test_higher_priority_pod_clears_the_nomination_of_another(cluster: Cluster) -> None:
     cluster.start(wire)
     make_classes(cluster)
     join(cluster, node("one", cpu="2"))

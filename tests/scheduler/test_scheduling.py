@@ -1,16 +1,16 @@
-"""Pods get nodes, or are told why not."""
+"""Tests of scheduling: pods get nodes, or a reason."""
 
 from __future__ import annotations
 
 from kubeloop.api.generated.core_v1 import PodSchedulingGate, Taint
 from kubeloop.api.meta.conditions import find_condition
-from kubeloop.scheduler.context import SchedulerContext
+from kubeloop.runtime.app import LoopContext
 from kubeloop.scheduler.scheduler import Scheduler, wire
 from kubeloop.testing import Cluster, node, pod
-from tests.scheduler.world import asking, join, node_of, told
+from tests.scheduler.world import asking, join, node_of, unschedulable_message
 
 
-def test_a_pod_gets_a_node_and_people_hear_of_it(cluster: Cluster) -> None:
+def test_scheduled_pod_gets_a_node_and_an_event(cluster: Cluster) -> None:
     cluster.start(wire)
     join(cluster, node("one"))
     cluster.add(pod("web"))
@@ -21,7 +21,7 @@ def test_a_pod_gets_a_node_and_people_hear_of_it(cluster: Cluster) -> None:
     assert event.reporting_component == "default-scheduler"
 
 
-def test_without_nodes_a_pod_is_told_so_and_waits_for_one(cluster: Cluster) -> None:
+def test_pod_without_nodes_is_unschedulable_and_waits(cluster: Cluster) -> None:
     cluster.start(wire)
     cluster.add(pod("web"))
     cluster.settle()
@@ -47,14 +47,14 @@ def test_reasons_are_counted_and_sorted(cluster: Cluster) -> None:
     )
     cluster.add(pod("large", **asking("2")))
     cluster.settle()
-    assert told(cluster, "large") == (
+    assert unschedulable_message(cluster, "large") == (
         "0/3 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint(s), "
         "1 node(s) were unschedulable. preemption: 0/3 nodes are available: "
         "3 Preemption is not helpful for scheduling."
     )
 
 
-def test_a_pod_that_was_refused_is_tried_again_when_room_is_made(cluster: Cluster) -> None:
+def test_rejected_pod_is_retried_when_resources_are_freed(cluster: Cluster) -> None:
     cluster.start(wire)
     join(cluster, node("one", cpu="2"))
     cluster.add(pod("first", **asking("2")))
@@ -67,7 +67,7 @@ def test_a_pod_that_was_refused_is_tried_again_when_room_is_made(cluster: Cluste
     assert node_of(cluster, "second") == "one"
 
 
-def test_a_gated_pod_is_not_tried_before_its_gate_is_gone(cluster: Cluster) -> None:
+def test_gated_pod_is_not_scheduled(cluster: Cluster) -> None:
     cluster.start(wire)
     join(cluster, node("one"))
     cluster.add(pod("web", scheduling_gates=(PodSchedulingGate(name="example.com/wait"),)))
@@ -79,7 +79,7 @@ def test_a_gated_pod_is_not_tried_before_its_gate_is_gone(cluster: Cluster) -> N
     assert node_of(cluster, "web") == "one"
 
 
-def test_pods_of_other_schedulers_are_left_alone(cluster: Cluster) -> None:
+def test_pods_of_other_schedulers_are_ignored(cluster: Cluster) -> None:
     cluster.start(wire)
     join(cluster, node("one"))
     cluster.add(pod("web", scheduler_name="other"))
@@ -87,7 +87,7 @@ def test_pods_of_other_schedulers_are_left_alone(cluster: Cluster) -> None:
     assert node_of(cluster, "web") == ""
 
 
-def test_pods_are_spread_by_what_they_request(cluster: Cluster) -> None:
+def test_pods_are_spread_by_requests(cluster: Cluster) -> None:
     cluster.start(wire)
     join(cluster, node("one"), node("two"))
     for number in range(6):
@@ -97,7 +97,7 @@ def test_pods_are_spread_by_what_they_request(cluster: Cluster) -> None:
     assert sorted(placed) == ["one"] * 3 + ["two"] * 3
 
 
-def test_a_scheduler_that_is_killed_while_it_binds_goes_on_where_it_was(cluster: Cluster) -> None:
+def test_scheduler_killed_while_binding_resumes(cluster: Cluster) -> None:
     loop = cluster.start(wire)
     join(cluster, node("one"))
     cluster.faults.delay(5.0, "create", "pods", times=1)
@@ -110,19 +110,19 @@ def test_a_scheduler_that_is_killed_while_it_binds_goes_on_where_it_was(cluster:
     assert node_of(cluster, "web") == "one"
 
 
-def test_a_binding_that_fails_is_tried_again(cluster: Cluster) -> None:
+def test_failed_binding_is_retried(cluster: Cluster) -> None:
     cluster.start(wire)
     join(cluster, node("one"))
     cluster.faults.fail("create", "pods", times=1)
     cluster.add(pod("web"))
     cluster.settle()
     assert node_of(cluster, "web") == ""
-    assert told(cluster, "web").startswith('running Bind plugin "DefaultBinder": ')
+    assert unschedulable_message(cluster, "web").startswith('running Bind plugin "DefaultBinder": ')
     cluster.advance(seconds=3)
     assert node_of(cluster, "web") == "one"
 
 
-def test_an_answer_that_is_lost_leaves_the_pod_on_its_node(cluster: Cluster) -> None:
+def test_lost_bind_response_keeps_the_pod_on_its_node(cluster: Cluster) -> None:
     cluster.start(wire)
     join(cluster, node("one", cpu="1"))
     cluster.faults.lose_answers("create", "pods", times=1)
@@ -131,10 +131,10 @@ def test_an_answer_that_is_lost_leaves_the_pod_on_its_node(cluster: Cluster) -> 
     assert node_of(cluster, "web") == "one"
     cluster.add(pod("late", **asking("1")))
     cluster.settle()
-    assert "Insufficient cpu" in told(cluster, "late")
+    assert "Insufficient cpu" in unschedulable_message(cluster, "late")
 
 
-def test_a_pod_that_has_ended_frees_its_room(cluster: Cluster) -> None:
+def test_terminated_pod_frees_its_resources(cluster: Cluster) -> None:
     cluster.start(wire)
     join(cluster, node("one", cpu="1"))
     cluster.add(pod("first", **asking("1")), pod("second", **asking("1")))
@@ -146,10 +146,10 @@ def test_a_pod_that_has_ended_frees_its_room(cluster: Cluster) -> None:
     assert node_of(cluster, late) == "one"
 
 
-def test_what_happens_is_counted_under_upstreams_names(cluster: Cluster) -> None:
-    contexts: list[SchedulerContext] = []
+def test_metrics_have_upstreams_names(cluster: Cluster) -> None:
+    contexts: list[LoopContext] = []
 
-    def start(context: SchedulerContext) -> Scheduler:
+    def start(context: LoopContext) -> Scheduler:
         contexts.append(context)
         return Scheduler(context)
 
@@ -162,15 +162,16 @@ def test_what_happens_is_counted_under_upstreams_names(cluster: Cluster) -> None
     told = set(contexts[0].telemetry.registry.render().splitlines())
     profile = 'profile="default-scheduler"'
     assert told >= {
-        f'scheduler_schedule_attempts_total{{result="scheduled",{profile}}} 1',
-        f'scheduler_schedule_attempts_total{{result="unschedulable",{profile}}} 1',
-        f'scheduler_scheduling_attempt_duration_seconds_count{{result="scheduled",{profile}}} 1',
+        f'scheduler_schedule_attempts_total{{{profile},result="scheduled"}} 1',
+        f'scheduler_schedule_attempts_total{{{profile},result="unschedulable"}} 1',
+        f'scheduler_scheduling_attempt_duration_seconds_count{{{profile},result="scheduled"}} 1',
         "scheduler_scheduling_algorithm_duration_seconds_count 2",
         'scheduler_pod_scheduling_sli_duration_seconds_count{attempts="1"} 1',
         'scheduler_pending_pods{queue="unschedulable"} 1',
         f'scheduler_unschedulable_pods{{plugin="NodeResourcesFit",{profile}}} 1',
-        'scheduler_queue_incoming_pods_total{queue="active",event="UnscheduledPodAdd"} 2',
-        'scheduler_queue_incoming_pods_total{queue="unschedulable",event="ScheduleAttemptFailure"} 1',
+        'scheduler_queue_incoming_pods_total{event="UnscheduledPodAdd",queue="active"} 2',
+        f'scheduler_plugin_evaluation_total{{extension_point="Bind",plugin="DefaultBinder",{profile}}} 1',
+        'scheduler_queue_incoming_pods_total{event="ScheduleAttemptFailure",queue="unschedulable"} 1',
         'scheduler_queued_entities{queue="unschedulable",type="pod"} 1',
         'scheduler_inflight_events{event="PodPopped"} 0',
         'scheduler_goroutines{operation="binding"} 0',
@@ -180,10 +181,10 @@ def test_what_happens_is_counted_under_upstreams_names(cluster: Cluster) -> None
         *(
             f'scheduler_framework_extension_point_duration_seconds_count{{extension_point="{point}",{status}}} {times}'
             for point, status, times in (
-                ("Filter", f'status="Success",{profile}', 2),
-                ("PostFilter", f'status="Unschedulable",{profile}', 1),
-                ("Reserve", f'status="Success",{profile}', 1),
-                ("Bind", f'status="Success",{profile}', 1),
+                ("Filter", f'{profile},status="Success"', 2),
+                ("PostFilter", f'{profile},status="Unschedulable"', 1),
+                ("Reserve", f'{profile},status="Success"', 1),
+                ("Bind", f'{profile},status="Success"', 1),
             )
         ),
         "scheduler_preemption_attempts_total 1",
@@ -193,7 +194,7 @@ def test_what_happens_is_counted_under_upstreams_names(cluster: Cluster) -> None
     }
 
 
-def test_a_pod_that_is_deleted_before_it_is_tried_is_not_bound(cluster: Cluster) -> None:
+def test_pod_deleted_before_its_attempt_is_not_bound(cluster: Cluster) -> None:
     cluster.start(wire)
     join(cluster, node("one"))
     cluster.faults.delay(5.0, "create", "pods", times=1)

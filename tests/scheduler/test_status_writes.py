@@ -1,4 +1,4 @@
-"""What the scheduler writes within the process is stored as if its patch had come over the wire."""
+"""Checks that in-process status writes are stored like patches over HTTP."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import pytest
 from kubeloop.api import codec
 from kubeloop.api.generated.core_v1 import Pod, PodStatus
 from kubeloop.api.requests import STRATEGIC_PATCH
-from kubeloop.scheduler.status.reporter import status_patch_fields
-from kubeloop.scheduler.status.status_patch import PodStatusPatch
+from kubeloop.scheduler.status.reporter import PodStatusPatch, status_patch_fields
 from kubeloop.testing import builders
 from kubeloop.testing.cluster import Cluster
 
@@ -25,8 +24,9 @@ def _write(cluster: Cluster, name: str, patch: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("nominated", [None, "n7"])
-def test_what_is_told_and_its_patch_are_stored_alike(cluster: Cluster, nominated: str | None) -> None:
-    for message in ("0/3 nodes are available.", "0/4 nodes are available."):  # at first, and over what was told then
+def test_status_and_its_patch_are_stored_identically(cluster: Cluster, nominated: str | None) -> None:
+    # first without, then over an earlier status
+    for message in ("0/3 nodes are available.", "0/4 nodes are available."):
         written = []
         for name in ("one", "other"):
             if message.startswith("0/3"):
@@ -39,8 +39,8 @@ def test_what_is_told_and_its_patch_are_stored_alike(cluster: Cluster, nominated
         assert written[0]["status"]["conditions"][0]["message"] == message
 
 
-def test_a_first_word_needs_no_merging() -> None:
+def test_first_status_needs_no_merge() -> None:
     change = status_patch_fields(builders.pod("one"), "Unschedulable", "no", "n7", _NOW)
-    laid = PodStatusPatch("uid", change).laid_over(PodStatus(phase="Pending"))
+    laid = PodStatusPatch("uid", change).apply_to(PodStatus(phase="Pending"))
     assert laid is not None
     assert (laid.phase, laid.nominated_node_name, laid.conditions[0].reason) == ("Pending", "n7", "Unschedulable")

@@ -1,4 +1,4 @@
-"""A scheduler that is told to stop finishes what it has begun, tells of it, and leaves the rest to the next one."""
+"""Tests of shutdown: a scheduler finishes its started work, writes statuses, and leaves the rest pending."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from tests.scheduler.world import join, node_of
 GRACE = 3.0
 
 
-def test_what_has_happened_is_told_before_the_end_however_much_it_is(cluster: Cluster) -> None:
+def test_pending_statuses_are_written_before_shutdown(cluster: Cluster) -> None:
     loop = cluster.start(wire)
     assert isinstance(loop, Scheduler)
     told = [cluster.add(pod(f"web-{number}")) for number in range(30)]
 
     async def stop() -> bool:
         for one in told:
-            loop.reporter.event(one, "Normal", "Remembered", "until the end", action="Remembering")
+            loop.handle.reporter.record_event(one, "Normal", "Remembered", "until the end", action="Remembering")
         return await loop.drain(GRACE)
 
     assert cluster.run(stop())
     assert len(cluster.events(reason="Remembered")) == len(told)
 
 
-def test_pods_that_are_being_bound_get_their_node(cluster: Cluster) -> None:
+def test_pods_being_bound_are_bound_before_shutdown(cluster: Cluster) -> None:
     loop = cluster.start(wire)
     join(cluster, node("n1"))
 
@@ -43,7 +43,7 @@ def test_pods_that_are_being_bound_get_their_node(cluster: Cluster) -> None:
     assert [one.reason for one in cluster.events("default")] == ["Scheduled"]
 
 
-def test_who_merely_waits_holds_nobody_up_and_is_taken_up_by_the_next_one(cluster: Cluster) -> None:
+def test_waiting_pods_do_not_delay_shutdown_and_are_rescheduled(cluster: Cluster) -> None:
     loop = cluster.start(with_plugins(AskFirst))
     join(cluster, node("n1"))
     cluster.add(pod("web"))

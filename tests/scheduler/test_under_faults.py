@@ -13,7 +13,7 @@ from tests.scheduler.world import asking, join
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_every_pod_gets_a_node_and_no_node_too_many(make_cluster: Callable[..., Cluster], seed: int) -> None:
+def test_every_pod_is_scheduled_and_no_node_is_overcommitted(make_cluster: Callable[..., Cluster], seed: int) -> None:
     cluster = make_cluster(seed=seed, shuffle=True)
     loop = cluster.start(wire)
     join(cluster, *(node(f"n{number}", cpu="4") for number in range(3)))
@@ -32,7 +32,7 @@ def test_every_pod_gets_a_node_and_no_node_too_many(make_cluster: Callable[..., 
     assert placed == {"n0": 4, "n1": 4, "n2": 4}
 
 
-def test_the_same_seed_gives_the_same_places(make_cluster: Callable[..., Cluster]) -> None:
+def test_same_seed_gives_the_same_placement(make_cluster: Callable[..., Cluster]) -> None:
     def places() -> list[str]:
         cluster = make_cluster(seed=7)
         cluster.start(wire)

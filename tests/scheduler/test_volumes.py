@@ -9,12 +9,12 @@ import pytest
 from kubeloop.api.generated.core_v1 import PersistentVolumeClaimVolumeSource, Volume
 from kubeloop.scheduler.scheduler import wire
 from kubeloop.testing import Cluster, node, persistent_volume_claim, pod
-from tests.scheduler.world import join, node_of, told
+from tests.scheduler.world import join, node_of, unschedulable_message
 
 
 @pytest.fixture
 def later(cluster: Cluster) -> Cluster:
-    """Two nodes, and a class whose volumes wait for their first pod."""
+    """Cluster of two nodes, and a class with WaitForFirstConsumer."""
     cluster.start(wire)
     join(cluster, node("one"), node("two"))
     cluster.client.create(_class("later", "disks.example.com"))
@@ -48,22 +48,24 @@ def using(claim: str) -> dict[str, Any]:
 
 
 def finish_binding(cluster: Cluster, claim: str, volume: str) -> None:
-    """What the volume binder does."""
+    """Bind volumes like the volume binder."""
     annotations = {"pv.kubernetes.io/bind-completed": "yes"}
     change = {"metadata": {"annotations": annotations}, "spec": {"volumeName": volume}}
     cluster.client.patch("persistentvolumeclaims", claim, change, "default")
 
 
-def test_without_its_claim_a_pod_waits(later: Cluster) -> None:
+def test_pod_without_its_claim_is_pending(later: Cluster) -> None:
     later.add(pod("web", **using("data")))
     later.settle()
-    assert told(later, "web").startswith('0/2 nodes are available: persistentvolumeclaim "data" not found.')
+    assert unschedulable_message(later, "web").startswith(
+        '0/2 nodes are available: persistentvolumeclaim "data" not found.'
+    )
     later.add(persistent_volume_claim("data", storage_class_name="absent"))
     later.settle()
-    assert "pod has unbound immediate PersistentVolumeClaims" in told(later, "web")
+    assert "pod has unbound immediate PersistentVolumeClaims" in unschedulable_message(later, "web")
 
 
-def test_the_node_is_chosen_first_and_the_pod_bound_when_the_volume_is_there(later: Cluster) -> None:
+def test_node_is_selected_before_the_volume_is_provisioned(later: Cluster) -> None:
     later.add(persistent_volume_claim("data", storage_class_name="later"), pod("web", **using("data")))
     later.settle()
     claim = later.client.get("persistentvolumeclaims", "data", "default")
@@ -77,7 +79,7 @@ def test_the_node_is_chosen_first_and_the_pod_bound_when_the_volume_is_there(lat
     assert node_of(later, "web") == chosen
 
 
-def test_a_volume_that_is_there_decides_about_the_node(later: Cluster) -> None:
+def test_existing_volume_decides_the_node(later: Cluster) -> None:
     made = later.client.create(_volume("disk", "two"))
     later.client.patch(
         "persistentvolumes", made.metadata.name, {"status": {"phase": "Available"}}, subresource="status"
@@ -94,16 +96,16 @@ def test_a_volume_that_is_there_decides_about_the_node(later: Cluster) -> None:
     assert node_of(later, "web") == "two"
 
 
-def test_a_bound_volume_that_no_node_reaches_is_told(later: Cluster) -> None:
+def test_inaccessible_bound_volume_is_reported(later: Cluster) -> None:
     later.client.create(_volume("far", "elsewhere"))
     later.add(persistent_volume_claim("data", storage_class_name="later"))
     finish_binding(later, "data", "far")
     later.add(pod("web", **using("data")))
     later.settle()
-    assert "2 node(s) didn't match PersistentVolume's node affinity" in told(later, "web")
+    assert "2 node(s) didn't match PersistentVolume's node affinity" in unschedulable_message(later, "web")
 
 
-def test_a_claim_for_one_pod_is_not_given_to_a_second(later: Cluster) -> None:
+def test_read_write_once_pod_claim_is_exclusive(later: Cluster) -> None:
     later.client.create(_volume("disk", "one"))
     later.add(persistent_volume_claim("data", storage_class_name="later", access_modes=("ReadWriteOncePod",)))
     finish_binding(later, "data", "disk")
@@ -112,13 +114,13 @@ def test_a_claim_for_one_pod_is_not_given_to_a_second(later: Cluster) -> None:
     later.add(pod("second", **using("data")))
     later.settle()
     assert node_of(later, "first") == "one"
-    assert "ReadWriteOncePod access mode already in-use by another pod" in told(later, "second")
+    assert "ReadWriteOncePod access mode already in-use by another pod" in unschedulable_message(later, "second")
     later.client.delete("pods", "first", "default", grace_seconds=0)
     later.settle()
     assert node_of(later, "second") == "one"
 
 
-def test_no_more_volumes_than_a_driver_attaches(later: Cluster) -> None:
+def test_volume_limits_of_a_driver_are_enforced(later: Cluster) -> None:
     for name in ("one", "two"):
         drivers = [{"name": "disks.example.com", "nodeID": name, "allocatable": {"count": 1}}]
         kind = {"apiVersion": "storage.k8s.io/v1", "kind": "CSINode", "metadata": {"name": name}}
@@ -130,16 +132,16 @@ def test_no_more_volumes_than_a_driver_attaches(later: Cluster) -> None:
     claims = [later.client.get("persistentvolumeclaims", f"data-{number}", "default") for number in range(2)]
     chosen = [one.metadata.annotations["volume.kubernetes.io/selected-node"] for one in claims]
     assert sorted(chosen) == ["one", "two"]
-    assert "2 node(s) exceed max volume count" in told(later, "web-2")
+    assert "2 node(s) exceed max volume count" in unschedulable_message(later, "web-2")
 
 
-def test_a_driver_that_must_be_there_and_is_not(later: Cluster) -> None:
+def test_missing_required_driver_is_reported(later: Cluster) -> None:
     kind = {"apiVersion": "storage.k8s.io/v1", "kind": "CSIDriver", "metadata": {"name": "example.com"}}
     later.client.create({**kind, "spec": {"preventPodSchedulingIfMissing": True}})
     later.client.create(_class("demanding", "example.com"))
     later.add(persistent_volume_claim("data", storage_class_name="demanding"), pod("web", **using("data")))
     later.settle()
-    assert "2 example.com CSI driver is not installed on the node" in told(later, "web")
+    assert "2 example.com CSI driver is not installed on the node" in unschedulable_message(later, "web")
 
 
 def test_volumes_keep_a_pod_in_their_zone(later: Cluster) -> None:

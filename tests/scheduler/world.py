@@ -1,4 +1,4 @@
-"""What tests of the scheduler say again and again: nodes that are ready, pods that ask for something."""
+"""Helpers for tests of the scheduler: ready nodes, and pods with requests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kubeloop.testing import Cluster, container
 
 
 def join(cluster: Cluster, *nodes: Node, **labels: str) -> None:
-    """Add nodes as if they had been found ready: admission taints new ones until somebody has."""
+    """Add ready nodes: admission taints new ones until they are ready."""
     for one in nodes:
         cluster.add(one)
         taints = [to_plain(taint) for taint in one.spec.taints]
@@ -25,8 +25,8 @@ def asking(cpu: str = "1", **spec: Any) -> dict[str, Any]:
     return {"containers": (container(resources=resources),), **spec}
 
 
-def told(cluster: Cluster, name: str) -> str:
-    """Why a pod has no node."""
+def unschedulable_message(cluster: Cluster, name: str) -> str:
+    """Return the message of the PodScheduled condition."""
     condition = find_condition(cluster.client.get("pods", name, "default").status.conditions, "PodScheduled")
     return "" if condition is None else condition.message
 

@@ -1,4 +1,4 @@
-"""The machine's own clock, as everybody is handed it."""
+"""Tests of the system clock."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.skips import NEEDS_LINUX
 
 
 @pytest.mark.skipif(not hasattr(time, "CLOCK_BOOTTIME"), reason=f"{NEEDS_LINUX}: no CLOCK_BOOTTIME elsewhere")
-def test_time_that_the_machine_slept_through_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_suspended_time_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     before = SystemClock().monotonic()
     asked: list[int] = []
 
@@ -24,7 +24,7 @@ def test_time_that_the_machine_slept_through_counts(monkeypatch: pytest.MonkeyPa
     assert asked == [time.CLOCK_BOOTTIME]
 
 
-def test_it_never_goes_back() -> None:
+def test_clock_is_monotonic() -> None:
     clock = SystemClock()
     moments = [clock.monotonic() for _ in range(1000)]
     assert moments == sorted(moments)

@@ -1,5 +1,7 @@
 """Writes `kubeloop/api/generated/`: the typed structs, their schemas and layouts, from published schema data.
 
+Also writes `kubeloop/types/`, which re-exports the structs under their public names.
+
     python -m tools.generate
 
 Inputs, all facts:
@@ -21,6 +23,7 @@ from pathlib import Path
 from kubeloop.api.features.optional_resources import DEFINITIONS as OFFERED
 from kubeloop.api.kinds import DEFINITIONS
 from tools.generate.protobuf import UNPUBLISHED, write_protobuf
+from tools.generate.public_types import write_public_modules
 from tools.generate.schema import closure, strip_prose, write_schema
 from tools.generate.structs import module_of, write_module
 
@@ -45,7 +48,7 @@ def main() -> None:
         part = {name: fact for name, fact in facts.items() if name in names}
         (OUT / f"schema{suffix}.json").write_text(write_schema(part))
         unpublished = {} if suffix else UNPUBLISHED
-        (OUT / f"protobuf{suffix}.json").write_text(write_protobuf({**part, **unpublished}, numbers))
+        (OUT / f"protobuf{suffix}.json").write_text(write_protobuf({**part, **unpublished}, numbers, wire))
     modules: dict[str, list[str]] = {}
     for name in facts:
         modules.setdefault(module_of(name), []).append(name)
@@ -53,6 +56,7 @@ def main() -> None:
         source = write_module(module, members, facts, wire)
         if source:
             (OUT / f"{module}.py").write_text(HEADER + source)
+    write_public_modules(modules.items(), facts)
     print(f"{len(facts)} types in {len(modules)} modules")
 
 

@@ -1,4 +1,4 @@
-"""Writes `protobuf.json`: how each type is laid out in protocol buffers.
+"""Writes `protobuf.json`: the protobuf layout of each type.
 
 `protobuf.json` beside this file holds what the schemas leave out, type by type: the number of each field by its name in
 JSON. A number may come with how the field differs from JSON:
@@ -7,13 +7,14 @@ JSON. A number may come with how the field differs from JSON:
 - `[4, "list"]`: a list that is a message of its own.
 
 What a field holds follows from the schema. In the table that is written, words tell it, read from left to right:
-`repeated`, `map`, `list` (a message that holds a list) and `inline`, then a scalar, a special type or a definition.
+`repeated`, `map`, `list` (a message that holds a list), `inline` and `omitempty` (a scalar whose zero value means
+absence, as `wire.json` tells), then a scalar, a special type or a definition.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Any
 
 from tools.generate.schema import INT_OR_STRING, QUANTITY
@@ -23,7 +24,7 @@ Facts = Mapping[str, Mapping[str, Any]]
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 _OLD_META = "io.k8s.apimachinery.pkg.apis.meta.v1beta1."
 _EXTENSIONS = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1."
-# Types whose form in JSON isn't that of their message.
+# Types whose JSON form differs from their message.
 _SPECIAL = {
     QUANTITY: "quantity",
     INT_OR_STRING: "int-or-string",
@@ -37,6 +38,7 @@ _SPECIAL = {
     _EXTENSIONS + "JSONSchemaPropsOrStringArray": "schema-or-strings",
 }
 _SCALARS = {"string": "string", "integer": "integer", "boolean": "boolean", "number": "double"}
+_OMITTED_WHEN_ZERO = frozenset((*_SCALARS.values(), "bytes"))
 # Served on request in place of any kind; the published schemas don't have them.
 _METADATA_LIST = {
     "properties": {
@@ -51,22 +53,25 @@ UNPUBLISHED: Facts = {
 }
 
 
-def write_protobuf(facts: Facts, numbers: Mapping[str, Mapping[str, Any]]) -> str:
+def write_protobuf(facts: Facts, numbers: Facts, wire: Facts) -> str:
     """The table's text, one message a line."""
     messages = (name for name in sorted(facts) if name not in _SPECIAL)
     lines = (
-        json.dumps(name) + ":" + json.dumps(_message(name, facts, numbers.get(name, {})), separators=(",", ":"))
+        json.dumps(name)
+        + ":"
+        + json.dumps(_message(name, facts, numbers.get(name, {}), wire.get(name, {})), separators=(",", ":"))
         for name in messages
     )
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
-def _message(name: str, facts: Facts, numbers: Mapping[str, Any]) -> dict[str, list[Any]]:
+def _message(name: str, facts: Facts, numbers: Mapping[str, Any], wire: Mapping[str, Any]) -> dict[str, list[Any]]:
     properties = facts[name].get("properties", {})
+    kept = {*wire.get("pointer", ()), *wire.get("always", ())}
     unnumbered = set(properties) - set(_names(numbers)) - {"kind", "apiVersion"}
     if unnumbered:
-        raise ValueError(f"{name}: no numbers for {', '.join(sorted(unnumbered))}")
-    return _fields(properties, numbers)
+        raise ValueError(f"{name}: no field numbers for {', '.join(sorted(unnumbered))}")
+    return _fields(properties, numbers, kept)
 
 
 def _names(numbers: Mapping[str, Any]) -> set[str]:
@@ -78,15 +83,18 @@ def _names(numbers: Mapping[str, Any]) -> set[str]:
     return found
 
 
-def _fields(properties: Mapping[str, Any], numbers: Mapping[str, Any]) -> dict[str, list[Any]]:
+def _fields(properties: Mapping[str, Any], numbers: Mapping[str, Any], kept: Set[str]) -> dict[str, list[Any]]:
+    """The fields of a message; `kept` names those whose zero value JSON shows."""
     fields: dict[str, list[Any]] = {}
     for name, number in numbers.items():
         if isinstance(number, int):
-            fields[name] = [number, _words(properties[name])]
+            words = _words(properties[name])
+            omitted = words in _OMITTED_WHEN_ZERO and name not in kept
+            fields[name] = [number, f"omitempty {words}" if omitted else words]
         elif number[1] == "list":
             fields[name] = [number[0], "list " + _words(properties[name]["items"])]
         else:
-            fields[name] = [number[0], "inline", _fields(properties, number[1])]
+            fields[name] = [number[0], "inline", _fields(properties, number[1], kept)]
     return fields
 
 

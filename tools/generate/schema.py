@@ -59,7 +59,7 @@ def closure(roots: Iterable[str], published: Mapping[str, Any]) -> set[str]:
 
 
 def strip_prose(name: str, schema: Mapping[str, Any]) -> dict[str, Any]:
-    """One definition's facts, in OpenAPI's words, without descriptions."""
+    """Return the facts of a definition in OpenAPI's terms, without descriptions."""
     if name in FREE_FORM:
         return {"x-kubernetes-preserve-unknown-fields": True}
     if name == INT_OR_STRING:

@@ -67,7 +67,7 @@ def write_module(module: str, members: list[str], facts: Facts, wire: Mapping[st
 
 
 def _ordered(structs: list[str], facts: Facts, wire: Mapping[str, Any]) -> Iterator[str]:
-    """Each after those that it holds by value, whose class its default needs."""
+    """Sort structs after those that they contain by value, whose class their default needs."""
     done: set[str] = set()
 
     def visit(name: str) -> Iterator[str]:
@@ -106,7 +106,7 @@ def _write_class(name: str, facts: Facts, wire: Mapping[str, Any]) -> Iterator[s
             yield _field(name, field_name, properties[field_name], facts, wire)
     nullable = [snake(f) for f in ordered if _is_null_when_empty(name, f, facts, wire)]
     if nullable:
-        # Upstream's stored form does not tell an empty list from none.
+        # Upstream's stored form does not distinguish an empty list from none.
         yield "\n    def __post_init__(self) -> None:"
         yield from (f'        wire.empty_is_null(self, "{field_name}")' for field_name in nullable)
 

@@ -3,39 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
+from kubeloop.api.apply.field_filters import FieldFilter
+from kubeloop.api.apply.field_trees import tree_of_new
 from kubeloop.api.apply.fields.compare import Comparison, compare
-from kubeloop.api.apply.settable import FieldFilter
-from kubeloop.api.apply.shape import OwnershipShape, shape_of
-from kubeloop.api.apply.whole import tree_of_new
+from kubeloop.api.apply.shape import shape_of
 from kubeloop.api.schema import SchemaNode
 
 Convert = Callable[[dict[str, Any], str], tuple[dict[str, Any], SchemaNode] | None]
 """An object in another of its versions, with that version's schema; None when there is no such version (any more)."""
 
 
-class ObjectChange:
-    """Change from `old` (None: a create) to `new`, restricted to the fields that are `settable` by the request."""
+class ManagedWrite(NamedTuple):
+    """Write by a field manager, with the type of the written object.
 
-    def __init__(
-        self,
-        old: dict[str, Any] | None,
-        new: dict[str, Any],
-        shape: OwnershipShape,
-        api_version: str,
-        settable: FieldFilter | None,
-        convert: Convert | None,
-    ) -> None:
+    Fields that aren't `settable` (status on the main resource) can't be changed by the request and are never owned
+    through it. `convert` is for kinds of several versions, whose managers may have written in another one.
+    """
+
+    kind: str
+    api_version: str
+    node: SchemaNode
+    manager: str
+    now: str
+    subresource: str = ""
+    settable: FieldFilter | None = None
+    convert: Convert | None = None
+
+
+class ObjectChange:
+    """Change from `old` (None: a create) to `new`, restricted to the fields that the write may set."""
+
+    def __init__(self, old: dict[str, Any] | None, new: dict[str, Any], write: ManagedWrite) -> None:
         self._old = old
         self._new = new
-        self._settable = settable
-        self._convert = convert
+        self._settable = write.settable
+        self._convert = write.convert
+        shape = shape_of(write.node)
         found = Comparison(tree_of_new(new, shape), {}) if old is None else compare(old, new, shape)
         self.main = self._allowed(found)
-        self._seen: dict[str, Comparison | None] = {api_version: self.main}
+        self._seen: dict[str, Comparison | None] = {write.api_version: self.main}
 
-    def at(self, version: str) -> Comparison | None:
+    def compare_in(self, version: str) -> Comparison | None:
         """Return the comparison in a version; None if the version is gone.
 
         Without a converter all versions are alike.

@@ -23,7 +23,7 @@ def find_conflicts(entries: Iterable[ManagedFieldsEntry], change: ObjectChange) 
     """Return the changed fields that these managers own, manager by manager."""
     found: list[FieldConflict] = []
     for entry in sorted(entries, key=manager_identifier):
-        seen = change.at(entry["apiVersion"])
+        seen = change.compare_in(entry["apiVersion"])
         if seen is not None:
             found += [FieldConflict(entry, path) for path in paths(intersection(entry["fieldsV1"], seen.changed))]
     return found

@@ -50,7 +50,7 @@ def _merged_lists(live: list[Any], config: list[Any], shape: OwnershipShape) -> 
 
     def joined(element: str) -> Any:
         item = stored.get(element)
-        return wanted[element] if item is None else merge_applied(item, wanted[element], shape.other)
+        return wanted[element] if item is None else merge_applied(item, wanted[element], shape.unknown_field_shape)
 
     out = [live[place] if element is None else joined(element) for place, element in _order(mine, list(wanted), stored)]
     unchanged = len(out) == len(live) and all(map(_is, out, live))
@@ -117,7 +117,7 @@ def _claimed(value: Any, shape: OwnershipShape) -> FieldTree | None:
     tree: FieldTree = {}
     for name, inner_value in value.items():
         known = shape.fields.get(name)
-        below = _claimed(inner_value, shape.other if known is None else known.shape)
+        below = _claimed(inner_value, shape.unknown_field_shape if known is None else known.shape)
         if known is None or inner_value is None or inner_value == {}:
             tree[field_element(name)] = _as_member(below)
         elif below is not None:
@@ -128,7 +128,7 @@ def _claimed(value: Any, shape: OwnershipShape) -> FieldTree | None:
 def _claimed_items(items: list[Any], shape: OwnershipShape) -> FieldTree | None:
     tree: FieldTree = {}
     for element, item in zip(_elements(items, shape), items, strict=True):
-        tree[element] = LEAF_TREE if element in tree else _as_member(_claimed(item, shape.other))
+        tree[element] = LEAF_TREE if element in tree else _as_member(_claimed(item, shape.unknown_field_shape))
     return sort_level(tree) or None
 
 
@@ -144,7 +144,7 @@ def with_structs(tree: FieldTree, shape: OwnershipShape) -> FieldTree:
         if not child or key == MEMBER:
             full[key] = child
             continue
-        below = with_structs(child, shape.other if known is None else known.shape)
+        below = with_structs(child, shape.unknown_field_shape if known is None else known.shape)
         full[key] = below if known is None or MEMBER in below else {MEMBER: LEAF_TREE, **below}
     return full
 
@@ -158,7 +158,7 @@ def remove_fields(value: Any, fields: FieldTree, shape: OwnershipShape) -> Any:
         for element, item in zip(_elements(value, shape), value, strict=True):
             child = fields.get(element)
             if child is None or not is_member(child):
-                kept.append(item if child is None else remove_fields(item, child, shape.other))
+                kept.append(item if child is None else remove_fields(item, child, shape.unknown_field_shape))
         return kept or None
     return None if isinstance(value, dict | list) else value
 

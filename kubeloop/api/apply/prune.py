@@ -22,18 +22,18 @@ class VersionedObject(NamedTuple):
     version: str
     shape: OwnershipShape
 
-    def at(self, version: str, convert: Convert | None) -> VersionedObject | None:
+    def convert_to(self, version: str, convert: Convert | None) -> VersionedObject | None:
         """Convert to another version; None if it does not exist. Without a converter all versions are alike."""
         if convert is None or version == self.version:
             return self
         found = convert(self.obj, version)
         return None if found is None else VersionedObject(found[0], version, shape_of(found[1]))
 
-    def fields(self) -> FieldTree:
+    def field_set(self) -> FieldTree:
         """Return the fields that the object sets, including the structs above them."""
         return with_structs(applied_fields(self.obj, self.shape), self.shape)
 
-    def less(self, fields: FieldTree) -> VersionedObject:
+    def remove(self, fields: FieldTree) -> VersionedObject:
         """Return the object without the given fields."""
         return self._replace(obj=remove_fields(self.obj, fields, self.shape) or {}) if fields else self
 
@@ -45,17 +45,17 @@ def prune_abandoned_fields(
 
     Works in steps, so that fields of other managers survive, and unowned fields inside of removed ones too.
     """
-    start = merged.at(before["apiVersion"], convert)
+    start = merged.convert_to(before["apiVersion"], convert)
     if start is None:
         return merged.obj
     given_up = with_structs(before["fieldsV1"], start.shape)
-    pruned = _with_owned(start, start.less(given_up), owned, convert)
-    back = pruned.at(start.version, convert)
-    left = pruned.fields() if back is None else back.fields()
-    gone = intersection(difference(start.fields(), left), given_up)
+    pruned = _with_owned(start, start.remove(given_up), owned, convert)
+    back = pruned.convert_to(start.version, convert)
+    left = pruned.field_set() if back is None else back.field_set()
+    gone = intersection(difference(start.field_set(), left), given_up)
     if not gone:
         return merged.obj
-    result = start.less(gone).at(merged.version, convert)
+    result = start.remove(gone).convert_to(merged.version, convert)
     return merged.obj if result is None else result.obj
 
 
@@ -68,9 +68,9 @@ def _with_owned(
         key = version if convert is not None else whole.version
         by_version[key] = union(by_version.get(key, {}), fields)
     for version, fields in by_version.items():
-        there, left = whole.at(version, convert), pruned.at(version, convert)
+        there, left = whole.convert_to(version, convert), pruned.convert_to(version, convert)
         if there is None or left is None:
             continue
-        kept = union(left.fields(), with_structs(fields, there.shape))
-        whole, pruned = there, there.less(difference(there.fields(), kept))
+        kept = union(left.field_set(), with_structs(fields, there.shape))
+        whole, pruned = there, there.remove(difference(there.field_set(), kept))
     return pruned

@@ -74,30 +74,30 @@ class OwnershipShape:
         if node is None:
             return RECORD
         if node.type in ("any", "object"):
-            return LEAF if self.atomic else RECORD
+            return LEAF if self.is_atomic else RECORD
         if node.type == "array" and node.list_type != "atomic":
             return KEYED if node.list_keys else SET
         return LEAF
 
     @cached_property
-    def free_form(self) -> bool:
+    def is_free_form(self) -> bool:
         """True if only the value defines the kind: maps are records of free-form values, anything else a leaf."""
         return self._node is None or self._node.type == "any"
 
     @cached_property
-    def atomic(self) -> bool:
+    def is_atomic(self) -> bool:
         """True if the value is owned and replaced as a whole."""
         node = self._node
         if node is None:
             return False
         if node.type == "any":
             return _definition_of(node) == _OPAQUE or _fact(node, "x-kubernetes-map-type") == "atomic"
-        return node.atomic
+        return node.is_atomic
 
     @cached_property
-    def accepts(self) -> Literal["map", "list", "any"] | Scalar:
+    def accepted_type(self) -> Literal["map", "list", "any"] | Scalar:
         """Type that a value must have; null is always accepted."""
-        if self.free_form:
+        if self.is_free_form:
             return "any"
         assert self._node is not None
         kind = self._node.type
@@ -141,14 +141,14 @@ class OwnershipShape:
         return None
 
     @cached_property
-    def other(self) -> OwnershipShape:
+    def unknown_field_shape(self) -> OwnershipShape:
         """Shape of unknown fields."""
         return self.item or FREE_FORM
 
     def at(self, name: str) -> OwnershipShape:
         """Return the shape of a field, known or not."""
         known = self.fields.get(name)
-        return self.other if known is None else known.shape
+        return self.unknown_field_shape if known is None else known.shape
 
     @cached_property
     def keys(self) -> tuple[str, ...]:

@@ -42,6 +42,12 @@ _ALSO_SENT: Mapping[str, Mapping[str, Any]] = {
     "ClusterRole": {"rules": None},
     "ControllerRevision": {"revision": 0},
     "EndpointSlice": {"ports": None},
+    # The fields of both groups' Events: each sends only its own.
+    "Event": {
+        **dict.fromkeys(("firstTimestamp", "lastTimestamp", "eventTime")),
+        **dict.fromkeys(("deprecatedFirstTimestamp", "deprecatedLastTimestamp")),
+        **dict.fromkeys(("reportingComponent", "reportingInstance"), ""),
+    },
     "FlowSchemaSpec": {"matchingPrecedence": 0},
     "PriorityClass": {"value": 0},
     "Role": {"rules": None},

@@ -244,7 +244,7 @@ class Compiler(Visitor[Step]):
         with self._inner():
             begin = round_iterator([self._named(name) for name in node.variables])
             predicate = self.visit(quantifier.predicate)
-        decisive, looking = quantifier.decisive, quantifier.looking
+        decisive, looking = quantifier.decisive, quantifier.test_cost
 
         def decide(frame: ExecutionFrame) -> bool:
             failure: CelError | None = None

@@ -98,7 +98,7 @@ class Quantifier:
 
     decisive: bool
     predicate: Expr
-    looking: int  # cost in each round of testing if it is decided
+    test_cost: int  # cost in each round of testing if it is decided
 
     @classmethod
     def of(cls, node: ComprehensionExpr) -> Quantifier | None:

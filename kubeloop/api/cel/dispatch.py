@@ -99,12 +99,12 @@ def _charged(overload: Overload) -> Dispatch:
         try:
             frame.cost += 1 if cost_of is None else cost_of(args)
             if frame.cost > frame.limit:
-                raise frame.stopped()
+                raise frame.limit_error()
             if work_of is not None and (work := work_of(frame, args)):
-                frame.work(work)
+                frame.count_work(work)
             result = call(*args)
             if work_of_result is not None:
-                frame.work(work_of_result * len(result))
+                frame.count_work(work_of_result * len(result))
             return result
         except (TypeError, AttributeError):  # null, or elements of a dyn collection
             raise CelError("no such overload") from None

@@ -56,7 +56,7 @@ class Environment:
     type_names: Mapping[str, Type] = field(default_factory=dict)  # that may be compared with `type(...)`
     checks: tuple[Callable[[Expr], list[CompileIssue]], ...] = ()  # checks of trees, after type checking
 
-    def extended(self, variables: Mapping[str, Type], objects: Iterable[ObjectType] = ()) -> Environment:
+    def extend(self, variables: Mapping[str, Type], objects: Iterable[ObjectType] = ()) -> Environment:
         """Return the environment with additional variables and object types."""
         return Environment(
             self.functions,

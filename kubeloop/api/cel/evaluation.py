@@ -39,13 +39,13 @@ class ExecutionFrame:
         """Add to the cost; raises if the limit is exceeded."""
         self.cost += cost
         if self.cost > self.limit:
-            raise self.stopped()
+            raise self.limit_error()
 
-    def stopped(self) -> Exception:
+    def limit_error(self) -> Exception:
         """Return the exception for an exceeded limit."""
         return Cancelled(TOO_LARGE) if self.cost > self._budget else BudgetExceeded()
 
-    def work(self, elements: int) -> None:
+    def count_work(self, elements: int) -> None:
         """Count visited elements; bounds the work that costs do not cover. Raises if the limit is exceeded."""
         self._worked += elements
         if self._worked > _MOST_WORK:
@@ -53,7 +53,7 @@ class ExecutionFrame:
         if self._allowance is not None and self.cost + self._worked // _WORK_PER_COST > self.limit:
             raise BudgetExceeded
 
-    def settle(self) -> None:
+    def charge_shared_budget(self) -> None:
         """Deduct the cost from the shared allowance, at the end of the evaluation."""
         if self._allowance is not None:
             self._allowance.left -= self.cost + self._worked // _WORK_PER_COST

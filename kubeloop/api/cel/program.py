@@ -42,7 +42,7 @@ class Program:
         except RecursionError:
             raise Cancelled("operation cancelled: nested too deeply") from None
         finally:
-            frame.settle()
+            frame.charge_shared_budget()
 
 
 def compile_expression(text: str, environment: Environment) -> Program:

@@ -223,7 +223,9 @@ def behavior_to_annotation(behavior: v2.HorizontalPodAutoscalerBehavior) -> old.
 
 
 def _old_rules(rules: v2.HPAScalingRules) -> old.ScalingRules:
-    policies = tuple(old.ScalingPolicy(policy.type, policy.value, policy.period_seconds) for policy in rules.policies)
+    policies = tuple(
+        old.ScalingPolicy(policy.type, policy.value, policy.period_seconds) for policy in rules.policies or ()
+    )
     return old.ScalingRules(rules.stabilization_window_seconds, rules.select_policy, policies or None, rules.tolerance)
 
 
@@ -240,8 +242,10 @@ def _new_rules(rules: old.ScalingRules) -> v2.HPAScalingRules:
         select_policy=rules.select_policy,
         policies=tuple(
             v2.HPAScalingPolicy(type=policy.type, value=policy.value, period_seconds=policy.period_seconds)
-            for policy in rules.policies or ()
-        ),
+            for policy in rules.policies
+        )
+        if rules.policies is not None
+        else None,
         tolerance=rules.tolerance,
     )
 

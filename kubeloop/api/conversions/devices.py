@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from kubeloop.api.conversions.alike import Plain, to_version
+from kubeloop.api.conversions.same_fields import Plain, to_version
 
 _PACKAGE: Final = "io.k8s.api.resource."
 _EXACT: Final = (

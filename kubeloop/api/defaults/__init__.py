@@ -14,6 +14,7 @@ a node's single and plural pod CIDRs) are done here too, because here there is o
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -82,24 +83,20 @@ DEFAULTERS: dict[str, str] = {
     "storage_v1.VolumeAttachment": "storage:default_volume_attachment",
 }
 
-_resolved: dict[type, Defaulter] = {}
-
 
 def apply_defaults(obj: Any) -> None:
     """Apply the defaults to a freshly decoded object in place."""
-    defaulter = _resolved.get(type(obj))
-    if defaulter is None:
-        defaulter = _resolve(type(obj))
-    defaulter(obj)
+    kind: Any = type(obj)  # mypy doesn't take every `type` for hashable
+    _defaulter_of(kind)(obj)
 
 
-def _resolve(kind: type) -> Defaulter:
+@cache
+def _defaulter_of(kind: type) -> Defaulter:
     defaulter = _nothing
     target = DEFAULTERS.get(f"{kind.__module__.rpartition('.')[2]}.{kind.__name__}")
     if target:
         module, _, function = target.partition(":")
         defaulter = getattr(import_module(f"{__name__}.{module}"), function)
-    _resolved[kind] = defaulter
     return defaulter
 
 

@@ -19,6 +19,7 @@ from kubeloop.api.generated.apps_v1 import (
     StatefulSetUpdateStrategy,
 )
 
+TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 _REVISION_HISTORY_LIMIT = 10
 _PROGRESS_DEADLINE_SECONDS = 600
 _RETAIN_CLAIMS = StatefulSetPersistentVolumeClaimRetentionPolicy(when_deleted="Retain", when_scaled="Retain")
@@ -51,6 +52,10 @@ def default_daemon_set(daemon_set: DaemonSet) -> None:
     if spec.revision_history_limit is None:
         force_setattr(spec, "revision_history_limit", _REVISION_HISTORY_LIMIT)
     default_pod_spec(spec.template.spec)
+    annotations = daemon_set.metadata.annotations
+    if TEMPLATE_GENERATION not in annotations:
+        # Upstream keeps the number in the internal spec, and shows it as an annotation in every version.
+        force_setattr(daemon_set.metadata, "annotations", {**annotations, TEMPLATE_GENERATION: "0"})
 
 
 def default_stateful_set(stateful_set: StatefulSet) -> None:

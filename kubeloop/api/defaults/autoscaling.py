@@ -56,5 +56,5 @@ def _complete_rules(rules: HPAScalingRules, template: HPAScalingRules) -> None:
         force_setattr(rules, "select_policy", template.select_policy)
     if rules.stabilization_window_seconds is None and template.stabilization_window_seconds is not None:
         force_setattr(rules, "stabilization_window_seconds", template.stabilization_window_seconds)
-    if not rules.policies:
+    if rules.policies is None:  # an empty list is left to validation
         force_setattr(rules, "policies", template.policies)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kubeloop.api.codec import force_setattr
-from kubeloop.api.defaults.absence import null_if_empty
+from kubeloop.api.defaults.empty_lists import null_if_empty
 from kubeloop.api.defaults.pods.pod import default_pod_spec
 from kubeloop.api.defaults.pods.resource_amounts import round_amounts
 from kubeloop.api.generated.core_v1 import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kubeloop.api.codec import force_setattr
-from kubeloop.api.defaults.absence import null_if_empty
+from kubeloop.api.defaults.empty_lists import null_if_empty
 from kubeloop.api.generated.core_v1 import ClientIPConfig, Endpoints, Service, ServiceSpec, SessionAffinityConfig
 from kubeloop.api.generated.discovery_v1 import EndpointSlice
 from kubeloop.api.generated.networking_v1 import IngressClass, NetworkPolicy, NetworkPolicyPort

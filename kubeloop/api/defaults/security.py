@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kubeloop.api.codec import force_setattr
-from kubeloop.api.defaults.absence import null_if_empty
+from kubeloop.api.defaults.empty_lists import null_if_empty
 from kubeloop.api.generated.authentication_v1 import TokenRequest
 from kubeloop.api.generated.certificates_v1 import PodCertificateRequest
 from kubeloop.api.generated.rbac_v1 import ClusterRole, ClusterRoleBinding, Role, RoleBinding

@@ -196,7 +196,7 @@ def _base(params: bool, authorizer: bool, patches: bool) -> Environment:
         variables["params"] = DYN
     if authorizer:
         variables |= {"authorizer": AUTHORIZER, "authorizer.requestResource": RESOURCE_CHECK}
-    environment = kubernetes_environment().extended(variables, _OBJECTS)
+    environment = kubernetes_environment().extend(variables, _OBJECTS)
     if not patches:
         return environment
     functions = merge_libraries(environment.functions, JSON_PATCH_FUNCTIONS)
@@ -209,7 +209,7 @@ def environment_of(scope: Scope) -> Environment:
     if scope.variables is None:
         return base
     declared = ObjectType(_VARIABLES_TYPE, {name: FieldType(one, name) for name, one in scope.variables})
-    extended = base.extended({VARIABLES: object_named(_VARIABLES_TYPE)}, (declared,))
+    extended = base.extend({VARIABLES: object_named(_VARIABLES_TYPE)}, (declared,))
     return replace(extended, objects=_PatchTypes(extended.objects)) if scope.patches else extended
 
 
@@ -219,7 +219,7 @@ class CompiledExpression:
 
     text: str
     program: Program | None
-    problem: str = ""
+    error: str = ""
 
     @property
     def type(self) -> Type:
@@ -250,21 +250,21 @@ class PolicyExpressions:
         """Declare a variable and return its compile error; an invalid one is declared as dyn."""
         found = self.variables[name] = compile_in_scope(text, self._scope, ANY_RESULT)
         self._scope = self._scope.with_variable(name, found.type)
-        return found.problem
+        return found.error
 
-    def truth(self, text: str) -> CompiledExpression:
+    def compile_condition(self, text: str) -> CompiledExpression:
         """Compile a boolean expression."""
         return compile_in_scope(text, self._scope, BOOL_RESULT)
 
-    def message(self, text: str) -> CompiledExpression:
+    def compile_message(self, text: str) -> CompiledExpression:
         """Compile a messageExpression, which has no access to the authorizer."""
         return compile_in_scope(text, replace(self._scope, authorizer=False), STRING_RESULT)
 
-    def annotation(self, text: str) -> CompiledExpression:
+    def compile_annotation(self, text: str) -> CompiledExpression:
         """Compile the expression of an audit annotation."""
         return compile_in_scope(text, self._scope, OPTIONAL_STRING_RESULT)
 
-    def patch(self, text: str, kind: str) -> CompiledExpression:
+    def compile_mutation(self, text: str, kind: str) -> CompiledExpression:
         """Compile a mutation's expression of the given patch type."""
         wanted = JSON_PATCH_RESULT if kind == "JSONPatch" else APPLY_CONFIGURATION_RESULT
         return compile_in_scope(text, replace(self._scope, patches=True), wanted)

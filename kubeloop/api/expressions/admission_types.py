@@ -13,7 +13,7 @@ from kubeloop.api.cel.program import compile_expression
 from kubeloop.api.cel.values import CelError
 from kubeloop.api.expressions.admission import VARIABLES, Scope, declared_type, environment_of
 from kubeloop.api.generated.admissionregistration_v1 import ExpressionWarning, ValidatingAdmissionPolicySpec
-from kubeloop.api.structural.declared import Declarations
+from kubeloop.api.structural.cel.declarations import Declarations
 
 _VARIABLES_TYPE: Final = "kubernetes.variables"
 # Declared for evaluation, but not for type checking.
@@ -40,7 +40,7 @@ class MatchedKind:
     declared: Declarations
 
 
-class _Named(Protocol):
+class _NamedExpression(Protocol):
     @property
     def name(self) -> str: ...
     @property
@@ -69,7 +69,7 @@ def _expressions(spec: ValidatingAdmissionPolicySpec) -> Iterator[tuple[str, str
 
 
 def _world(
-    declared: Declarations, params: Declarations | None, has_params: bool, variables: Iterable[_Named]
+    declared: Declarations, params: Declarations | None, has_params: bool, variables: Iterable[_NamedExpression]
 ) -> Environment:
     """Return the environment of the expressions, typed for objects of one kind."""
     base = environment_of(Scope(params=has_params))

@@ -25,7 +25,7 @@ _FIELDS: Final[dict[str, Type]] = {
 @cache
 def _environment() -> Environment:
     device = ObjectType(_DEVICE, {name: FieldType(one, name) for name, one in _FIELDS.items()})
-    return kubernetes_environment().extended({"device": object_named(_DEVICE)}, (device,))
+    return kubernetes_environment().extend({"device": object_named(_DEVICE)}, (device,))
 
 
 @lru_cache(maxsize=256)

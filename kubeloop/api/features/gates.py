@@ -1,7 +1,7 @@
-"""Feature gates: those enabled by `--feature-gates`, and those in effect for strategies and validation.
+"""Feature gates: parses `--feature-gates` into the set of enabled features.
 
-Strategies and validation are pure functions of objects, without a parameter for the server they run in. So a server
-sets its features before it calls them, and servers with different features can alternate in one process.
+The features belong to one server and never change. It passes them to everything that asks a gate: strategies,
+validation, admission plugins, bootstrap objects.
 """
 
 from __future__ import annotations
@@ -28,23 +28,31 @@ class InvalidFeatureGate(ValueError):
 class Features(msgspec.Struct, frozen=True):
     """Set of enabled features."""
 
-    on: frozenset[str]
+    enabled: frozenset[str]
 
-    def is_on(self, name: str) -> bool:
+    def is_enabled(self, name: str) -> bool:
         """Return True if a feature is enabled."""
-        return name in self.on
+        return name in self.enabled
 
 
-DEFAULT_FEATURES: Final = Features(frozenset(name for name, stage in STAGES.items() if stage.on))
-_in_force = DEFAULT_FEATURES
+DEFAULT_FEATURES: Final = Features(frozenset(name for name, stage in STAGES.items() if stage.default))
+
+
+def feature_states(features: Features) -> dict[tuple[str, ...], float]:
+    """Return 1 or 0 for each gate, by name and stage as metrics show them: the stage of a GA feature is empty."""
+    states: dict[tuple[str, ...], float] = {
+        (name, "" if stage.name == "GA" else stage.name.upper()): float(features.is_enabled(name))
+        for name, stage in STAGES.items()
+    }
+    return {("AllAlpha", "ALPHA"): 0.0, ("AllBeta", "BETA"): 0.0, **states}
 
 
 def parse_feature_gates(said: Iterable[str]) -> Features:
-    """Parse `Name=true` settings into the enabled features; raises UnusableGate."""
+    """Parse `Name=true` settings into the enabled features; raises InvalidFeatureGate."""
     words = dict(_word(one) for text in said for one in text.split(",") if one)
     if not words:
         return DEFAULT_FEATURES
-    chosen = {name: stage.on for name, stage in STAGES.items()}
+    chosen = {name: stage.default for name, stage in STAGES.items()}
     for word, value in words.items():
         if word in _WHOLE_STAGES:
             chosen |= {name: value for name, stage in STAGES.items() if stage.name == _WHOLE_STAGES[word]}
@@ -54,17 +62,6 @@ def parse_feature_gates(said: Iterable[str]) -> Features:
         if chosen[name] and off:
             raise InvalidFeatureGate(f"{name} is enabled, but depends on features that are disabled: [{' '.join(off)}]")
     return Features(frozenset(name for name, value in chosen.items() if value))
-
-
-def set_process_features(features: Features) -> None:
-    """Set the features that strategies and validation use from now on (process-wide)."""
-    global _in_force
-    _in_force = features
-
-
-def is_enabled(name: str) -> bool:
-    """Return True if a feature is currently in effect."""
-    return name in _in_force.on
 
 
 def _word(text: str) -> tuple[str, bool]:
@@ -82,7 +79,7 @@ def _word(text: str) -> tuple[str, bool]:
     stage = STAGES.get(name)
     if stage is None:
         raise InvalidFeatureGate(f"unrecognized feature gate: {name}")
-    if stage.locked and stage.on != (value in _TRUE):
-        only, wanted = str(stage.on).lower(), str(value in _TRUE).lower()
+    if stage.lock_to_default and stage.default != (value in _TRUE):
+        only, wanted = str(stage.default).lower(), str(value in _TRUE).lower()
         raise InvalidFeatureGate(f"cannot set feature gate {name} to {wanted}, feature is locked to {only}")
     return name, value in _TRUE

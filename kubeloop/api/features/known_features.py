@@ -11,8 +11,8 @@ class FeatureStage(msgspec.Struct, frozen=True):
     """Maturity of a group of gates; locked gates can't be changed."""
 
     name: str
-    on: bool
-    locked: bool
+    default: bool
+    lock_to_default: bool
 
 
 GATES: Final = {
@@ -100,8 +100,11 @@ GATES: Final = {
         KubeProxyIPVS KubeletPodResourcesListUseActivePods ServiceCIDRStatusFieldWiping StorageNamespaceIndex
     """,
     FeatureStage("Deprecated", True, True): """
-        AggregatedDiscoveryRemoveBetaType AllowOverwriteTerminationGracePeriodSeconds DeclarativeValidationTakeover
-        DisableCPUQuotaWithExclusiveCPUs DisableNodeKubeProxyVersion GitRepoVolumeDriver SeparateCacheWatchRPC
+        AggregatedDiscoveryRemoveBetaType DisableCPUQuotaWithExclusiveCPUs DisableNodeKubeProxyVersion
+    """,
+    FeatureStage("Deprecated", False, True): """
+        AllowOverwriteTerminationGracePeriodSeconds DeclarativeValidationTakeover GitRepoVolumeDriver
+        SeparateCacheWatchRPC
     """,
 }
 # Dependencies: an enabled gate requires these.

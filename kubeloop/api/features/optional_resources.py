@@ -24,11 +24,12 @@ def _optional(group: str, version: str, plural: str, kind: str, **facts: Any) ->
     """
     stored, old = facts.pop("stored", version), facts.pop("old", None)
     if stored != version:
-        facts["stored_as"] = (group, stored)
+        facts["storage_override"] = (group, stored)
     if old is not None:
         instead = f"; use {group}/v1 {kind}" if facts.pop("replaced", False) else ""
         told = f"{group}/{version} {kind} is deprecated in v1.{old[0]}+, unavailable in v1.{old[1]}+"
         facts["deprecation"] = told + instead
+        facts["removed_release"] = f"1.{old[1]}"
     return Resource(group, version, plural, kind, **facts)
 
 
@@ -56,7 +57,7 @@ def _taint_rules(version: str, **facts: Any) -> Resource:
 
 
 def _workloads(version: str) -> tuple[Resource, ...]:
-    facts: dict[str, Any] = {"gate": "GenericWorkload", "stored": "v1beta1"}
+    facts: dict[str, Any] = {"feature_gate": "GenericWorkload", "stored": "v1beta1"}
     return (
         _optional(_SCHEDULING, version, "podgroups", "PodGroup", subresources=(STATUS,), **facts),
         _optional(_SCHEDULING, version, "workloads", "Workload", **facts),
@@ -70,7 +71,7 @@ OPTIONAL_RESOURCES: Final[tuple[Resource, ...]] = (
         "clustertrustbundles",
         "ClusterTrustBundle",
         namespaced=False,
-        gate="ClusterTrustBundle",
+        feature_gate="ClusterTrustBundle",
         stored="v1",
         old=(37, 40),
         replaced=True,
@@ -85,7 +86,7 @@ OPTIONAL_RESOURCES: Final[tuple[Resource, ...]] = (
         "compositepodgroups",
         "CompositePodGroup",
         subresources=(STATUS,),
-        gate="CompositePodGroup",
+        feature_gate="CompositePodGroup",
     ),
     _optional(_COORDINATION, "v1beta1", "leasecandidates", "LeaseCandidate", old=(36, 39)),
     _optional(_COORDINATION, "v1alpha2", "leasecandidates", "LeaseCandidate", stored="v1beta1", old=(35, 38)),
@@ -116,7 +117,7 @@ OPTIONAL_RESOURCES: Final[tuple[Resource, ...]] = (
         "StorageVersionMigration",
         namespaced=False,
         subresources=(STATUS,),
-        gate="StorageVersionMigrator",
+        feature_gate="StorageVersionMigrator",
         stored="v1",
         old=(37, 40),
         replaced=True,

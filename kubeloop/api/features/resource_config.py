@@ -1,6 +1,6 @@
 """Resources that an API server serves: the defaults, modified by `--runtime-config`.
 
-A choice is a mapping from `api/all`, `api/ga`, `api/beta`, `api/alpha`, a group's version (`apps/v1`, `/v1` for the
+A choice is a mapping from `api/all`, `api/ga`, `api/beta`, `api/alpha`, a group's version (`apps/v1`, `v1` for the
 core group) or one resource of it (`batch/v1/jobs`) to `true` or `false`. The more specific key wins.
 """
 
@@ -56,7 +56,7 @@ class APIResourceConfig(msgspec.Struct, frozen=True):
     resources: tuple[Resource, ...] = RESOURCES
     features: Features = DEFAULT_FEATURES
 
-    def kept(self) -> tuple[Resource, ...]:
+    def stored_resources(self) -> tuple[Resource, ...]:
         """Return the resources with storage: those served, and the default ones that the server may look up itself."""
         return RESOURCES if self.resources is RESOURCES else tuple(dict.fromkeys((*self.resources, *RESOURCES)))
 
@@ -71,7 +71,12 @@ def parse_runtime_config(said: Iterable[str]) -> dict[str, str]:
     """Parse `a=b,c=d` into a mapping; the last value of a key wins."""
     words = (one for text in said for one in text.split(",") if one)
     pairs = (word.partition("=")[::2] for word in words)
-    return {key.strip(): value.strip() for key, value in pairs}
+    return {_canonical_key(key.strip()): value.strip() for key, value in pairs if key.strip() != "api/legacy"}
+
+
+def _canonical_key(key: str) -> str:
+    """Return `/v1` for the other names of the core group, with or without a resource, as upstream; else the key."""
+    return "/v1" if key in ("v1", "api/v1") or key.startswith(("v1/", "api/v1/")) else key
 
 
 def served_resources(
@@ -162,4 +167,4 @@ def _shown(group: str, version: str) -> str:
 
 
 def _is_on(one: Resource, features: Features) -> bool:
-    return not one.gate or features.is_on(one.gate)
+    return not one.feature_gate or features.is_enabled(one.feature_gate)

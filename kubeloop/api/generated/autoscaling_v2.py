@@ -54,7 +54,7 @@ class HPAScalingPolicy(Struct, frozen=True, kw_only=True, omit_defaults=True, gc
     value: wire.Int32 = msgspec.field(default_factory=int)
 
 class HPAScalingRules(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    policies: tuple[HPAScalingPolicy, ...] = ()
+    policies: tuple[HPAScalingPolicy, ...] | None = None
     select_policy: str | None = msgspec.field(default=None, name="selectPolicy")
     stabilization_window_seconds: wire.Int32 | None = msgspec.field(default=None, name="stabilizationWindowSeconds")
     tolerance: wire.Quantity | None = None

@@ -155,12 +155,12 @@ class WorkloadPodGroupDisruptionMode(Struct, frozen=True, kw_only=True, omit_def
     single: Raw = wire.NO_JSON
 
 class WorkloadPodGroupGangSchedulingPolicy(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    min_count: wire.Int32 = msgspec.field(default=0, name="minCount")
+    min_count: wire.Int32 | None = msgspec.field(default=None, name="minCount")
 
 class WorkloadPodGroupResourceClaim(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    name: str = ""
-    resource_claim_name: str = msgspec.field(default="", name="resourceClaimName")
-    resource_claim_template_name: str = msgspec.field(default="", name="resourceClaimTemplateName")
+    name: str = msgspec.field(default_factory=str)
+    resource_claim_name: str | None = msgspec.field(default=None, name="resourceClaimName")
+    resource_claim_template_name: str | None = msgspec.field(default=None, name="resourceClaimTemplateName")
 
 class WorkloadPodGroupSchedulingConstraints(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     topology: tuple[TopologyConstraint, ...] = ()

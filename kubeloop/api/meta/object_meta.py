@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from kubeloop.api.codec import force_setattr
+from kubeloop.api.meta.field_path import quote
 from kubeloop.api.scalars.times import format_time, parse_time
 from kubeloop.api.scalars.wire import Time
 
@@ -16,6 +17,19 @@ ORPHAN = "orphan"
 FOREGROUND = "foregroundDeletion"
 _MAX_NAME = 63
 _SUFFIX = 5
+_MAX_UINT64_DIGITS = 20
+
+
+def parse_resource_version(text: str) -> int:
+    """Parse a resourceVersion; an empty one is 0. Raises ValueError with the message of Go's parser."""
+    if not text:
+        return 0
+    if not (text.isascii() and text.isdigit()):
+        raise ValueError(f"strconv.ParseUint: parsing {quote(text)}: invalid syntax")
+    digits = text.lstrip("0") or "0"  # Python refuses to convert thousands of digits
+    if len(digits) > _MAX_UINT64_DIGITS or (number := int(digits)) >= 2**64:
+        raise ValueError(f"strconv.ParseUint: parsing {quote(text)}: value out of range")
+    return number
 
 
 def time_of(moment: datetime) -> Time:

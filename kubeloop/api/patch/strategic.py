@@ -88,6 +88,8 @@ def _child(node: SchemaNode | None, key: str) -> SchemaNode | None:
     """Return the schema below a key; None if there is none."""
     if node is None:
         return None
+    if (struct := node.opaque_struct) is not None:
+        raise PatchFailed(f'unable to find api field in struct {struct} for the json field "{key}"')
     child = node.fields.get(key)
     return child if child is not None or node.is_struct else node.item
 

@@ -37,13 +37,13 @@ class ResourceUsage(NamedTuple):
 class MetricsWindow(NamedTuple):
     """Time and window of a measurement."""
 
-    at: datetime
+    timestamp: datetime
     window: str = "15s"
 
 
 def metrics_object(obj: Any, when: MetricsWindow, what: dict[str, Any]) -> dict[str, Any]:
     """Build the NodeMetrics or PodMetrics object of a node or pod."""
-    moment = format_time(when.at)
+    moment = format_time(when.timestamp)
     about: dict[str, Any] = {"name": obj.metadata.name, "creationTimestamp": moment}
     if obj.metadata.namespace:
         about["namespace"] = obj.metadata.namespace

@@ -1,4 +1,4 @@
-"""Envelope (runtime.Unknown) with the type of a message, and the frames of a watch."""
+"""Envelope (runtime.Unknown) with the type of a message, and the events of a watch."""
 
 from __future__ import annotations
 
@@ -9,20 +9,19 @@ from kubeloop.api.kinds import definition_of
 from kubeloop.api.protobuf.messages import Message, MessageField
 from kubeloop.api.protobuf.table import message_of, table
 from kubeloop.api.protobuf.values import TEXT, ValueCodec
-from kubeloop.api.protobuf.wire import DELIMITED, ProtobufError, encode_tag, length_delimited
+from kubeloop.protobuf_wire import DELIMITED, ProtobufError, encode_tag, length_delimited
 
 _PREFIX: Final = b"k8s\x00"
 _META: Final = "io.k8s.apimachinery.pkg.apis.meta."
-_FRAME_LENGTH: Final = 4
 
 
 class _Opaque(ValueCodec):
     """Uninterpreted bytes."""
 
-    def read(self, content: bytes) -> bytes:
+    def decode(self, content: bytes) -> bytes:
         return content
 
-    def write(self, plain: bytes) -> bytes:
+    def encode(self, plain: bytes) -> bytes:
         return length_delimited(plain)
 
 
@@ -31,11 +30,11 @@ class _TypeMeta(ValueCodec):
 
     _message = Message("TypeMeta", [MessageField("apiVersion", 1, TEXT), MessageField("kind", 2, TEXT)])
 
-    def read(self, content: bytes) -> dict[str, str]:
-        return self._message.read(content, {})
+    def decode(self, content: bytes) -> dict[str, str]:
+        return self._message.decode(content, {})
 
-    def write(self, plain: Mapping[str, str]) -> bytes:
-        return length_delimited(self._message.write(plain))
+    def encode(self, plain: Mapping[str, str]) -> bytes:
+        return length_delimited(self._message.encode(plain))
 
 
 _UNKNOWN: Final = Message("Unknown", [MessageField("typeMeta", 1, _TypeMeta()), MessageField("raw", 2, _Opaque())])
@@ -62,7 +61,7 @@ def open_envelope(body: bytes) -> Envelope:
         )
     if len(body) == len(_PREFIX):
         raise ProtobufError("empty body")
-    found = _UNKNOWN.read(body[len(_PREFIX) :], {})
+    found = _UNKNOWN.decode(body[len(_PREFIX) :], {})
     meta = found.get("typeMeta", {})
     return Envelope(meta.get("apiVersion", ""), meta.get("kind", ""), found.get("raw", b""))
 
@@ -76,7 +75,7 @@ def decode_object(api_version: str, kind: str, raw: bytes) -> dict[str, Any]:
     """Decode an object to plain JSON; raises ProtobufError."""
     plain: dict[str, Any] = {"kind": kind, "apiVersion": api_version}
     try:
-        return message_of(_definition(api_version, kind)).read(raw, plain)
+        return message_of(_definition(api_version, kind)).decode(raw, plain)
     except RecursionError:
         raise ProtobufError("exceeded max depth") from None
 
@@ -84,16 +83,15 @@ def decode_object(api_version: str, kind: str, raw: bytes) -> dict[str, Any]:
 def encode_object(document: Mapping[str, Any]) -> bytes:
     """Encode a plain JSON object of a known kind, in its envelope."""
     api_version, kind = document["apiVersion"], document["kind"]
-    raw = message_of(_definition(api_version, kind)).write(document)
-    held = _UNKNOWN.write({"typeMeta": {"apiVersion": api_version, "kind": kind}, "raw": raw})
+    raw = message_of(_definition(api_version, kind)).encode(document)
+    held = _UNKNOWN.encode({"typeMeta": {"apiVersion": api_version, "kind": kind}, "raw": raw})
     return _PREFIX + held + _NO_CONTENT_ENCODING + _NO_CONTENT_TYPE
 
 
-def encode_watch_frame(event: str, document: Mapping[str, Any]) -> bytes:
-    """Encode a watch event with its length as prefix. Only the object in it has an envelope."""
+def encode_watch_event(event: str, document: Mapping[str, Any]) -> bytes:
+    """Encode a watch event. Only the object in it has an envelope."""
     raw = encode_tag(1, DELIMITED) + length_delimited(encode_object(document))
-    message = encode_tag(1, DELIMITED) + TEXT.write(event) + encode_tag(2, DELIMITED) + length_delimited(raw)
-    return len(message).to_bytes(_FRAME_LENGTH, "big") + message
+    return encode_tag(1, DELIMITED) + TEXT.encode(event) + encode_tag(2, DELIMITED) + length_delimited(raw)
 
 
 def _definition(api_version: str, kind: str) -> str:

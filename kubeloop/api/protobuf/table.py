@@ -8,10 +8,75 @@ from functools import cache
 from importlib import resources
 from typing import Any, Final
 
-from kubeloop.api.protobuf.messages import InlineField, ListCodec, MapField, Message, MessageField, Plain, RepeatedField
-from kubeloop.api.protobuf.schemas import SchemaOrArrayCodec, SchemaOrBoolCodec, SchemaOrStringsCodec
-from kubeloop.api.protobuf.values import VALUES, ValueCodec
-from kubeloop.api.protobuf.wire import length_delimited
+from kubeloop.api.protobuf.messages import (
+    InlineField,
+    ListCodec,
+    MapField,
+    Message,
+    MessageField,
+    OmitEmptyField,
+    Plain,
+    RepeatedField,
+)
+from kubeloop.api.protobuf.values import TEXT, VALUES, ValueCodec
+from kubeloop.protobuf_wire import length_delimited
+
+
+class SchemaOrArrayCodec(ValueCodec):
+    """JSONSchemaPropsOrArray, a message of both shapes that JSON has: `items` is one schema, or one for each index."""
+
+    def __init__(self, schema: ValueCodec) -> None:
+        self._message = Message(
+            "JSONSchemaPropsOrArray", [MessageField("schema", 1, schema), RepeatedField("many", 2, schema)]
+        )
+
+    def decode(self, content: bytes) -> Any:
+        """Decode the schema or the list of schemas."""
+        found = self._message.decode(content, {})
+        return found.get("many") or found.get("schema")
+
+    def encode(self, plain: Any) -> bytes:
+        """Encode the schema or the list of schemas."""
+        return length_delimited(self._message.encode({"many": plain} if isinstance(plain, list) else {"schema": plain}))
+
+
+class SchemaOrBoolCodec(ValueCodec):
+    """JSONSchemaPropsOrBool: `additionalProperties` is a schema, or True if any are allowed."""
+
+    def __init__(self, schema: ValueCodec) -> None:
+        self._message = Message(
+            "JSONSchemaPropsOrBool", [MessageField("allows", 1, VALUES["boolean"]), MessageField("schema", 2, schema)]
+        )
+
+    def decode(self, content: bytes) -> Any:
+        """Decode the schema or the flag."""
+        found = self._message.decode(content, {"allows": False})
+        return found.get("schema", found["allows"])
+
+    def encode(self, plain: Plain | bool) -> bytes:
+        """Encode the schema or the flag."""
+        both = {"allows": plain} if isinstance(plain, bool) else {"allows": True, "schema": plain}
+        return length_delimited(self._message.encode(both))
+
+
+class SchemaOrStringsCodec(ValueCodec):
+    """JSONSchemaPropsOrStringArray: `dependencies` is a schema, or names of properties."""
+
+    def __init__(self, schema: ValueCodec) -> None:
+        self._message = Message(
+            "JSONSchemaPropsOrStringArray", [MessageField("schema", 1, schema), RepeatedField("names", 2, TEXT)]
+        )
+
+    def decode(self, content: bytes) -> Any:
+        """Decode the schema or the names."""
+        found = self._message.decode(content, {})
+        return found.get("names") or found.get("schema")
+
+    def encode(self, plain: Any) -> bytes:
+        """Encode the schema or the names."""
+        return length_delimited(
+            self._message.encode({"names": plain} if isinstance(plain, list) else {"schema": plain})
+        )
 
 
 class MessageCodec(ValueCodec):
@@ -20,17 +85,17 @@ class MessageCodec(ValueCodec):
     def __init__(self, definition: str) -> None:
         self._definition = definition
 
-    def read(self, content: bytes) -> Plain:
+    def decode(self, content: bytes) -> Plain:
         """Decode the message."""
-        return message_of(self._definition).read(content, {})
+        return message_of(self._definition).decode(content, {})
 
     def merge(self, previous: Any, content: bytes) -> Plain:
         """Decode the message into the previous value."""
-        return message_of(self._definition).read(content, previous or {})
+        return message_of(self._definition).decode(content, previous or {})
 
-    def write(self, plain: Mapping[str, Any]) -> bytes:
+    def encode(self, plain: Mapping[str, Any]) -> bytes:
         """Encode the message."""
-        return length_delimited(message_of(self._definition).write(plain))
+        return length_delimited(message_of(self._definition).encode(plain))
 
 
 _SCHEMA: Final = MessageCodec("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps")
@@ -79,6 +144,8 @@ def _field(name: str, number: int, words: str, inlined: Mapping[str, list[Any]] 
     shape, _, rest = words.partition(" ")
     if shape == "inline":
         return InlineField(name, number, _message(name, inlined or {}))
+    if shape == "omitempty":
+        return OmitEmptyField(name, number, _value(rest))
     if shape == "repeated":
         return RepeatedField(name, number, _value(rest))
     if shape == "map":

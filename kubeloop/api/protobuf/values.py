@@ -10,7 +10,8 @@ from typing import Any, Final
 
 import msgspec
 
-from kubeloop.api.protobuf.wire import (
+from kubeloop.api.scalars.times import format_micro_time, format_time, parse_time
+from kubeloop.protobuf_wire import (
     DELIMITED,
     FIXED64,
     VARINT,
@@ -22,7 +23,6 @@ from kubeloop.api.protobuf.wire import (
     length_delimited,
     to_signed,
 )
-from kubeloop.api.scalars.times import format_micro_time, format_time, parse_time
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 # Go's zero time, which JSON shows as null.
@@ -35,32 +35,32 @@ class ValueCodec:
 
     wire_type = DELIMITED
 
-    def read(self, content: Any) -> Any:
+    def decode(self, content: Any) -> Any:
         """Decode wire content."""
         raise NotImplementedError
 
     def merge(self, previous: Any, content: Any) -> Any:
         """Return the value of a field that occurs again: most are replaced, messages are merged."""
-        return self.read(content)
+        return self.decode(content)
 
-    def write(self, plain: Any) -> bytes:
+    def encode(self, plain: Any) -> bytes:
         """Encode a value, with its length if the wire type requires it."""
         raise NotImplementedError
 
     def zero(self) -> Any:
         """Return the value that represents an absent one where a value is required."""
-        return self.read(_NOTHING[self.wire_type])
+        return self.decode(_NOTHING[self.wire_type])
 
 
 class TextCodec(ValueCodec):
     """UTF-8 string."""
 
-    def read(self, content: bytes) -> str:
+    def decode(self, content: bytes) -> str:
         # Go keeps bytes that aren't UTF-8, and shows this replacement.
         """Decode a string."""
         return content.decode(errors="replace")
 
-    def write(self, plain: str) -> bytes:
+    def encode(self, plain: str) -> bytes:
         """Encode a string."""
         return length_delimited(plain.encode(errors="replace"))
 
@@ -68,11 +68,11 @@ class TextCodec(ValueCodec):
 class BytesCodec(ValueCodec):
     """Bytes, in JSON as base64."""
 
-    def read(self, content: bytes) -> str:
+    def decode(self, content: bytes) -> str:
         """Decode bytes to base64."""
         return base64.b64encode(content).decode()
 
-    def write(self, plain: str) -> bytes:
+    def encode(self, plain: str) -> bytes:
         """Encode bytes from base64."""
         return length_delimited(base64.b64decode(plain))
 
@@ -82,11 +82,11 @@ class IntegerCodec(ValueCodec):
 
     wire_type = VARINT
 
-    def read(self, content: int) -> int:
+    def decode(self, content: int) -> int:
         """Decode an integer."""
         return to_signed(content)
 
-    def write(self, plain: int) -> bytes:
+    def encode(self, plain: int) -> bytes:
         """Encode an integer."""
         return encode_varint(plain)
 
@@ -96,11 +96,11 @@ class BooleanCodec(ValueCodec):
 
     wire_type = VARINT
 
-    def read(self, content: int) -> bool:
+    def decode(self, content: int) -> bool:
         """Decode a boolean."""
         return content != 0
 
-    def write(self, plain: bool) -> bytes:
+    def encode(self, plain: bool) -> bytes:
         """Encode a boolean."""
         return b"\x01" if plain else b"\x00"
 
@@ -110,12 +110,12 @@ class DoubleCodec(ValueCodec):
 
     wire_type = FIXED64
 
-    def read(self, content: bytes) -> float:
+    def decode(self, content: bytes) -> float:
         """Decode a double."""
         number: float = struct.unpack("<d", content)[0]
         return number
 
-    def write(self, plain: float) -> bytes:
+    def encode(self, plain: float) -> bytes:
         """Encode a double."""
         return struct.pack("<d", plain)
 
@@ -123,29 +123,29 @@ class DoubleCodec(ValueCodec):
 class QuantityCodec(ValueCodec):
     """Quantity: a message whose only field is the amount's text."""
 
-    def read(self, content: bytes) -> str:
+    def decode(self, content: bytes) -> str:
         """Decode a quantity."""
         found = _parts(content, "Quantity", {1: DELIMITED})
-        return TEXT.read(found[1]) if 1 in found else "0"
+        return TEXT.decode(found[1]) if 1 in found else "0"
 
-    def write(self, plain: Any) -> bytes:
+    def encode(self, plain: Any) -> bytes:
         """Encode a quantity."""
-        return length_delimited(encode_tag(1, DELIMITED) + TEXT.write(str(plain)))
+        return length_delimited(encode_tag(1, DELIMITED) + TEXT.encode(str(plain)))
 
 
 class IntOrStringCodec(ValueCodec):
     """IntOrString: a message of the type, the number, and the text."""
 
-    def read(self, content: bytes) -> int | str:
+    def decode(self, content: bytes) -> int | str:
         """Decode the number or the text."""
         found = _parts(content, "IntOrString", {1: VARINT, 2: VARINT, 3: DELIMITED})
-        return TEXT.read(found.get(3, b"")) if found.get(1) else to_signed(found.get(2, 0))
+        return TEXT.decode(found.get(3, b"")) if found.get(1) else to_signed(found.get(2, 0))
 
-    def write(self, plain: int | str) -> bytes:
+    def encode(self, plain: int | str) -> bytes:
         """Encode the number or the text."""
         is_text = isinstance(plain, str)
         number = encode_varint(0 if is_text else int(plain))
-        text = TEXT.write(plain if isinstance(plain, str) else "")
+        text = TEXT.encode(plain if isinstance(plain, str) else "")
         return length_delimited(
             encode_tag(1, VARINT)
             + encode_varint(is_text)
@@ -163,7 +163,7 @@ class TimeCodec(ValueCodec):
         self._unit = unit
         self._show = show
 
-    def read(self, content: bytes) -> str | None:
+    def decode(self, content: bytes) -> str | None:
         """Decode a timestamp; None if it is empty."""
         if not content:
             return None
@@ -177,7 +177,7 @@ class TimeCodec(ValueCodec):
         moment -= (moment - _EPOCH) % self._unit
         return None if moment == _NO_TIME else self._show(moment)
 
-    def write(self, plain: str) -> bytes:
+    def encode(self, plain: str) -> bytes:
         """Encode a timestamp."""
         moment = parse_time(plain)
         if moment == _NO_TIME:
@@ -192,7 +192,7 @@ class TimeCodec(ValueCodec):
 class FreeFormCodec(ValueCodec):
     """Free-form JSON: a message whose only field is JSON text."""
 
-    def read(self, content: bytes) -> Any:
+    def decode(self, content: bytes) -> Any:
         """Decode JSON text; None if it is empty."""
         text = _parts(content, "RawExtension", {1: DELIMITED}).get(1)
         if not text:
@@ -202,7 +202,7 @@ class FreeFormCodec(ValueCodec):
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise ProtobufError(str(error)) from None
 
-    def write(self, plain: Any) -> bytes:
+    def encode(self, plain: Any) -> bytes:
         """Encode JSON text."""
         return length_delimited(
             b"" if plain is None else encode_tag(1, DELIMITED) + length_delimited(msgspec.json.encode(plain))

@@ -7,13 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kubeloop.api.quota.decision import QuotaExceeded, QuotaUsage, check_request
-from kubeloop.api.quota.meter import QuotaEvaluator
+from kubeloop.api.quota.decision import QuotaExceeded, QuotaRequest, QuotaUsage, UncoveredScopes, check_request
+from kubeloop.api.quota.evaluator import QuotaEvaluator, ServiceEvaluator, VolumeClaimEvaluator
 from kubeloop.api.quota.pods import PodEvaluator
-from kubeloop.api.quota.services import ServiceEvaluator
-from kubeloop.api.quota.volume_claims import VolumeClaimEvaluator
 
-__all__ = ["QuotaEvaluator", "QuotaExceeded", "QuotaUsage", "check_request", "evaluator_of", "has_evaluator"]
+__all__ = [
+    "QuotaEvaluator",
+    "QuotaExceeded",
+    "QuotaRequest",
+    "QuotaUsage",
+    "UncoveredScopes",
+    "check_request",
+    "evaluator_of",
+    "has_evaluator",
+]
 
 # Reviews and bindings are not stored, and events were never counted.
 _UNMETERED = frozenset(

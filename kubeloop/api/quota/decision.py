@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from kubeloop.api.generated.core_v1 import ResourceQuota
 from kubeloop.api.quota.amounts import ZERO, Amounts, add, amounts_of, format_amounts, mask, subtract_non_negative
-from kubeloop.api.quota.meter import QuotaEvaluator
+from kubeloop.api.quota.evaluator import QuotaEvaluator
+from kubeloop.api.quota.limited_resources import LimitedResources
 
 
 class QuotaExceeded(Exception):
@@ -22,38 +23,66 @@ class QuotaUsage(NamedTuple):
     used: Amounts
 
 
-def check_request(
-    quotas: Iterable[ResourceQuota],
-    meter: QuotaEvaluator,
-    new: Any,
-    old: Any | None,
-    now: datetime,
-    enforced: bool = True,
-) -> list[QuotaUsage]:
-    """Return the quotas whose usage changes; raises QuotaRefusal.
+class UncoveredScopes(Exception):
+    """Raised for a write in limited scopes without a quota; upstream answers it as an internal error."""
 
-    Without `enforced`, usage is charged even beyond the limit.
-    """
-    binding = [quota for quota in quotas if meter.binds(quota, new)]
+
+class QuotaRequest(NamedTuple):
+    """Write to be charged: new and old object, and the time. Without `enforced` it may exceed the limits."""
+
+    new: Any
+    old: Any | None
+    now: datetime
+    enforced: bool = True
+
+
+def check_request(
+    quotas: Sequence[ResourceQuota],
+    meter: QuotaEvaluator,
+    request: QuotaRequest,
+    limited: LimitedResources | None = None,
+) -> list[QuotaUsage]:
+    """Return the quotas whose usage changes; raises `QuotaExceeded`, or `UncoveredScopes` for limited scopes."""
+    new, old, now = request.new, request.old, request.now
+    binding = [quota for quota in quotas if meter.matches(quota, new)]
     for quota in binding:
         _demand_known_use(quota, meter, new)
-    if not binding:
+    if not binding and limited is None:
         return []
     usage = meter.usage(new, now)
     grown = usage if old is None else subtract_non_negative(usage, meter.usage(old, now))
+    if limited is not None and any(amount != ZERO for amount in grown.values()):
+        _demand_coverage(limited, quotas, binding, meter, new, usage)
     charges = []
     for quota in binding:
         # An object that enters a quota's scope by an update is charged in full.
-        added = grown if old is None or meter.binds(quota, old) else usage
+        added = grown if old is None or meter.matches(quota, old) else usage
         added = {name: amount for name, amount in mask(added, quota.status.hard.keys()).items() if amount != ZERO}
         if added:
-            charges.append(_charged(quota, added, enforced))
+            charges.append(_charged(quota, added, request.enforced))
     return charges
 
 
+def _demand_coverage(
+    limited: LimitedResources,
+    quotas: Sequence[ResourceQuota],
+    binding: Sequence[ResourceQuota],
+    meter: QuotaEvaluator,
+    new: Any,
+    usage: Amounts,
+) -> None:
+    names = limited.uncovered_names(usage, binding, meter)
+    if names:
+        raise QuotaExceeded(f"insufficient quota to consume: {','.join(names)}")
+    scopes = limited.uncovered_scopes(new, quotas, meter)
+    if scopes:
+        shown = " ".join(f"{{{one.scope_name} {one.operator} [{' '.join(one.values)}]}}" for one in scopes)
+        raise UncoveredScopes(f"insufficient quota to match these scopes: [{shown}]")
+
+
 def _demand_known_use(quota: ResourceQuota, meter: QuotaEvaluator, new: Any) -> None:
-    names = meter.measured(quota.status.hard)
-    unstated = meter.unstated(names, new)
+    names = meter.matching_resources(quota.status.hard)
+    unstated = meter.missing_constraints(names, new)
     if unstated:
         raise QuotaExceeded(f"failed quota: {quota.metadata.name}: {unstated}")
     if any(name not in quota.status.used for name in names):

@@ -16,7 +16,7 @@ from kubeloop.api.generated.resource_v1 import (
 )
 from kubeloop.api.meta.owner_references import controller_of
 from kubeloop.api.quota.amounts import ONE, ZERO, Amounts, add, maximum
-from kubeloop.api.quota.meter import QuotaEvaluator
+from kubeloop.api.quota.evaluator import QuotaEvaluator
 from kubeloop.api.quota.pods import PodEvaluator
 from kubeloop.api.quota.resource_names import DEVICE_CLASS, REQUESTS, is_extended_quota_resource
 from kubeloop.api.scalars.quantity import Quantity
@@ -49,11 +49,11 @@ class ResourceClaimEvaluator(QuotaEvaluator):
         self._around = around
         self._pods = PodEvaluator()
 
-    def concerns(self, operation: str, subresource: str, new: object, old: object) -> bool:
+    def handles(self, operation: str, subresource: str, new: object, old: object) -> bool:
         """Return True for creates and updates of the claim itself."""
         return operation in ("CREATE", "UPDATE") and not subresource
 
-    def measured(self, names: Iterable[str]) -> list[str]:
+    def matching_resources(self, names: Iterable[str]) -> list[str]:
         """Return the quota names that claims count towards, sorted."""
         return sorted(n for n in names if n in self.names or n.endswith(_BY_CLASS) or self._is_extended_by_class(n))
 

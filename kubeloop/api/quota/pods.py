@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from kubeloop.api.generated.core_v1 import Container, Pod, PodAffinityTerm, ScopedResourceSelectorRequirement
 from kubeloop.api.quota.amounts import ONE, Amounts, amounts_of
-from kubeloop.api.quota.meter import QuotaEvaluator, matches_scope_selector
+from kubeloop.api.quota.evaluator import QuotaEvaluator, matches_scope_selector
 from kubeloop.api.quota.pod_amounts import has_pod_level_resources, limits_of, requests_of
 from kubeloop.api.quota.resource_names import is_extended_quota_resource, is_extended_resource
 from kubeloop.api.scalars.times import parse_time
@@ -26,7 +26,7 @@ class PodEvaluator(QuotaEvaluator):
     def __init__(self) -> None:
         super().__init__("pods", *_NAMES)
 
-    def concerns(self, operation: str, subresource: str, new: Pod, old: Pod) -> bool:
+    def handles(self, operation: str, subresource: str, new: Pod, old: Pod) -> bool:
         """Return True for creates, resizes, and updates that change the deadline and thus the scope."""
         if operation == "CREATE":
             return not subresource
@@ -34,7 +34,7 @@ class PodEvaluator(QuotaEvaluator):
             return True
         return not subresource and _is_terminating(new) != _is_terminating(old)
 
-    def measured(self, names: Iterable[str]) -> list[str]:
+    def matching_resources(self, names: Iterable[str]) -> list[str]:
         """Return the quota names that pods count towards, sorted."""
         return sorted(
             name
@@ -42,7 +42,7 @@ class PodEvaluator(QuotaEvaluator):
             if name in self.names or name.startswith(_PREFIXES) or is_extended_quota_resource(name)
         )
 
-    def unstated(self, names: list[str], obj: Pod) -> str:
+    def missing_constraints(self, names: list[str], obj: Pod) -> str:
         """Return the requests and limits that quotas require but some containers lack."""
         if has_pod_level_resources(obj.spec):
             return ""
@@ -55,7 +55,7 @@ class PodEvaluator(QuotaEvaluator):
             return ""
         return "must specify " + "; ".join(f"{name} for: {','.join(sorted(missing[name]))}" for name in sorted(missing))
 
-    def in_scope(self, scope: ScopedResourceSelectorRequirement, obj: Pod) -> bool:
+    def matches_scope(self, scope: ScopedResourceSelectorRequirement, obj: Pod) -> bool:
         """Return True if a pod matches a scope: termination, QoS class, priority class or affinity."""
         match scope.scope_name:
             case "Terminating":

@@ -62,7 +62,7 @@ class Requirement(msgspec.Struct, frozen=True):
     operator: Operator
     values: tuple[str, ...] = ()
 
-    def compiled(self) -> _Test:
+    def compile(self) -> _Test:
         """Return the requirement as a test: key, value set and expected membership."""
         match self.operator:
             case Operator.EXISTS:
@@ -99,10 +99,10 @@ class LabelSelector:
 
     def __init__(self, requirements: Iterable[Requirement] = ()) -> None:
         self.requirements = tuple(sorted(requirements, key=lambda requirement: requirement.key))
-        self._tests: tuple[_Test, ...] = tuple(requirement.compiled() for requirement in self.requirements)
+        self._tests: tuple[_Test, ...] = tuple(requirement.compile() for requirement in self.requirements)
 
     @property
-    def empty(self) -> bool:
+    def is_empty(self) -> bool:
         """True if the selector has no requirements and matches everything."""
         return not self._tests
 
@@ -116,7 +116,7 @@ class LabelSelector:
                 return False
         return True
 
-    def equalities(self) -> dict[str, str]:
+    def exact_matches(self) -> dict[str, str]:
         """Return the labels that a match must have with exactly one value, for index lookups."""
         return {
             one.key: one.values[0] for one in self.requirements if one.operator in _POSITIVE and len(one.values) == 1

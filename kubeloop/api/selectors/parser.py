@@ -21,6 +21,8 @@ _OPERATORS: Final = {
     ">": Operator.GREATER_THAN,
     "<": Operator.LESS_THAN,
 }
+# Longest text, in characters, whose parsed form is cached: clients choose the texts.
+_MAX_CACHED: Final = 1024
 _EXPECTED_OPERATORS: Final = "in, notin, =, ==, !=, gt, lt"
 
 
@@ -116,8 +118,16 @@ class _Parser:
                 raise SelectorError(f"found '{text}', expected: ',' or ')'")
 
 
-@lru_cache(maxsize=1024)
 def parse_label_selector(text: str) -> LabelSelector:
-    """Parse a label selector from its text form; raises SelectorError."""
+    """Parse a label selector from its text form; raises SelectorError. Short ones are cached."""
+    return _parse_cached(text) if len(text) <= _MAX_CACHED else _parse(text)
+
+
+@lru_cache(maxsize=1024)
+def _parse_cached(text: str) -> LabelSelector:
+    return _parse(text)
+
+
+def _parse(text: str) -> LabelSelector:
     requirements = _Parser(text).parse()
     return LabelSelector(requirements) if requirements else EVERYTHING

@@ -1,7 +1,8 @@
 """Strategies: per-resource preparation of objects before validation, as pure functions.
 
-    decoded, defaulted ─▶ prepare_create(obj) | prepare_update(new, old) | prepare_status_update(new, old)
-                          | other_updates[subresource](new, old) ─▶ stamp(new, old, now) ─▶ validation ─▶ store
+    decoded, defaulted ─▶ prepare_create(obj, features) | prepare_update(new, old, features)
+                          | prepare_status_update(new, old, features) | subresource_updates[name](new, old, features)
+                          ─▶ set_timestamps(new, old, now) ─▶ validation ─▶ store
 
 A strategy restores or clears fields that a request may not set: status belongs to the status subresource, spec to the
 main one, the generation to the server. Each function changes `new`, a struct that is not shared yet, in place with
@@ -12,7 +13,10 @@ A resource that is absent from the table has the plain strategy: nothing is kept
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import cache
 from importlib import import_module
+from typing import Final
 
 from kubeloop.api.kinds import Resource
 from kubeloop.api.strategy.base import RESETS_METADATA, RESETS_SPEC, RESETS_STATUS_ONLY, STATUS_METADATA, Strategy
@@ -27,11 +31,14 @@ _WEBHOOKS = Strategy(generation_of=("webhooks",), allow_unconditional_update=Fal
 _SEPARATE_STATUS = Strategy(has_status=True, reset_fields=RESETS_SPEC)
 # Status updates that may not change metadata, on resources that require a resourceVersion.
 _GUARDED_STATUS = Strategy(
-    has_status=True, status_keeps=STATUS_METADATA, reset_fields=RESETS_METADATA, allow_unconditional_update=False
+    has_status=True,
+    status_preserved_meta=STATUS_METADATA,
+    reset_fields=RESETS_METADATA,
+    allow_unconditional_update=False,
 )
 
 # By qualified name: the strategy itself, or its module, which is imported on first use.
-STRATEGIES: dict[str, Strategy | str] = {
+STRATEGIES: Final[Mapping[str, Strategy | str]] = {
     "apiservices.apiregistration.k8s.io": "extension:API_SERVICE",
     "certificatesigningrequests.certificates.k8s.io": "certificates:SIGNING_REQUEST",
     "clusterrolebindings.rbac.authorization.k8s.io": _ANY_WRITE,
@@ -39,7 +46,7 @@ STRATEGIES: dict[str, Strategy | str] = {
     "clustertrustbundles.certificates.k8s.io": _CONDITIONAL,
     "compositepodgroups.scheduling.k8s.io": "pods.pod_groups:COMPOSITE_POD_GROUP",
     "cronjobs.batch": "batch:CRON_JOB",
-    "csidrivers.storage.k8s.io": Strategy(bumps_only=_SPEC, allow_unconditional_update=False),
+    "csidrivers.storage.k8s.io": Strategy(generation_after_change=_SPEC, allow_unconditional_update=False),
     "csinodes.storage.k8s.io": "storage:CSI_NODE",
     "csistoragecapacities.storage.k8s.io": _CONDITIONAL,
     "customresourcedefinitions.apiextensions.k8s.io": "extension:CUSTOM_RESOURCE_DEFINITION",
@@ -60,7 +67,7 @@ STRATEGIES: dict[str, Strategy | str] = {
     "jobs.batch": "batch:JOB",
     "leasecandidates.coordination.k8s.io": Strategy(allow_create_on_update=True, allow_unconditional_update=False),
     "leases.coordination.k8s.io": "cluster:LEASE",
-    "limitranges": _ANY_WRITE,
+    "limitranges": "cluster:LIMIT_RANGE",
     "mutatingadmissionpolicies.admissionregistration.k8s.io": _POLICY,
     "mutatingadmissionpolicybindings.admissionregistration.k8s.io": _POLICY,
     "mutatingwebhookconfigurations.admissionregistration.k8s.io": _WEBHOOKS,
@@ -74,7 +81,7 @@ STRATEGIES: dict[str, Strategy | str] = {
     "podgroups.scheduling.k8s.io": "pods.pod_groups:POD_GROUP",
     "pods": "pods.pod:POD",
     "podtemplates": "apps:POD_TEMPLATE",
-    "priorityclasses.scheduling.k8s.io": Strategy(starts_at_one=True),
+    "priorityclasses.scheduling.k8s.io": Strategy(has_constant_generation=True),
     "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io": "flowcontrol:FLOW_CONTROL",
     "replicasets.apps": "apps:REPLICA_SET",
     "replicationcontrollers": "apps:REPLICATION_CONTROLLER",
@@ -88,7 +95,7 @@ STRATEGIES: dict[str, Strategy | str] = {
     "runtimeclasses.node.k8s.io": Strategy(allow_create_on_update=True, allow_unconditional_update=False),
     "serviceaccounts": "cluster:SERVICE_ACCOUNT",
     "servicecidrs.networking.k8s.io": Strategy(
-        has_status=True, status_keeps=STATUS_METADATA, reset_fields=RESETS_METADATA
+        has_status=True, status_preserved_meta=STATUS_METADATA, reset_fields=RESETS_METADATA
     ),
     "services": "services:SERVICE",
     "statefulsets.apps": "apps:STATEFUL_SET",
@@ -97,7 +104,7 @@ STRATEGIES: dict[str, Strategy | str] = {
     "validatingadmissionpolicies.admissionregistration.k8s.io": Strategy(
         generation_of=_SPEC,
         has_status=True,
-        status_keeps=STATUS_METADATA,
+        status_preserved_meta=STATUS_METADATA,
         reset_fields=RESETS_METADATA,
         allow_unconditional_update=False,
     ),
@@ -114,8 +121,12 @@ __all__ = ["RESETS_METADATA", "RESETS_SPEC", "RESETS_STATUS_ONLY", "STRATEGIES",
 
 def strategy_of(resource: Resource) -> Strategy:
     """Return the strategy of a resource; all its versions share one."""
-    strategy = STRATEGIES.get(resource.qualified, _PLAIN)
-    if isinstance(strategy, str):
-        module, _, name = strategy.partition(":")
-        strategy = STRATEGIES[resource.qualified] = getattr(import_module(f"{__name__}.{module}"), name)
+    strategy = STRATEGIES.get(resource.group_resource, _PLAIN)
+    return _load(strategy) if isinstance(strategy, str) else strategy
+
+
+@cache
+def _load(target: str) -> Strategy:
+    module, _, name = target.partition(":")
+    strategy: Strategy = getattr(import_module(f"{__name__}.{module}"), name)
     return strategy

@@ -5,18 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from kubeloop.api.codec import force_setattr
+from kubeloop.api.defaults.apps import TEMPLATE_GENERATION
+from kubeloop.api.features.gates import Features
 from kubeloop.api.generated.apps_v1 import DaemonSet
 from kubeloop.api.generated.core_v1 import ReplicationController
 from kubeloop.api.strategy.base import RESETS_SPEC, Strategy
 from kubeloop.api.strategy.equality import is_semantically_equal
 from kubeloop.api.strategy.pods.gates import drop_disabled_template_fields
 
-_TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 
-
-def refine_template(new: Any, old: Any) -> None:
-    """Drop disabled fields from a workload's pod template."""
-    drop_disabled_template_fields(new.spec.template, None if old is None else old.spec.template)
+def _drop_workload_fields(new: Any, old: Any, features: Features) -> None:
+    drop_disabled_template_fields(new.spec.template, None if old is None else old.spec.template, features)
 
 
 def _refine_controller_status(new: ReplicationController, old: ReplicationController) -> None:
@@ -25,13 +24,12 @@ def _refine_controller_status(new: ReplicationController, old: ReplicationContro
         force_setattr(new.metadata, "labels", old.spec.template.metadata.labels)
 
 
-def _refine_pod_template(new: Any, old: Any) -> None:
-    drop_disabled_template_fields(new.template, None if old is None else old.template)
+def _drop_template_fields(new: Any, old: Any, features: Features) -> None:
+    drop_disabled_template_fields(new.template, None if old is None else old.template, features)
 
 
 def _refine_daemon_set(new: DaemonSet, old: DaemonSet | None) -> None:
     """Maintain the template generation annotation that old clients use to distinguish pods of templates."""
-    refine_template(new, old)
     if old is None:
         _count_template(new, max(1, _template_generation_of(new)))
     else:
@@ -44,7 +42,7 @@ def _keep_template_generation(new: DaemonSet, old: DaemonSet) -> None:
 
 
 def _template_generation_of(daemon_set: DaemonSet) -> int:
-    text = daemon_set.metadata.annotations.get(_TEMPLATE_GENERATION, "0")
+    text = daemon_set.metadata.annotations.get(TEMPLATE_GENERATION, "0")
     try:
         return int(text)
     except ValueError:
@@ -52,7 +50,7 @@ def _template_generation_of(daemon_set: DaemonSet) -> int:
 
 
 def _count_template(daemon_set: DaemonSet, generation: int) -> None:
-    annotations = {**daemon_set.metadata.annotations, _TEMPLATE_GENERATION: str(generation)}
+    annotations = {**daemon_set.metadata.annotations, TEMPLATE_GENERATION: str(generation)}
     force_setattr(daemon_set.metadata, "annotations", annotations)
 
 
@@ -60,25 +58,28 @@ DEPLOYMENT = Strategy(
     has_status=True,
     # Annotations count because rollouts use some of them.
     generation_of=("spec", "metadata.annotations"),
-    status_keeps=("labels",),
+    status_preserved_meta=("labels",),
     reset_fields={"": (("status",),), "status": (("spec",), ("metadata", "labels"))},
-    refine=refine_template,
+    drop_disabled=_drop_workload_fields,
 )
-REPLICA_SET = Strategy(has_status=True, generation_of=("spec",), reset_fields=RESETS_SPEC, refine=refine_template)
+REPLICA_SET = Strategy(
+    has_status=True, generation_of=("spec",), reset_fields=RESETS_SPEC, drop_disabled=_drop_workload_fields
+)
 STATEFUL_SET = REPLICA_SET
 REPLICATION_CONTROLLER = Strategy(
     has_status=True,
     generation_of=("spec",),
     reset_fields=RESETS_SPEC,
     garbage_collection="Orphan",
-    refine=refine_template,
+    drop_disabled=_drop_workload_fields,
     refine_status=_refine_controller_status,
 )
 DAEMON_SET = Strategy(
     has_status=True,
     generation_of=("spec",),
     reset_fields=RESETS_SPEC,
+    drop_disabled=_drop_workload_fields,
     refine=_refine_daemon_set,
     refine_status=_keep_template_generation,
 )
-POD_TEMPLATE = Strategy(generation_of=("template",), refine=_refine_pod_template)
+POD_TEMPLATE = Strategy(generation_of=("template",), drop_disabled=_drop_template_fields)

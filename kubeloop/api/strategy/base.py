@@ -8,9 +8,11 @@ from operator import attrgetter
 from typing import Any
 
 from kubeloop.api.codec import force_setattr
+from kubeloop.api.features.gates import Features
 from kubeloop.api.strategy.equality import is_semantically_equal
 
 FieldNames = tuple[str, ...]
+DropDisabled = Callable[[Any, Any, Features], None]
 ResetFields = Mapping[str, tuple[FieldNames, ...]]
 
 # Fields that a write to the main resource ("") or a subresource can't set; server-side apply doesn't own them.
@@ -31,16 +33,19 @@ STATUS_METADATA = (
 
 @dataclass(frozen=True, kw_only=True)
 class Strategy:
-    """Strategy of one resource. `refine*` are resource-specific hooks; `old` is None on create."""
+    """Strategy of one resource, with hooks for what is specific to it; `old` is None on create.
+
+    Hooks that ask feature gates (`drop_disabled*`, `subresource_updates`) get the features of the server.
+    """
 
     has_status: bool = False
     # Attributes whose change increments the generation; it starts at 1.
     generation_of: tuple[str, ...] = ()
     # The same for a resource whose generation is unset until its first change.
-    bumps_only: tuple[str, ...] = ()
+    generation_after_change: tuple[str, ...] = ()
     # The generation is always 1.
-    starts_at_one: bool = False
-    status_keeps: tuple[str, ...] = ()
+    has_constant_generation: bool = False
+    status_preserved_meta: tuple[str, ...] = ()
     allow_create_on_update: bool = False
     allow_unconditional_update: bool = True
     reset_fields: ResetFields = field(default_factory=dict)
@@ -52,38 +57,47 @@ class Strategy:
     garbage_collection: str = "Delete"
     # Returns the grace period in seconds for an object and a requested value; None deletes at once.
     grace_period: Callable[[Any, int | None], int] | None = None
+    # Clears fields of disabled features that the old object doesn't use; called before `refine`.
+    drop_disabled: DropDisabled | None = None
+    drop_disabled_status: DropDisabled | None = None
     refine: Callable[[Any, Any], None] | None = None
     refine_status: Callable[[Any, Any], None] | None = None
-    other_updates: Mapping[str, Callable[[Any, Any], None]] = field(default_factory=dict)
+    subresource_updates: Mapping[str, Callable[[Any, Any, Features], None]] = field(default_factory=dict)
     # Sets fields that need the current time; called after the others, with old as None on create.
-    stamp: Callable[[Any, Any, str], None] | None = None
+    set_timestamps: Callable[[Any, Any, str], None] | None = None
     # Sets the creator: username, uid, groups and extra.
-    name_author: Callable[[Any, str, str, tuple[str, ...], Mapping[str, tuple[str, ...]]], None] | None = None
+    set_creator: Callable[[Any, str, str, tuple[str, ...], Mapping[str, tuple[str, ...]]], None] | None = None
 
-    def prepare_create(self, obj: Any) -> None:
+    def prepare_create(self, obj: Any, features: Features) -> None:
         """Drop the fields that a client can't set on create."""
         if self.has_status:
             force_setattr(obj, "status", type(obj.status)())
-        if self.generation_of or self.starts_at_one:
+        if self.generation_of or self.has_constant_generation:
             force_setattr(obj.metadata, "generation", 1)
+        if self.drop_disabled is not None:
+            self.drop_disabled(obj, None, features)
         if self.refine is not None:
             self.refine(obj, None)
 
-    def prepare_update(self, new: Any, old: Any) -> None:
+    def prepare_update(self, new: Any, old: Any, features: Features) -> None:
         """Restore the fields that a write to the main resource can't change."""
         if self.has_status:
             force_setattr(new, "status", old.status)
+        if self.drop_disabled is not None:
+            self.drop_disabled(new, old, features)
         if self.refine is not None:
             self.refine(new, old)
-        count_generation(new, old, self.generation_of or self.bumps_only)
+        count_generation(new, old, self.generation_of or self.generation_after_change)
 
-    def prepare_status_update(self, new: Any, old: Any) -> None:
+    def prepare_status_update(self, new: Any, old: Any, features: Features) -> None:
         """Restore the fields that a write to the status can't change."""
         if hasattr(new, "spec"):
             force_setattr(new, "spec", old.spec)
-        for name in self.status_keeps:
+        for name in self.status_preserved_meta:
             force_setattr(new.metadata, name, getattr(old.metadata, name))
         force_setattr(new.metadata, "generation", old.metadata.generation)
+        if self.drop_disabled_status is not None:
+            self.drop_disabled_status(new, old, features)
         if self.refine_status is not None:
             self.refine_status(new, old)
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from kubeloop.api.codec import force_setattr
-from kubeloop.api.features.gates import is_enabled
+from kubeloop.api.features.gates import Features
 from kubeloop.api.generated.batch_v1 import CronJob, Job, JobSpec
 from kubeloop.api.generated.meta_v1 import LabelSelector
 from kubeloop.api.strategy.base import RESETS_SPEC, Strategy
@@ -20,7 +20,6 @@ _OLD_NAME_LABEL = "job-name"
 
 
 def _refine_job(new: Job, old: Job | None) -> None:
-    _drop_disabled(new.spec, None if old is None else old.spec)
     if old is None and not new.spec.manual_selector:
         _select_own_pods(new)
 
@@ -31,14 +30,19 @@ def _refine_job_status(new: Job, old: Job) -> None:
         force_setattr(new.metadata, "labels", old.spec.template.metadata.labels)
 
 
-def _refine_cron_job(new: CronJob, old: CronJob | None) -> None:
-    _drop_disabled(new.spec.job_template.spec, None if old is None else old.spec.job_template.spec)
+def _drop_disabled_job_fields(new: Job, old: Job | None, features: Features) -> None:
+    _drop_disabled(new.spec, None if old is None else old.spec, features)
 
 
-def _drop_disabled(new: JobSpec, old: JobSpec | None) -> None:
-    if new.scheduling is not None and (old is None or old.scheduling is None) and not is_enabled("WorkloadWithJob"):
+def _drop_disabled_cron_job_fields(new: CronJob, old: CronJob | None, features: Features) -> None:
+    _drop_disabled(new.spec.job_template.spec, None if old is None else old.spec.job_template.spec, features)
+
+
+def _drop_disabled(new: JobSpec, old: JobSpec | None, features: Features) -> None:
+    is_new_use = new.scheduling is not None and (old is None or old.scheduling is None)
+    if is_new_use and not features.is_enabled("WorkloadWithJob"):
         force_setattr(new, "scheduling", None)
-    drop_disabled_template_fields(new.template, None if old is None else old.template)
+    drop_disabled_template_fields(new.template, None if old is None else old.template, features)
 
 
 def _select_own_pods(job: Job) -> None:
@@ -67,7 +71,13 @@ JOB = Strategy(
     generation_of=("spec",),
     reset_fields=RESETS_SPEC,
     garbage_collection="Orphan",
+    drop_disabled=_drop_disabled_job_fields,
     refine=_refine_job,
     refine_status=_refine_job_status,
 )
-CRON_JOB = Strategy(has_status=True, generation_of=("spec",), reset_fields=RESETS_SPEC, refine=_refine_cron_job)
+CRON_JOB = Strategy(
+    has_status=True,
+    generation_of=("spec",),
+    reset_fields=RESETS_SPEC,
+    drop_disabled=_drop_disabled_cron_job_fields,
+)

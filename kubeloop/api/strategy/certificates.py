@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from kubeloop.api.codec import force_setattr
+from kubeloop.api.features.gates import Features
 from kubeloop.api.generated.certificates_v1 import CertificateSigningRequest, CertificateSigningRequestCondition
 from kubeloop.api.scalars import wire
 from kubeloop.api.strategy.base import Strategy
@@ -44,7 +45,7 @@ def _refine_status(new: CertificateSigningRequest, old: CertificateSigningReques
     force_setattr(new.status, "conditions", tuple(conditions))
 
 
-def _approve(new: CertificateSigningRequest, old: CertificateSigningRequest) -> None:
+def _approve(new: CertificateSigningRequest, old: CertificateSigningRequest, features: Features) -> None:
     force_setattr(new, "spec", old.spec)
     force_setattr(new, "status", replace(old.status, conditions=new.status.conditions))
     force_setattr(new.metadata, "generation", old.metadata.generation)
@@ -81,7 +82,7 @@ SIGNING_REQUEST = Strategy(
     },
     refine=_refine,
     refine_status=_refine_status,
-    other_updates={"approval": _approve},
-    stamp=_stamp,
-    name_author=_name_author,
+    subresource_updates={"approval": _approve},
+    set_timestamps=_stamp,
+    set_creator=_name_author,
 )

@@ -1,10 +1,11 @@
-"""Strategies of namespaces, nodes, service accounts and leases."""
+"""Strategies of namespaces, nodes, service accounts, limit ranges and leases."""
 
 from __future__ import annotations
 
 from kubeloop.api.codec import force_setattr
+from kubeloop.api.features.gates import Features
 from kubeloop.api.generated.coordination_v1 import Lease
-from kubeloop.api.generated.core_v1 import Namespace, Node, ObjectReference, ServiceAccount
+from kubeloop.api.generated.core_v1 import LimitRange, Namespace, Node, ObjectReference, ServiceAccount
 from kubeloop.api.strategy.base import RESETS_SPEC, Strategy
 
 _FINALIZER = "kubernetes"
@@ -25,7 +26,7 @@ def _refine_namespace(new: Namespace, old: Namespace | None) -> None:
         force_setattr(new.metadata, "labels", {**new.metadata.labels, _NAME_LABEL: name})
 
 
-def _finalize_namespace(new: Namespace, old: Namespace) -> None:
+def _finalize_namespace(new: Namespace, old: Namespace, features: Features) -> None:
     force_setattr(new, "status", old.status)
     force_setattr(new.metadata, "generation", old.metadata.generation)
 
@@ -56,6 +57,12 @@ def _refine_service_account(new: ServiceAccount, old: ServiceAccount | None) -> 
         force_setattr(new, "secrets", tuple(ObjectReference(name=secret.name) for secret in new.secrets))
 
 
+def _refine_limit_range(new: LimitRange, old: LimitRange | None) -> None:
+    """Name a LimitRange that has no name by a UUID."""
+    if not new.metadata.name:
+        force_setattr(new.metadata, "name", new.metadata.uid)
+
+
 def _refine_lease(new: Lease, old: Lease | None) -> None:
     """Drop the fields of coordinated leader election, which is disabled."""
     for name in ("strategy", "preferred_holder"):
@@ -67,8 +74,9 @@ NAMESPACE = Strategy(
     has_status=True,
     reset_fields={**RESETS_SPEC, "finalize": (("status",),)},
     refine=_refine_namespace,
-    other_updates={"finalize": _finalize_namespace},
+    subresource_updates={"finalize": _finalize_namespace},
 )
 NODE = Strategy(reset_fields=RESETS_SPEC, refine=_refine_node, refine_status=_refine_node_status)
 SERVICE_ACCOUNT = Strategy(refine=_refine_service_account)
+LIMIT_RANGE = Strategy(allow_create_on_update=True, refine=_refine_limit_range)
 LEASE = Strategy(allow_create_on_update=True, allow_unconditional_update=False, refine=_refine_lease)

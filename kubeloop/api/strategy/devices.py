@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from kubeloop.api.codec import force_setattr
+from kubeloop.api.features.gates import Features
 from kubeloop.api.generated.resource_v1 import (
     AllocationResult,
     DeviceTaintRule,
@@ -55,21 +56,24 @@ def _slice_uses(spec: ResourceSliceSpec) -> Iterator[Use]:
                     yield "DRAListTypeAttributes", attribute, name
 
 
-def _refine_claim(new: ResourceClaim, old: ResourceClaim | None) -> None:
-    drop_disabled(_claim_uses, new.spec, None if old is None else old.spec)
+def _drop_claim_fields(new: ResourceClaim, old: ResourceClaim | None, features: Features) -> None:
+    drop_disabled(_claim_uses, new.spec, None if old is None else old.spec, features)
 
 
-def _refine_template(new: ResourceClaimTemplate, old: ResourceClaimTemplate | None) -> None:
-    drop_disabled(_claim_uses, new.spec.spec, None if old is None else old.spec.spec)
+def _drop_claim_status_fields(new: ResourceClaim, old: ResourceClaim, features: Features) -> None:
+    drop_disabled(_claim_status_uses, new.status, old.status, features)
 
 
-def _refine_slice(new: ResourceSlice, old: ResourceSlice | None) -> None:
-    drop_disabled(_slice_uses, new.spec, None if old is None else old.spec)
+def _drop_template_fields(new: ResourceClaimTemplate, old: ResourceClaimTemplate | None, features: Features) -> None:
+    drop_disabled(_claim_uses, new.spec.spec, None if old is None else old.spec.spec, features)
+
+
+def _drop_slice_fields(new: ResourceSlice, old: ResourceSlice | None, features: Features) -> None:
+    drop_disabled(_slice_uses, new.spec, None if old is None else old.spec, features)
 
 
 def _refine_claim_status(new: ResourceClaim, old: ResourceClaim) -> None:
     """Drop the status of devices that are no longer allocated."""
-    drop_disabled(_claim_status_uses, new.status, old.status)
     gone = _allocated(old.status.allocation) - _allocated(new.status.allocation)
     if gone:
         kept = tuple(
@@ -105,17 +109,18 @@ def _stamp_slice(new: ResourceSlice, old: ResourceSlice | None, now: str) -> Non
 
 CLAIM = Strategy(
     has_status=True,
-    status_keeps=STATUS_METADATA,
+    status_preserved_meta=STATUS_METADATA,
     reset_fields=RESETS_METADATA,
-    refine=_refine_claim,
+    drop_disabled=_drop_claim_fields,
+    drop_disabled_status=_drop_claim_status_fields,
     refine_status=_refine_claim_status,
 )
-CLAIM_TEMPLATE = Strategy(refine=_refine_template)
-SLICE = Strategy(generation_of=("spec",), refine=_refine_slice, stamp=_stamp_slice)
+CLAIM_TEMPLATE = Strategy(drop_disabled=_drop_template_fields)
+SLICE = Strategy(generation_of=("spec",), drop_disabled=_drop_slice_fields, set_timestamps=_stamp_slice)
 TAINT_RULE = Strategy(
     has_status=True,
     generation_of=("spec",),
-    status_keeps=STATUS_METADATA,
+    status_preserved_meta=STATUS_METADATA,
     reset_fields=RESETS_METADATA,
-    stamp=_stamp_rule,
+    set_timestamps=_stamp_rule,
 )

@@ -44,9 +44,9 @@ CUSTOM_RESOURCE_DEFINITION = Strategy(
 )
 API_SERVICE = Strategy(
     has_status=True,
-    status_keeps=("labels", "annotations", "finalizers", "owner_references"),
+    status_preserved_meta=("labels", "annotations", "finalizers", "owner_references"),
     reset_fields=RESETS_METADATA,
     allow_unconditional_update=False,
     refine=_refine_api_service,
-    stamp=_stamp_api_service,
+    set_timestamps=_stamp_api_service,
 )

@@ -89,12 +89,12 @@ VOLUME = Strategy(
     reset_fields=RESETS_SPEC,
     refine=_refine_volume,
     refine_status=_refine_volume_status,
-    stamp=_stamp_volume,
+    set_timestamps=_stamp_volume,
 )
 CLAIM = Strategy(has_status=True, reset_fields=RESETS_SPEC, refine=_refine_claim, refine_status=_refine_claim_status)
 CSI_NODE = Strategy(
     has_status=True,
-    status_keeps=STATUS_METADATA,
+    status_preserved_meta=STATUS_METADATA,
     reset_fields=RESETS_METADATA,
     allow_unconditional_update=False,
     refine_status=_refine_csi_node_status,

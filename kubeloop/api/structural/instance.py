@@ -19,23 +19,23 @@ class CustomResourceObjectRules(Protocol):
 
     stored_version: str
 
-    def problems(self, obj: CustomResourceObject) -> FieldErrors:
+    def validate_create(self, obj: CustomResourceObject) -> FieldErrors:
         """Validate a new object."""
 
-    def problems_of_change(self, new: CustomResourceObject, old: CustomResourceObject, subresource: str) -> FieldErrors:
+    def validate_update(self, new: CustomResourceObject, old: CustomResourceObject, subresource: str) -> FieldErrors:
         """Validate an object that replaces an old one."""
 
 
 class CustomResourceObject(dict[str, Any]):
     """Decoded custom resource. Its keys begin with kind, apiVersion and metadata, as stored bytes do."""
 
-    __slots__ = ("excused", "rules")
+    __slots__ = ("ratcheted_errors", "rules")
 
     def __init__(self, kind: str, api_version: str, metadata: ObjectMeta, rules: CustomResourceObjectRules) -> None:
         super().__init__(kind=kind, apiVersion=api_version, metadata=metadata)
         self.rules = rules
         # Rule violations that are excused because the value is unchanged; set during validation.
-        self.excused: FieldErrors = []
+        self.ratcheted_errors: FieldErrors = []
 
     @property
     def kind(self) -> str:

@@ -82,13 +82,13 @@ class SchemaValidator:
         self._additional = SchemaValidator(additional) if isinstance(additional, Mapping) else None
         self._closed = additional is False
 
-    def problems(self, value: Any, base: FieldPath | None = None) -> FieldErrors:
+    def validate(self, value: Any, base: FieldPath | None = None) -> FieldErrors:
         """Validate a new value."""
         found: SchemaViolations = []
         self.check(value, "", found)
         return field_errors(found, base)
 
-    def problems_of_change(self, new: Any, old: Any, base: FieldPath | None = None) -> FieldErrors:
+    def validate_update(self, new: Any, old: Any, base: FieldPath | None = None) -> FieldErrors:
         """Validate a value that replaces an old one."""
         found: SchemaViolations = []
         self.check(new, "", found, old)

@@ -1,9 +1,11 @@
 """Validation of objects: upstream's rules, as field errors with upstream's messages.
 
-    complete struct ─▶ validate_create / validate_update ─▶ metadata rules (objectmeta) + the kind's Rules ─▶ errors
+    complete struct ─▶ ObjectValidator.validate_create / validate_update
+                    ─▶ metadata rules (objectmeta) + the kind's ValidationRules ─▶ errors
 
 Every kind gets the metadata rules, with the name rule of `kind_names`. Rules of a kind are found in the literal table
-below, whose modules are imported when the first object of a kind arrives. A valid object costs little: paths are built
+below, whose modules are imported when the first object of a kind arrives. A kind whose rules ask feature gates has a
+function there, which makes the rules for the features of one server. A valid object costs little: paths are built
 only for an error, or for a section that is present.
 """
 
@@ -15,13 +17,15 @@ from importlib import import_module
 from itertools import islice
 from typing import Any
 
+from kubeloop.api.features.gates import Features
 from kubeloop.api.meta.field_path import MAX_ERRORS, FieldError, FieldErrors
 from kubeloop.api.structural.instance import CustomResourceObject
 from kubeloop.api.validation.shared.kind_names import NameRule, name_rule_of
 from kubeloop.api.validation.shared.objectmeta import validate_meta, validate_meta_update
-from kubeloop.api.validation.shared.rules import METADATA_ONLY, ValidationRules
+from kubeloop.api.validation.shared.rules import METADATA_ONLY, RulesFactory, ValidationRules
 
-# Generated module and struct class, to its rules. Other kinds get only the metadata rules.
+# Generated module and struct class, to its rules or the function that makes them. Other kinds get only the metadata
+# rules.
 RULES: dict[str, str] = {
     "admissionregistration_v1.MutatingAdmissionPolicy": "extensions.admission_policies:MUTATING_POLICY",
     "admissionregistration_v1.MutatingAdmissionPolicyBinding": "extensions.admission_policies:POLICY_BINDING",
@@ -44,7 +48,7 @@ RULES: dict[str, str] = {
     "certificates_v1.ClusterTrustBundle": "certificates.trust_bundles:CLUSTER_TRUST_BUNDLE",
     "certificates_v1.PodCertificateRequest": "certificates.pod_certificates:POD_CERTIFICATE_REQUEST",
     "coordination_v1.Lease": "cluster.leases:LEASE",
-    "coordination_v1beta1.LeaseCandidate": "cluster.lease_candidates:LEASE_CANDIDATE",
+    "coordination_v1beta1.LeaseCandidate": "cluster.leases:LEASE_CANDIDATE",
     "core_v1.ConfigMap": "cluster.config:CONFIG_MAP",
     "core_v1.Endpoints": "networking.endpoints:ENDPOINTS",
     "core_v1.Event": "cluster.events:EVENT",
@@ -53,7 +57,7 @@ RULES: dict[str, str] = {
     "core_v1.Node": "cluster.nodes:NODE",
     "core_v1.PersistentVolume": "storage.persistent_volumes:PERSISTENT_VOLUME",
     "core_v1.PersistentVolumeClaim": "storage.claims:PERSISTENT_VOLUME_CLAIM",
-    "core_v1.Pod": "pods.pod:POD",
+    "core_v1.Pod": "pods.pod:pod_rules",
     "core_v1.PodTemplate": "pods.templates:POD_TEMPLATE",
     "core_v1.ReplicationController": "workloads.replicationcontrollers:REPLICATION_CONTROLLER",
     "core_v1.ResourceQuota": "cluster.quotas:RESOURCE_QUOTA",
@@ -79,11 +83,11 @@ RULES: dict[str, str] = {
     "resource_v1.ResourceClaim": "devices.claims:RESOURCE_CLAIM",
     "resource_v1.ResourceClaimTemplate": "devices.claims:RESOURCE_CLAIM_TEMPLATE",
     "resource_v1.ResourceSlice": "devices.slices:RESOURCE_SLICE",
-    "resource_v1alpha3.ResourcePoolStatusRequest": "devices.pool_status_requests:POOL_STATUS_REQUEST",
+    "resource_v1alpha3.ResourcePoolStatusRequest": "devices.pool_status_requests:pool_status_request_rules",
     "scheduling_v1.PriorityClass": "cluster.priority_classes:PRIORITY_CLASS",
-    "scheduling_v1alpha3.CompositePodGroup": "workloads.pod_groups:COMPOSITE_POD_GROUP",
-    "scheduling_v1beta1.PodGroup": "workloads.pod_groups:POD_GROUP",
-    "scheduling_v1beta1.Workload": "workloads.pod_groups:WORKLOAD",
+    "scheduling_v1alpha3.CompositePodGroup": "workloads.pod_groups:composite_pod_group_rules",
+    "scheduling_v1beta1.PodGroup": "workloads.pod_groups:pod_group_rules",
+    "scheduling_v1beta1.Workload": "workloads.pod_groups:workload_rules",
     "storage_v1.CSIDriver": "storage.storage_drivers:CSI_DRIVER",
     "storage_v1.CSINode": "storage.storage_drivers:CSI_NODE",
     "storage_v1.CSIStorageCapacity": "storage.storage_drivers:CSI_STORAGE_CAPACITY",
@@ -100,40 +104,63 @@ class _Kind:
     rules: ValidationRules
 
 
-_resolved: dict[type, _Kind] = {}
+class ObjectValidator:
+    """Validates objects of all kinds with the features of one server.
+
+    Invariant: `_kinds` has the rules of the kinds seen so far, made with `features`, which never change.
+    """
+
+    def __init__(self, features: Features, allow_privileged: bool = True) -> None:
+        self._features = features
+        self._allow_privileged = allow_privileged
+        self._kinds: dict[type, _Kind] = {}
+
+    def validate_create(self, obj: Any) -> list[FieldError]:
+        """Validate a complete new object."""
+        if isinstance(obj, CustomResourceObject):
+            return _unique(obj.rules.validate_create(obj))
+        kind = self._kinds.get(type(obj)) or self._resolve(type(obj))
+        if kind.names.validated_last and (errors := kind.rules.create(obj)):
+            return _unique(errors)
+        errors = validate_meta(obj.metadata, kind.names)
+        errors += kind.rules.create(obj)
+        if not self._allow_privileged:
+            errors += _privileged_errors(obj, None, "")
+        return _unique(errors) if errors else errors
+
+    def validate_update(self, new: Any, old: Any, subresource: str = "") -> list[FieldError]:
+        """Validate a complete object that replaces an old one, directly or through a subresource."""
+        if isinstance(new, CustomResourceObject):
+            return _unique(new.rules.validate_update(new, old, subresource))
+        kind = self._kinds.get(type(new)) or self._resolve(type(new))
+        errors = validate_meta_update(new.metadata, old.metadata, kind.names)
+        errors += kind.rules.update_rule(subresource)(new, old)
+        if not self._allow_privileged:
+            errors += _privileged_errors(new, old, subresource)
+        return _unique(errors) if errors else errors
+
+    def _resolve(self, kind: type) -> _Kind:
+        key = f"{kind.__module__.rpartition('.')[2]}.{kind.__name__}"
+        rules: ValidationRules | RulesFactory = METADATA_ONLY
+        if target := RULES.get(key):
+            module, _, name = target.partition(":")
+            rules = getattr(import_module(f"{__name__}.{module}"), name)
+        made = rules if isinstance(rules, ValidationRules) else rules(self._features)
+        found = self._kinds[kind] = _Kind(name_rule_of(key), made)
+        return found
 
 
-def validate_create(obj: Any) -> list[FieldError]:
-    """Validate a complete new object."""
-    if isinstance(obj, CustomResourceObject):
-        return _unique(obj.rules.problems(obj))
-    kind = _resolved.get(type(obj)) or _resolve(type(obj))
-    errors = validate_meta(obj.metadata, kind.names)
-    errors += kind.rules.create(obj)
-    return _unique(errors) if errors else errors
+def _privileged_errors(new: Any, old: Any | None, subresource: str) -> FieldErrors:
+    """Return the errors of privileged containers: as upstream, an update of a pod itself does not validate them."""
+    from kubeloop.api.generated.core_v1 import Pod
+    from kubeloop.api.validation.pods.privilege_policy import validate_unprivileged, validate_unprivileged_ephemeral
 
-
-def validate_update(new: Any, old: Any, subresource: str = "") -> list[FieldError]:
-    """Validate a complete object that replaces an old one, directly or through a subresource."""
-    if isinstance(new, CustomResourceObject):
-        return _unique(new.rules.problems_of_change(new, old, subresource))
-    kind = _resolved.get(type(new)) or _resolve(type(new))
-    errors = validate_meta_update(new.metadata, old.metadata, kind.names)
-    errors += kind.rules.update_rule(subresource)(new, old)
-    return _unique(errors) if errors else errors
+    if isinstance(new, Pod) and old is not None:
+        return validate_unprivileged_ephemeral(new) if subresource == "ephemeralcontainers" else []
+    return [] if subresource else validate_unprivileged(new)
 
 
 def _unique(errors: Iterable[FieldError]) -> FieldErrors:
     """Return each error once, up to a maximum number; rules overlap."""
     told = islice(errors, MAX_ERRORS)
     return list({(error.type, error.field, error.body()): error for error in told}.values())
-
-
-def _resolve(kind: type) -> _Kind:
-    key = f"{kind.__module__.rpartition('.')[2]}.{kind.__name__}"
-    rules = METADATA_ONLY
-    if target := RULES.get(key):
-        module, _, name = target.partition(":")
-        rules = getattr(import_module(f"{__name__}.{module}"), name)
-    found = _resolved[kind] = _Kind(name_rule_of(key), rules)
-    return found

@@ -8,6 +8,7 @@ Kinds are found in the literal table below; their modules are imported when the 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -51,23 +52,23 @@ WARNINGS: dict[str, str] = {
 }
 
 _NONE = Warnings()
-_resolved: dict[type, Warnings] = {}
 
 
 def warnings_for(new: Any, old: Any | None, subresource: str = "") -> Sequence[str]:
     """Return the warnings about a new object, or about one that replaces `old`."""
-    kind = _resolved.get(type(new)) or _resolve(type(new))
+    kind: Any = type(new)  # mypy doesn't take every `type` for hashable
+    rules = _warnings_of(kind)
     if old is None:
-        return kind.create(new)
+        return rules.create(new)
     if subresource:
-        return kind.status(new, old) if subresource == "status" else ()
-    return kind.update(new, old)
+        return rules.status(new, old) if subresource == "status" else ()
+    return rules.update(new, old)
 
 
-def _resolve(kind: type) -> Warnings:
+@cache
+def _warnings_of(kind: type) -> Warnings:
     found = _NONE
     if target := WARNINGS.get(f"{kind.__module__.rpartition('.')[2]}.{kind.__name__}"):
         module, _, name = target.partition(":")
         found = getattr(import_module(f"{__name__}.{module}"), name)
-    _resolved[kind] = found
     return found

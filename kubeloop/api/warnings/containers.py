@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from kubeloop.api.generated.core_v1 import Container, ContainerPort, EnvVar, EphemeralContainer, PodSpec
 from kubeloop.api.meta.field_path import FieldPath, quote
 from kubeloop.api.warnings.amounts import fraction_warnings
 
 AnyContainer = Container | EphemeralContainer
-_BYTES = ("memory", "ephemeral-storage")
+# Number of definitions of one port that later ones are compared with.
+_MAX_COMPARED: Final = 300
+_BYTES: Final = ("memory", "ephemeral-storage")
 
 
 def containers_with_paths(spec: PodSpec, base: FieldPath) -> list[tuple[AnyContainer, FieldPath]]:
@@ -62,7 +65,8 @@ def port_warnings(containers: list[tuple[AnyContainer, FieldPath]]) -> Iterator[
         for other, where in others:
             if clash := _clash(port, other):
                 yield f"{path}: {clash} port definition with {where}"
-        others.append((port, path))
+        if len(others) < _MAX_COMPARED:
+            others.append((port, path))
     named: dict[str, FieldPath] = {}
     for port, path in places:
         if port.name in named:

@@ -25,7 +25,7 @@ def _of_changed(new: CustomResourceObject, old: CustomResourceObject) -> Sequenc
 
 def _excused(new: CustomResourceObject, _: CustomResourceObject) -> Sequence[str]:
     """Return warnings for rule violations that are excused because the value is unchanged."""
-    return [error.message() for error in new.excused]
+    return [error.message() for error in new.ratcheted_errors]
 
 
 def _finalizer_warnings(name: str) -> Iterator[str]:

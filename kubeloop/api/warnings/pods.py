@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Final
 
 from kubeloop.api.generated.core_v1 import Affinity, Pod, PodAffinity, PodAntiAffinity, PodSpec, PodTemplateSpec, Volume
@@ -45,6 +46,8 @@ _WIRE_NAMES: Final = {
     "scale_io": "scaleIO",
     "storageos": "storageOS",
 }
+# More warnings than any response carries.
+_MAX_WARNINGS: Final = 1_000
 _NO_SELECTOR: Final = "a null labelSelector results in matching no pod"
 
 
@@ -53,7 +56,7 @@ def template_warnings(template: PodTemplateSpec, path: FieldPath) -> list[str]:
     if _is_ordinary(template.spec, template.metadata):
         return []
     annotations = path.child("metadata", "annotations")
-    return [*_of_spec(template.spec, template.metadata, path.child("spec"), annotations, is_template=True)]
+    return [*islice(_of_spec(template.spec, template.metadata, path.child("spec"), annotations, True), _MAX_WARNINGS)]
 
 
 def _is_ordinary(spec: PodSpec, meta: ObjectMeta) -> bool:
@@ -222,7 +225,7 @@ _ANNOTATIONS = FieldPath("metadata").child("annotations")
 def _created(pod: Pod) -> Sequence[str]:
     said: list[str] = []
     if not _is_ordinary(pod.spec, pod.metadata):
-        said += _of_spec(pod.spec, pod.metadata, _SPEC, _ANNOTATIONS)
+        said += islice(_of_spec(pod.spec, pod.metadata, _SPEC, _ANNOTATIONS), _MAX_WARNINGS)
     if problems := check_dns1123_label(pod.metadata.name):
         said.insert(
             0,

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from itertools import islice
+from typing import Final, NamedTuple
 
 from kubeloop.api.generated.core_v1 import Volume, VolumeProjection
 from kubeloop.api.meta.field_path import quote
+
+# Number of files of a volume that are compared with each other.
+_MAX_COMPARED: Final = 300
 
 
 class _File(NamedTuple):
@@ -80,7 +84,7 @@ def _projected(source: VolumeProjection) -> Iterator[_File]:
 
 def _told(volume: str, files: Iterable[_File]) -> Iterator[str]:
     seen: list[_File] = []
-    for path, source in files:
+    for path, source in islice(files, _MAX_COMPARED):
         file = _File(path.rstrip("/"), source)
         if file.path:
             for other in seen:

@@ -3,12 +3,13 @@
 decoded, defaulted ─▶ admit (plugins in order, may change) ─▶ mutate (policies, webhooks) ─▶ strategy, validation
      store ◀─ charge (quotas) ◀─ validate (policies, webhooks) ◀─ check (plugins, may only reject) ◀─┘
 
-Plugins are synchronous. Policies and webhooks, which may have to wait, are called only if some are configured.
+Most plugins are synchronous; those that ask the authorizer return an awaitable. Policies and webhooks, which may have
+to wait, are called only if some are configured.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -19,10 +20,17 @@ from kubeloop.api.features.gates import DEFAULT_FEATURES, Features
 from kubeloop.api.kinds import Resource
 from kubeloop.apiserver.request.context import User
 from kubeloop.apiserver.request.query import Query
+from kubeloop.apiserver.request.warning_recorder import WarningRecorder
 
 if TYPE_CHECKING:
-    from kubeloop.apiserver.admission.plugins.quota.quota_ledger import QuotaAccessor
+    from kubeloop.apiserver.admission.plugins.quota.quota_accessor import QuotaAccessor
+    from kubeloop.apiserver.admission.setup import AdmissionSetup
     from kubeloop.apiserver.authorization import UnionAuthorizer
+    from kubeloop.apiserver.metrics.admission import AdmissionSeries, AdmissionStepMetrics
+    from kubeloop.apiserver.request.context import RequestLatency
+
+# A plugin within this time is counted in plain attributes: the first bucket of its histogram.
+FAST_SECONDS = 0.005
 
 Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 
@@ -37,36 +45,45 @@ class Attributes:
     namespace: str
     name: str
     obj: Any | None
-    old: Any | None
+    old_obj: Any | None
     user: User
     dry_run: bool
     now: datetime
-    warnings: list[str]
+    warnings: WarningRecorder
     query: Query | None = None
     delete_options: Any | None = None
-    has_drawn_name: bool = False  # the server generated the name
+    has_generated_name: bool = False  # the server generated the name
+    is_mutating: bool = False  # mutating plugins run now; upstream generates names after them
     annotations: dict[str, str] = field(default_factory=dict)  # for the audit log
     method: str = ""  # HTTP method of the request, as far as authorization depends on it
+    latency: RequestLatency | None = None  # adds up the time of webhooks
 
     def warn(self, text: str) -> None:
         """Add a Warning header to the response; each text appears once."""
-        if text not in self.warnings:
-            self.warnings.append(text)
+        self.warnings.add(text)
+
+    @property
+    def object_name(self) -> str:
+        """Name of the object; empty as long as upstream has not generated it."""
+        if self.obj is None or (self.is_mutating and self.has_generated_name):
+            return ""
+        name: str = self.obj.metadata.name
+        return name
 
     def forbidden(self, why: str, causes: Iterable[errors.StatusCause] = ()) -> errors.Forbidden:
         """Return the Forbidden error of this write; an object without a name is named by its generateName."""
-        name = self.name
+        name = "" if self.is_mutating and self.has_generated_name else self.name
         if not name and self.obj is not None:
-            name = self.obj.metadata.name or self.obj.metadata.generate_name
+            name = self.object_name or self.obj.metadata.generate_name
         return errors.forbidden(self.resource.group, self.resource.plural, name or "Unknown", why, causes)
 
 
 class LookupRecord(NamedTuple):
     """Record of one lookup: function, arguments and result."""
 
-    ask: Callable[..., Any]
-    question: tuple[str, ...]
-    answer: Any
+    function: Callable[..., Any]
+    args: tuple[str, ...]
+    result: Any
 
 
 class Lookup(Protocol):
@@ -76,39 +93,59 @@ class Lookup(Protocol):
     same object, so that a plugin may keep derived data while the result stays identical.
     """
 
-    answers: list[LookupRecord] | None
+    records: list[LookupRecord] | None
 
-    def find(self, plural: str, namespace: str, name: str, group: str = "", version: str = "v1") -> Any | None:
+    def get_object(self, plural: str, namespace: str, name: str, group: str = "", version: str = "v1") -> Any | None:
         """Return an object by name, or None."""
 
-    def every(self, plural: str, namespace: str = "", group: str = "", version: str = "v1") -> Sequence[Any]:
+    def list_objects(self, plural: str, namespace: str = "", group: str = "", version: str = "v1") -> Sequence[Any]:
         """Return all objects of a kind, in one namespace or in all."""
 
 
 class AdmissionPlugin:
-    """Admission plugin. Its class attributes declare the writes it handles; both methods may raise to reject."""
+    """Admission plugin. Its class attributes declare the writes it handles; both methods may raise to reject.
+
+    A plugin that has to wait returns an awaitable, which is awaited before the next plugin runs.
+    """
 
     name: ClassVar[str]
     resources: ClassVar[frozenset[str]] = frozenset()  # with their group, such as "ingresses.networking.k8s.io"
     subresources: ClassVar[frozenset[str]] = frozenset({""})
     operations: ClassVar[frozenset[Operation]] = frozenset({"CREATE"})
-    charges: ClassVar[bool] = False  # True if its check runs last, after all others have passed
+    is_quota: ClassVar[bool] = False  # True if its check runs last, after all others have passed
 
     def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
         """Return True if the plugin handles such writes; called once per combination, so not about an object."""
         return (
-            operation in self.operations and subresource in self.subresources and resource.qualified in self.resources
+            operation in self.operations
+            and subresource in self.subresources
+            and resource.group_resource in self.resources
         )
 
-    def admit(self, attempt: Attributes) -> None:
+    def admit(self, attempt: Attributes) -> Awaitable[None] | None:
         """Change the object in place, or reject it (mutating admission)."""
 
-    def check(self, attempt: Attributes) -> None:
+    def validate(self, attempt: Attributes) -> Awaitable[None] | None:
         """Reject the object in its final form (validating admission)."""
 
 
-_Step = Callable[[Attributes], None]
-_Steps = tuple[tuple[_Step, ...], tuple[_Step, ...], tuple[_Step, ...]]
+_Method = Callable[[Attributes], Awaitable[None] | None]
+
+
+class _Step(NamedTuple):
+    """Methods of the plugins in one step for one kind of write, and the series of their calls."""
+
+    kind: str
+    methods: tuple[_Method, ...]
+    calls: tuple[tuple[_Method, AdmissionSeries], ...] = ()  # empty without metrics
+    series: AdmissionSeries | None = None  # of the whole step
+    is_quota: bool = False  # a part of the validating step, which is observed already
+
+
+class _Steps(NamedTuple):
+    admit: _Step
+    validate: _Step
+    quota: _Step
 
 
 class AdmissionChain:
@@ -118,43 +155,111 @@ class AdmissionChain:
     webhooks, and are None while there are none.
     """
 
-    mutate: Callable[[Attributes], Awaitable[None]] | None = None
-    validate: Callable[[Attributes], Awaitable[None]] | None = None
+    dynamic_mutate: Callable[[Attributes], Awaitable[None]] | None = None
+    dynamic_validate: Callable[[Attributes], Awaitable[None]] | None = None
 
     def __init__(
         self,
         plugins: Sequence[AdmissionPlugin] | Callable[[], Sequence[AdmissionPlugin]] = (),
         lookup: Lookup | None = None,
+        setup: AdmissionSetup | None = None,
+        metrics: AdmissionStepMetrics | None = None,
     ) -> None:
-        self._given = plugins
+        self._plugins_or_factory = plugins
+        self.setup = setup  # enabled plugins and their configurations; None for the defaults
+        self._metrics = metrics
         self.lookup = lookup  # the plugins' only source of other objects; None if unknown
         self._steps: dict[tuple[str, str, str, str], _Steps] = {}
 
-    def admit(self, attempt: Attributes) -> None:
-        """Run the mutating step of the plugins that handle the write."""
-        for step in self._steps_of(attempt)[0]:
-            step(attempt)
+    def admit(self, attempt: Attributes) -> Awaitable[None] | None:
+        """Run the mutating step of the plugins that handle the write; what is returned must be awaited, if anything."""
+        attempt.is_mutating = True
+        return self._run(self._steps_of(attempt).admit, attempt)
 
-    def admit_openly(self, attempt: Attributes) -> list[LookupRecord]:
-        """Run the mutating step and return the lookups that it made; requires a recording lookup."""
+    def admit_recording_lookups(self, attempt: Attributes) -> tuple[list[LookupRecord], Awaitable[None] | None]:
+        """Run the mutating step and return the lookups that it made; requires a recording lookup.
+
+        If there is something to be awaited, the lookups are incomplete.
+        """
         assert self.lookup is not None
         answers: list[LookupRecord] = []
-        self.lookup.answers = answers
+        self.lookup.records = answers
         try:
-            self.admit(attempt)
+            waiting = self.admit(attempt)
         finally:
-            self.lookup.answers = None
-        return answers
+            self.lookup.records = None
+        return answers, waiting
 
-    def check(self, attempt: Attributes) -> None:
-        """Run the validating step of the plugins that handle the write."""
-        for step in self._steps_of(attempt)[1]:
-            step(attempt)
+    def validate(self, attempt: Attributes) -> Awaitable[None] | None:
+        """Run the validating step of the plugins that handle the write, likewise."""
+        attempt.is_mutating = False
+        return self._run(self._steps_of(attempt).validate, attempt)
 
-    def charge(self, attempt: Attributes) -> None:
-        """Run the quota plugins, after all other admission."""
-        for step in self._steps_of(attempt)[2]:
-            step(attempt)
+    def validate_quota(self, attempt: Attributes) -> Awaitable[None] | None:
+        """Run the quota plugins, after all other admission, likewise."""
+        step = self._steps_of(attempt).quota
+        return self._run(step, attempt) if step.methods else None
+
+    def _run(self, step: _Step, attempt: Attributes) -> Awaitable[None] | None:
+        """Run plugins in order, and observe the duration of each and of all.
+
+        From the first one that has to wait, the rest is returned as an awaitable.
+        """
+        metrics = self._metrics
+        if metrics is None or step.series is None:
+            return _run(step.methods, attempt)
+        if not step.calls:
+            step.series.fast += 1  # nothing ran: less than the clock resolves
+            return None
+        monotonic, remaining, series = metrics.monotonic, iter(step.calls), step.series
+        began = last = monotonic()
+        try:
+            for method, series in remaining:
+                waiting = method(attempt)
+                if waiting is not None:
+                    return self._run_rest(step, series, waiting, remaining, attempt)
+                now = monotonic()
+                if now - last <= FAST_SECONDS:
+                    series.fast += 1
+                    series.seconds += now - last
+                else:
+                    series.observe(now - last)
+                last = now
+        except errors.ApiError:
+            metrics.count_rejection(series.name, step.kind, attempt.operation, last, began)
+            raise
+        if not step.is_quota:
+            step.series.observe_step(last - began)
+        return None
+
+    async def _run_rest(
+        self,
+        step: _Step,
+        series: AdmissionSeries,
+        waiting: Awaitable[None],
+        remaining: Iterator[tuple[_Method, AdmissionSeries]],
+        attempt: Attributes,
+    ) -> None:
+        metrics = self._metrics
+        assert metrics is not None
+        assert step.series is not None
+        began = last = metrics.monotonic()
+        try:
+            await waiting
+            series.observe(metrics.monotonic() - last)
+            last = metrics.monotonic()
+            for method, series in remaining:
+                following = method(attempt)
+                if following is not None:
+                    await following
+                now = metrics.monotonic()
+                series.observe(now - last)
+                last = now
+        except errors.ApiError:
+            metrics.count_rejection(series.name, step.kind, attempt.operation, last, began)
+            raise
+        if not step.is_quota:
+            step.series.observe_step(last - began)
 
     def _steps_of(self, attempt: Attributes) -> _Steps:
         resource = attempt.resource
@@ -167,16 +272,42 @@ class AdmissionChain:
     @cached_property
     def plugins(self) -> tuple[AdmissionPlugin, ...]:
         """All plugins in order, built on first use."""
-        return tuple(self._given() if callable(self._given) else self._given)
+        return tuple(self._plugins_or_factory() if callable(self._plugins_or_factory) else self._plugins_or_factory)
 
     def _select(self, operation: Operation, resource: Resource, subresource: str) -> _Steps:
         concerned = [plugin for plugin in self.plugins if plugin.handles(operation, resource, subresource)]
-        checking = [plugin for plugin in concerned if type(plugin).check is not AdmissionPlugin.check]
-        return (
-            tuple(plugin.admit for plugin in concerned if type(plugin).admit is not AdmissionPlugin.admit),
-            tuple(plugin.check for plugin in checking if not plugin.charges),
-            tuple(plugin.check for plugin in checking if plugin.charges),
+        checking = [plugin for plugin in concerned if type(plugin).validate is not AdmissionPlugin.validate]
+        return _Steps(
+            self._step("admit", operation, [one for one in concerned if type(one).admit is not AdmissionPlugin.admit]),
+            self._step("validate", operation, [one for one in checking if not one.is_quota]),
+            self._step("validate", operation, [one for one in checking if one.is_quota])._replace(is_quota=True),
         )
+
+    def _step(self, kind: Literal["admit", "validate"], operation: Operation, plugins: list[AdmissionPlugin]) -> _Step:
+        metrics = self._metrics
+        methods = tuple(one.admit if kind == "admit" else one.validate for one in plugins)
+        if metrics is None:
+            return _Step(kind, methods)
+        series = [metrics.plugin(one.name, kind, operation) for one in plugins]
+        return _Step(kind, methods, tuple(zip(methods, series, strict=True)), metrics.step(kind, operation))
+
+
+def _run(steps: Iterable[_Method], attempt: Attributes) -> Awaitable[None] | None:
+    """Run the steps; from the first one that has to wait, return the rest as an awaitable."""
+    remaining = iter(steps)
+    for step in remaining:
+        waiting = step(attempt)
+        if waiting is not None:
+            return _run_rest(waiting, remaining, attempt)
+    return None
+
+
+async def _run_rest(waiting: Awaitable[None], remaining: Iterator[_Method], attempt: Attributes) -> None:
+    await waiting
+    for step in remaining:
+        following = step(attempt)
+        if following is not None:
+            await following
 
 
 def default_chain(
@@ -184,8 +315,10 @@ def default_chain(
     ledger: QuotaAccessor,
     authorizer: UnionAuthorizer | None = None,
     features: Features = DEFAULT_FEATURES,
+    setup: AdmissionSetup | None = None,
+    metrics: AdmissionStepMetrics | None = None,
 ) -> AdmissionChain:
-    """Return the chain of the plugins that are enabled by default.
+    """Return the chain of the enabled plugins; without a setup, of those that are enabled by default.
 
     Without an authorizer, the plugins that need it are left out.
     """
@@ -194,6 +327,6 @@ def default_chain(
         # A server that is only read from needs none of the types that the plugins import.
         from kubeloop.apiserver.admission.built_in import built_in_plugins
 
-        return built_in_plugins(lookup, ledger, authorizer, features)
+        return built_in_plugins(lookup, ledger, authorizer, features, setup)
 
-    return AdmissionChain(load, lookup)
+    return AdmissionChain(load, lookup, setup, metrics)

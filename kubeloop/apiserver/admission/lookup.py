@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from kubeloop.apiserver.admission import LookupRecord
+from kubeloop.apiserver.background.offload import call_on_owner
 from kubeloop.apiserver.registry.storage import ResourceStorage, StorageRegistry
 from kubeloop.store import Record, StoreEvent
 
@@ -26,50 +27,55 @@ class RegistryLookup:
     def __init__(self, registry: StorageRegistry) -> None:
         self._registry = registry
         self._get = registry.store.get
-        self.answers: list[LookupRecord] | None = None  # lookups are recorded here unless it is None
-        self._found: dict[tuple[str, str, str, str, str], _CachedObject] = {}
+        self.records: list[LookupRecord] | None = None  # lookups are recorded here unless it is None
+        self._objects: dict[tuple[str, str, str, str, str], _CachedObject] = {}
         # Current lists, by group, version and plural, then by namespace.
         self._lists: dict[tuple[str, str, str], dict[str, tuple[Any, ...]]] = {}
 
-    def find(self, plural: str, namespace: str, name: str, group: str = "", version: str = "v1") -> Any | None:
+    def get_object(self, plural: str, namespace: str, name: str, group: str = "", version: str = "v1") -> Any | None:
         """Return an object by name, or None; decoded again only if its record has changed."""
-        question = (plural, namespace, name, group, version)
-        known = self._found.get(question)
+        return call_on_owner(self._get_object, (plural, namespace, name, group, version))
+
+    def _get_object(self, question: tuple[str, str, str, str, str]) -> Any | None:
+        known = self._objects.get(question)
         fresh = known is not None and self._get(known.record.key) is known.record
-        obj = known.obj if known is not None and fresh else self._look(question)
-        if self.answers is not None:
-            self.answers.append(LookupRecord(self.find, question, obj))
+        obj = known.obj if known is not None and fresh else self._lookup(question)
+        if self.records is not None:
+            self.records.append(LookupRecord(self.get_object, question, obj))
         return obj
 
-    def _look(self, question: tuple[str, str, str, str, str]) -> Any | None:
+    def _lookup(self, question: tuple[str, str, str, str, str]) -> Any | None:
         plural, namespace, name, group, version = question
-        storage = self._registry.named(group, version, plural)
+        storage = self._registry.storage_named(group, version, plural)
         record = storage.get(namespace, name)
         if record is None:
-            self._found.pop(question, None)
+            self._objects.pop(question, None)
             return None
-        if len(self._found) >= _MAX_CACHED:
-            self._found.clear()
-        obj = storage.view.decode_record(record)
-        self._found[question] = _CachedObject(record, obj)
+        if len(self._objects) >= _MAX_CACHED:
+            self._objects.clear()
+        obj = storage.serializer.decode_record(record)
+        self._objects[question] = _CachedObject(record, obj)
         return obj
 
-    def every(self, plural: str, namespace: str = "", group: str = "", version: str = "v1") -> Sequence[Any]:
+    def list_objects(self, plural: str, namespace: str = "", group: str = "", version: str = "v1") -> Sequence[Any]:
         """Return all objects of a kind, in one namespace or in all; cached until one of them changes."""
+        return call_on_owner(self._list_objects, plural, namespace, group, version)
+
+    def _list_objects(self, plural: str, namespace: str, group: str, version: str) -> Sequence[Any]:
         kind = (group, version, plural)
         lists = self._lists.get(kind)
         if lists is None:
-            lists = self._lists[kind] = self._followed_lists(self._registry.named(*kind))
+            lists = self._lists[kind] = self._list_cache(self._registry.storage_named(*kind))
         known = lists.get(namespace)
         if known is None:
             if len(lists) >= _MAX_CACHED:
                 lists.clear()
-            known = lists[namespace] = self._read(self._registry.named(*kind), namespace)
-        if self.answers is not None:
-            self.answers.append(LookupRecord(self.every, (plural, namespace, group, version), known))
+            known = lists[namespace] = self._read(self._registry.storage_named(*kind), namespace)
+        if self.records is not None:
+            self.records.append(LookupRecord(self.list_objects, (plural, namespace, group, version), known))
         return known
 
-    def _followed_lists(self, storage: ResourceStorage) -> dict[str, tuple[Any, ...]]:
+    def _list_cache(self, storage: ResourceStorage) -> dict[str, tuple[Any, ...]]:
         """Return a cache of a kind's lists that is cleared by every change of the kind."""
         lists: dict[str, tuple[Any, ...]] = {}
 
@@ -81,4 +87,4 @@ class RegistryLookup:
 
     def _read(self, storage: ResourceStorage, namespace: str) -> tuple[Any, ...]:
         records = storage.store.range(storage.prefix(namespace)).records
-        return tuple(storage.view.decode_record(record) for record in records)
+        return tuple(storage.serializer.decode_record(record) for record in records)

@@ -14,6 +14,7 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
+from kubeloop.api.features.gates import Features
 from kubeloop.api.meta import object_meta
 from kubeloop.apiserver.bootstrap.writer import BootstrapWriter
 from kubeloop.apiserver.registry.internal_status import write_change
@@ -55,29 +56,39 @@ class AutoRegistration:
     `_served` are the versions of each CRD; `_due` the names of APIServices that are to be reconciled.
     """
 
-    def __init__(self, registry: StorageRegistry, clock: Clock) -> None:
+    def __init__(self, registry: StorageRegistry, clock: Clock, features: Features) -> None:
         self._registry = registry
         self._clock = clock
-        self._own = BootstrapWriter(registry, clock)
+        self._bootstrap_writer = BootstrapWriter(registry, clock, features)
         self._served: dict[str, tuple[GroupVersion, ...]] = {}
-        self._due: set[str] = set()
+        self._queue: set[str] = set()
         self._timer: asyncio.Handle | None = None
         self._subscriptions: list[Subscription] = []
 
     def start(self) -> None:
         """Subscribe to CRDs and APIServices."""
         store = self._registry.store
-        if not any(one.resource.qualified == _KIND for one in self._registry.storages()):
+        if not any(one.resource.group_resource == _KIND for one in self._registry.storages()):
             return  # the server is configured without this resource
         for record in store.range(_DEFINITIONS).records:
             self._served[record.key] = _served_by(record)
         followed = ((_DEFINITIONS, self._definitions_changed), (_SERVICES, self._services_changed))
         self._subscriptions = [store.subscribe(prefix, store.revision, follow) for prefix, follow in followed]
 
+    def register_virtual(self, group: str, version: str) -> None:
+        """Create the APIService of a virtual group, unless there is one: an extension API server may serve it."""
+        from kubeloop.apiserver.bootstrap.api_services import virtual_api_service
+
+        storage = self._registry.storage_named("apiregistration.k8s.io", "v1", "apiservices")
+        wanted = virtual_api_service(group, version, object_meta.time_of(self._clock.now()))
+        write = self._bootstrap_writer.write(storage.resource, wanted)
+        if write is not None:
+            write.add_done_callback(lambda done: done.cancelled() or done.exception())
+
     def catch_up(self) -> None:
         """Enqueue all APIServices and CRD versions, after a start."""
         kept = [one.key.rpartition("/")[2] for one in self._registry.store.range(_SERVICES).records]
-        self._look_at([*self._wanted(), *kept])
+        self._enqueue([*self._wanted(), *kept])
 
     def close(self) -> None:
         """Cancel the subscriptions and the timer."""
@@ -93,36 +104,36 @@ class AutoRegistration:
                 self._served[event.key] = _served_by(event.record)
             after = self._served.get(event.key, ())
             if before != after:
-                self._look_at(f"{version}.{group}" for group, version in {*before, *after})
+                self._enqueue(f"{version}.{group}" for group, version in {*before, *after})
 
     def _services_changed(self, events: Sequence[StoreEvent]) -> None:
         if self._served:
-            self._look_at(event.key.rpartition("/")[2] for event in events)
+            self._enqueue(event.key.rpartition("/")[2] for event in events)
 
-    def _look_at(self, names: Iterable[str]) -> None:
-        self._due.update(names)
-        if self._due and self._timer is None:
-            self._timer = asyncio.get_running_loop().call_soon(self._keep)
+    def _enqueue(self, names: Iterable[str]) -> None:
+        self._queue.update(names)
+        if self._queue and self._timer is None:
+            self._timer = asyncio.get_running_loop().call_soon(self._reconcile)
 
     def _wanted(self) -> dict[str, GroupVersion]:
         return {f"{version}.{group}": (group, version) for served in self._served.values() for group, version in served}
 
-    def _keep(self) -> None:
+    def _reconcile(self) -> None:
         self._timer = None
-        due, self._due = self._due, set()
+        due, self._queue = self._queue, set()
         wanted = self._wanted()
         for name in sorted(due):
             try:
-                self._keep_one(name, wanted.get(name))
+                self._reconcile_one(name, wanted.get(name))
             except StoreConflict:
-                log.debug("somebody was faster with the APIService %s", name)  # their change triggers another sync
+                log.debug("another server wrote APIService %s first", name)  # their change triggers another sync
 
-    def _keep_one(self, name: str, wanted: GroupVersion | None) -> None:
-        storage = self._registry.named("apiregistration.k8s.io", "v1", "apiservices")
+    def _reconcile_one(self, name: str, wanted: GroupVersion | None) -> None:
+        storage = self._registry.storage_named("apiregistration.k8s.io", "v1", "apiservices")
         record = storage.peek("", name)
         if record is None:
             if wanted is not None:
-                self._watch(name, self._own.write(storage.resource, self._made(*wanted)))
+                self._watch(name, self._bootstrap_writer.write(storage.resource, self._new_api_service(*wanted)))
             return
         if not _may_be_automanaged(record):
             return
@@ -132,7 +143,7 @@ class AutoRegistration:
             crd_api_service_spec,
         )
 
-        current: Any = storage.view.decode_record(record)
+        current: Any = storage.serializer.decode_record(record)
         if current.metadata.labels.get(AUTO_REGISTER_LABEL) != MANAGED_CONTINUOUSLY:
             return
         if wanted is None:
@@ -140,21 +151,21 @@ class AutoRegistration:
         elif current.spec != crd_api_service_spec(*wanted):
             write_change(storage, record, lambda one: replace(one, spec=crd_api_service_spec(*wanted)), self._clock)
 
-    def _made(self, group: str, version: str) -> Any:
+    def _new_api_service(self, group: str, version: str) -> Any:
         from kubeloop.apiserver.bootstrap.api_services import crd_api_service
 
         return crd_api_service(group, version, object_meta.time_of(self._clock.now()))
 
     def _watch(self, name: str, write: asyncio.Future[StoreEvent] | None) -> None:
         if write is not None:
-            write.add_done_callback(lambda done: self._settled(name, done))
+            write.add_done_callback(lambda done: self._on_written(name, done))
 
-    def _settled(self, name: str, write: asyncio.Future[StoreEvent]) -> None:
+    def _on_written(self, name: str, write: asyncio.Future[StoreEvent]) -> None:
         if write.cancelled() or write.exception() is None:
             return
-        self._due.add(name)
+        self._queue.add(name)
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(_RETRY_SECONDS, self._keep)
+            self._timer = asyncio.get_running_loop().call_later(_RETRY_SECONDS, self._reconcile)
 
 
 def _served_by(record: Record) -> tuple[GroupVersion, ...]:

@@ -45,7 +45,7 @@ def unavailable_condition(
 ) -> AvailableCondition | None:
     """Return the condition if Service or endpoints make the APIService unavailable; None if it may be called."""
     reference = api.spec.service
-    assert reference is not None, "a local APIService has nobody to ask"
+    assert reference is not None, "a local APIService has no backend to check"
     where = f'service/{reference.name} in "{reference.namespace}"'
     if service is None:
         return AvailableCondition("False", "ServiceNotFound", f"{where} is not present")

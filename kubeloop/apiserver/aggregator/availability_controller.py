@@ -13,7 +13,7 @@ from kubeloop.apiserver.aggregator.availability import (
     failed_discovery,
     unavailable_condition,
 )
-from kubeloop.apiserver.aggregator.connection import RemoteUnreachable
+from kubeloop.apiserver.aggregator.dialer import RemoteUnreachable
 from kubeloop.apiserver.aggregator.discovery_cache import RemoteDocumentReader, RemoteVersion
 from kubeloop.apiserver.aggregator.remote import RemoteAPIServer
 from kubeloop.apiserver.aggregator.service_resolver import ServiceResolver
@@ -37,16 +37,16 @@ class AvailabilityController:
         report: Callable[[str, AvailableCondition], None],
         changed: Callable[[], None],
     ) -> None:
-        assert remote.api.spec.service is not None, "nobody looks after a local APIService"
+        assert remote.api.spec.service is not None, "a local APIService is not monitored"
         self.remote = remote
         self.namespace = remote.api.spec.service.namespace
-        self._neighbours = neighbours
-        self._report = report
-        self._changed = changed
+        self._service_resolver = neighbours
+        self._report_condition = report
+        self._on_change = changed
         self._reader = RemoteDocumentReader()
-        self.version: RemoteVersion = self._reader.told(remote, fresh=False)
+        self.version: RemoteVersion = self._reader.cached_version(remote, fresh=False)
         self._woken = asyncio.Event()
-        self._task = asyncio.get_running_loop().create_task(self._look_after(), name=f"of {remote.api.metadata.name}")
+        self._task = asyncio.get_running_loop().create_task(self._run(), name=f"of {remote.api.metadata.name}")
 
     def wake(self) -> None:
         """Trigger a check now."""
@@ -57,40 +57,44 @@ class AvailabilityController:
         self._task.cancel()
         self.remote.close()
 
-    async def _look_after(self) -> None:
+    async def _run(self) -> None:
         pause = _FIRST_RETRY_SECONDS
         while True:
             self._woken.clear()
             passed = False
             try:
-                passed = await self._look()
+                passed = await self._sync()
             except Exception:  # an unexpected failure of one check must not end the task
-                log.exception("looking after %s failed", self.remote.api.metadata.name)
+                log.exception("availability check of %s failed", self.remote.api.metadata.name)
             pause = _FIRST_RETRY_SECONDS if passed else min(2 * pause, _LOOK_SECONDS)
             with suppress(TimeoutError):
                 async with asyncio.timeout(_LOOK_SECONDS if passed else pause):
                     await self._woken.wait()
 
-    async def _look(self) -> bool:
-        verdict = await self._verdict()
+    async def _sync(self) -> bool:
+        verdict = await self._check_availability()
         passed = verdict is PASSED
         # Discovery is read first: a client that waits for the condition then finds the resources.
-        version = await self._reader.read(self.remote) if passed else self._reader.told(self.remote, fresh=False)
+        version = (
+            await self._reader.read(self.remote) if passed else self._reader.cached_version(self.remote, fresh=False)
+        )
         if version != self.version:
             self.version = version
-            self._changed()
-        self._report(self.remote.api.metadata.name, verdict)
+            self._on_change()
+        self._report_condition(self.remote.api.metadata.name, verdict)
         return passed
 
-    async def _verdict(self) -> AvailableCondition:
+    async def _check_availability(self) -> AvailableCondition:
         api = self.remote.api
-        assert api.spec.service is not None, "nobody looks after a local APIService"
+        assert api.spec.service is not None, "a local APIService is not monitored"
         where = api.spec.service.namespace, api.spec.service.name
-        found = unavailable_condition(api, self._neighbours.service(*where), self._neighbours.slices(*where))
+        found = unavailable_condition(
+            api, self._service_resolver.service(*where), self._service_resolver.slices(*where)
+        )
         if found is not None:
             return found
         why = ""
-        for _ in range(_ATTEMPTS if len(self._neighbours.slices(*where)) else 1):
+        for _ in range(_ATTEMPTS if len(self._service_resolver.slices(*where)) else 1):
             try:
                 await self.remote.check()
             except RemoteUnreachable as error:

@@ -14,10 +14,10 @@ from kubeloop.apiserver.aggregator.discovery_cache import RemoteVersion, sorted_
 from kubeloop.apiserver.aggregator.proxy_identity import ProxyIdentity
 from kubeloop.apiserver.aggregator.remote import RemoteAPIServer
 from kubeloop.apiserver.aggregator.service_resolver import ServiceResolver
-from kubeloop.apiserver.measures import CounterFamily
 from kubeloop.apiserver.registry.internal_status import write_status
 from kubeloop.apiserver.registry.storage import StorageRegistry
 from kubeloop.clock import Clock
+from kubeloop.metrics import MetricRegistry
 from kubeloop.store import Record, StoreEvent
 
 # Publishes the versions that extension API servers provide.
@@ -34,46 +34,49 @@ class APIServiceController:
         identity: ProxyIdentity | None,
         by_endpoint: bool,
         publish: Publish,
+        metrics: MetricRegistry,
     ) -> None:
-        self._storage = registry.named("apiregistration.k8s.io", "v1", "apiservices")
+        self._storage = registry.storage_named("apiregistration.k8s.io", "v1", "apiservices")
         self._clock = clock
         self._identity = identity
         self._by_endpoint = by_endpoint
         self._publish = publish
-        self._neighbours = ServiceResolver(registry)
-        self._keepers: dict[str, AvailabilityController] = {}
-        self._shown: Sequence[RemoteVersion] = ()
+        self._service_resolver = ServiceResolver(registry)
+        self._availability_controllers: dict[str, AvailabilityController] = {}
+        self._published_versions: Sequence[RemoteVersion] = ()
         self.remotes: dict[tuple[str, str], RemoteAPIServer] = {}
-        self.outages = CounterFamily("aggregator_unavailable_apiservice_total", "name", "reason")
+        self._unavailable_counter = metrics.counter("aggregator_unavailable_apiservice_total", "name", "reason")
         store = registry.store
-        self._subscriptions = [store.subscribe(at, store.revision, self._wake) for at in self._neighbours.prefixes]
+        self._subscriptions = [
+            store.subscribe(at, store.revision, self._wake) for at in self._service_resolver.prefixes
+        ]
 
     def load(self) -> None:
         """Add the APIServices that exist already."""
         for record in self._storage.store.range(self._storage.prefix("")).records:
-            self._consider(record)
-        self._show()
+            self._add_or_update(record)
+        self._publish_versions()
 
-    def follow(self, events: Sequence[StoreEvent]) -> None:
+    def on_events(self, events: Sequence[StoreEvent]) -> None:
         """Handle changes of APIServices."""
         for event in events:
             if event.record is not None:
-                self._consider(event.record)
+                self._add_or_update(event.record)
             else:
                 self._drop(event.key.rpartition("/")[2])
-        self._show()
+        self._publish_versions()
 
     def close(self) -> None:
         """Cancel the subscriptions, and drop all remotes."""
         for subscription in self._subscriptions:
             subscription.cancel()
-        for name in tuple(self._keepers):
+        for name in tuple(self._availability_controllers):
             self._drop(name)
 
-    def _consider(self, record: Record) -> None:
-        api: APIService = self._storage.view.decode_record(record)
+    def _add_or_update(self, record: Record) -> None:
+        api: APIService = self._storage.serializer.decode_record(record)
         name = api.metadata.name
-        keeper = self._keepers.get(name)
+        keeper = self._availability_controllers.get(name)
         if api.spec.service is None:
             self._drop(name)
             self._write(name, LOCAL)
@@ -82,27 +85,29 @@ class APIServiceController:
         else:
             self._drop(name)
             chance = self._clock.random()
-            remote = RemoteAPIServer(api, self._identity, self._neighbours, self._by_endpoint, chance)
-            self._keepers[name] = AvailabilityController(remote, self._neighbours, self._write, self._show)
+            remote = RemoteAPIServer(api, self._identity, self._service_resolver, self._by_endpoint, chance)
+            self._availability_controllers[name] = AvailabilityController(
+                remote, self._service_resolver, self._write, self._publish_versions
+            )
 
     def _drop(self, name: str) -> None:
-        keeper = self._keepers.pop(name, None)
+        keeper = self._availability_controllers.pop(name, None)
         if keeper is not None:
             keeper.close()
 
-    def _show(self) -> None:
+    def _publish_versions(self) -> None:
         """Publish the versions of remotes if they have changed."""
-        keepers = self._keepers.values()
+        keepers = self._availability_controllers.values()
         self.remotes = {(one.remote.group, one.remote.version): one.remote for one in keepers}
         versions = sorted_versions(one.version for one in keepers)
-        if versions != self._shown:
-            self._shown = versions
+        if versions != self._published_versions:
+            self._published_versions = versions
             self._publish(versions)
 
     def _wake(self, events: Sequence[StoreEvent]) -> None:
         """Recheck the remotes in the namespaces of changed Services or EndpointSlices."""
         namespaces = {event.key.rsplit("/", 2)[1] for event in events}
-        for keeper in self._keepers.values():
+        for keeper in self._availability_controllers.values():
             if keeper.namespace in namespaces:
                 keeper.wake()
 
@@ -115,7 +120,7 @@ class APIServiceController:
 
         def judged(api: APIService) -> APIService:
             if verdict.status != "True" and _was_available(api):
-                self.outages.add(name, verdict.reason)
+                self._unavailable_counter.with_labels(name, verdict.reason).value += 1
             return replace(api, status=with_available_condition(api, verdict, now))
 
         write_status(self._storage, record, judged, self._clock)

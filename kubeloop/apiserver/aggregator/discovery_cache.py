@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from kubeloop.apiserver.aggregator.connection import RemoteUnreachable
+from kubeloop.apiserver.aggregator.dialer import RemoteUnreachable
 from kubeloop.apiserver.aggregator.proxy_identity import plain_get
 from kubeloop.apiserver.aggregator.remote import RemoteAPIServer
 from kubeloop.apiserver.request.etag import digest_of
@@ -47,11 +47,11 @@ class RemoteDocumentReader:
     """Reads one remote's documents repeatedly; unchanged ones are not transferred again."""
 
     def __init__(self) -> None:
-        self._kept: dict[str, CachedDocument] = {}
+        self._documents: dict[str, CachedDocument] = {}
         self._resources: tuple[Tree, ...] = ()
         self._v2 = self._v3 = b""
 
-    def told(self, remote: RemoteAPIServer, fresh: bool) -> RemoteVersion:
+    def cached_version(self, remote: RemoteAPIServer, fresh: bool) -> RemoteVersion:
         """Return the cached state."""
         spec = remote.api.spec
         priorities = spec.group_priority_minimum, spec.version_priority
@@ -62,10 +62,10 @@ class RemoteDocumentReader:
         try:
             self._resources = await self._read_resources(remote)
         except (RemoteUnreachable, msgspec.DecodeError, KeyError, TypeError, AttributeError):
-            return self.told(remote, fresh=False)
-        self._v3 = await self._quietly(remote, f"/openapi/v3/apis/{remote.group}/{remote.version}")
-        self._v2 = _only_under(await self._quietly(remote, "/openapi/v2"), remote.root + "/")
-        return self.told(remote, fresh=True)
+            return self.cached_version(remote, fresh=False)
+        self._v3 = await self._get_or_empty(remote, f"/openapi/v3/apis/{remote.group}/{remote.version}")
+        self._v2 = _only_under(await self._get_or_empty(remote, "/openapi/v2"), remote.root + "/")
+        return self.cached_version(remote, fresh=True)
 
     async def _read_resources(self, remote: RemoteAPIServer) -> tuple[Tree, ...]:
         listed = await self._get(remote, "/apis", _ACCEPT_DISCOVERY)
@@ -75,10 +75,10 @@ class RemoteDocumentReader:
                 return found
         plain = await self._get(remote, remote.root, "application/json")
         if plain is None:
-            raise RemoteUnreachable(f"{remote.root} is not there")
+            raise RemoteUnreachable(f"{remote.root} not found")
         return to_aggregated_resources(msgspec.json.decode(plain)["resources"])
 
-    async def _quietly(self, remote: RemoteAPIServer, path: str) -> bytes:
+    async def _get_or_empty(self, remote: RemoteAPIServer, path: str) -> bytes:
         try:
             return await self._get(remote, path, "application/json") or b""
         except RemoteUnreachable:
@@ -86,15 +86,15 @@ class RemoteDocumentReader:
 
     async def _get(self, remote: RemoteAPIServer, path: str, accept: str) -> bytes | None:
         """Return a document, or None if there is none."""
-        before = self._kept.get(path)
+        before = self._documents.get(path)
         headers = {"accept": accept} | ({"if-none-match": before.etag} if before is not None and before.etag else {})
         head, body = await remote.document(plain_get(path, headers))
         if head.status == 304 and before is not None:
             return before.body
         if head.status != 200:
-            self._kept.pop(path, None)
+            self._documents.pop(path, None)
             return None
-        self._kept[path] = CachedDocument(head.text("etag"), body)
+        self._documents[path] = CachedDocument(head.headers.get("etag", ""), body)
         return body
 
 

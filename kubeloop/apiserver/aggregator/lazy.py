@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kubeloop.apiserver.measures import GaugeFamily
+from kubeloop.apiserver.registry.lazy_subscription import LazySubscription
 from kubeloop.apiserver.registry.storage import StorageRegistry
 from kubeloop.clock import Clock
-from kubeloop.store import Record, StoreEvent, Subscription
+from kubeloop.metrics import MetricRegistry
+from kubeloop.store import Record
 
 if TYPE_CHECKING:
     from kubeloop.apiserver.aggregator.controller import APIServiceController, Publish
@@ -33,28 +34,29 @@ class AggregatorConfig:
         self.by_endpoint = by_endpoint
 
 
-class LazyAggregator:
-    """Subscription to APIServices, from the server's start to its end."""
+class LazyAggregator(LazySubscription["APIServiceController"]):
+    """Subscription to APIServices."""
 
-    def __init__(self, registry: StorageRegistry, clock: Clock, config: AggregatorConfig, publish: Publish) -> None:
+    def __init__(
+        self,
+        registry: StorageRegistry,
+        clock: Clock,
+        config: AggregatorConfig,
+        publish: Publish,
+        metrics: MetricRegistry,
+    ) -> None:
+        super().__init__(registry.store, (_PREFIX,), self._make_controller, _has_service)
         self._registry = registry
         self._clock = clock
         self._config = config
         self._publish = publish
-        self._services: APIServiceController | None = None
-        self._subscription: Subscription | None = None
+        self._metrics = metrics
+        metrics.gauge("aggregator_unavailable_apiservice", "name").set_collector(self._unavailable)
 
     @property
     def remotes(self) -> Mapping[tuple[str, str], RemoteAPIServer]:
         """Proxied group versions and their remotes; empty without extension API servers."""
-        return self._services.remotes if self._services is not None else {}
-
-    def start(self) -> None:
-        """Subscribe to APIServices; start the aggregator if one needs it already."""
-        store = self._registry.store
-        if any(_has_service(record) for record in store.range(_PREFIX).records):
-            self._begin()
-        self._subscription = store.subscribe(_PREFIX, store.revision, self._follow)
+        return self.consumer.remotes if self.consumer is not None else {}
 
     def remote_for(self, path: str) -> RemoteAPIServer | None:
         """Return the remote that serves a path, or None for this server."""
@@ -65,37 +67,22 @@ class LazyAggregator:
             return self.remotes.get((parts[2], parts[3]))
         return self.remotes.get(("", parts[2])) if parts[1] == "api" and len(parts) > 2 else None
 
-    def close(self) -> None:
-        """Cancel the subscription and close the aggregator."""
-        if self._subscription is not None:
-            self._subscription.cancel()
-        if self._services is not None:
-            self._services.close()
+    def _unavailable(self) -> dict[tuple[str, ...], float]:
+        """Return 1 for APIServices that are unavailable, 0 for others."""
+        return {
+            (record.key.removeprefix(_PREFIX),): float(_IS_UNAVAILABLE.search(record.value) is not None)
+            for record in self._registry.store.range(_PREFIX).records
+        }
 
-    def metric_lines(self) -> Iterator[str]:
-        """Yield the metrics of unavailable APIServices: current state, and counts by reason."""
-        gauges = GaugeFamily("aggregator_unavailable_apiservice", "name")
-        for record in self._registry.store.range(_PREFIX).records:
-            gauges.set(float(_IS_UNAVAILABLE.search(record.value) is not None), record.key.removeprefix(_PREFIX))
-        yield from gauges.lines()
-        if self._services is not None:
-            yield from self._services.outages.lines()
-
-    def _follow(self, events: Sequence[StoreEvent]) -> None:
-        if self._services is not None:
-            self._services.follow(events)
-        elif any(event.record is not None and _has_service(event.record) for event in events):
-            self._begin()
-
-    def _begin(self) -> None:
+    def _make_controller(self) -> APIServiceController:
         from kubeloop.apiserver.aggregator.controller import APIServiceController
         from kubeloop.apiserver.aggregator.proxy_identity import ProxyIdentity
 
         config = self._config
         identity = ProxyIdentity(config.certificate, config.key) if config.certificate and config.key else None
-        services = APIServiceController(self._registry, self._clock, identity, config.by_endpoint, self._publish)
-        self._services = services
-        services.load()
+        return APIServiceController(
+            self._registry, self._clock, identity, config.by_endpoint, self._publish, self._metrics
+        )
 
 
 def _has_service(record: Record) -> bool:

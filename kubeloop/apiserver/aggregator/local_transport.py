@@ -13,7 +13,7 @@ from kubeloop.api import codec, errors
 from kubeloop.api.requests import Call, EventType, WatchEvent
 from kubeloop.api.responses import decode_response, object_decoder
 from kubeloop.api.unstructured import body_document
-from kubeloop.apiserver.aggregator.connection import RemoteUnreachable
+from kubeloop.apiserver.aggregator.dialer import RemoteUnreachable
 from kubeloop.apiserver.aggregator.remote import RemoteAPIServer
 from kubeloop.apiserver.inprocess.stream import pieces_of
 from kubeloop.apiserver.request.context import User

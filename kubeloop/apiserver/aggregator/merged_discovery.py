@@ -41,27 +41,27 @@ class MergedDiscovery(DiscoveryDocuments):
         if not versions:
             return None
         head = {"kind": "APIGroup", "apiVersion": "v1"}
-        return self._kept(("group", group), lambda: head | group_document(group, versions))
+        return self._cached(("group", group), lambda: head | group_document(group, versions))
 
     def groups(self) -> bytes:
         """Return the encoded APIGroupList."""
         listed = [group_document(name, versions) for name, versions in self._order.items()]
-        return self._kept(("groups",), lambda: {"kind": "APIGroupList", "apiVersion": "v1", "groups": listed})
+        return self._cached(("groups",), lambda: {"kind": "APIGroupList", "apiVersion": "v1", "groups": listed})
 
     def aggregated_groups(self) -> bytes:
         """Return the encoded APIGroupDiscoveryList."""
-        return self._kept(("aggregated",), self._everything)
+        return self._cached(("aggregated",), self._aggregated_document)
 
-    def _everything(self) -> dict[str, Any]:
+    def _aggregated_document(self) -> dict[str, Any]:
         return aggregated_list(
             {
                 "metadata": {"name": group},
-                "versions": [self._told(group, version) for version in versions],
+                "versions": [self._version_document(group, version) for version in versions],
             }
             for group, versions in self._order.items()
         )
 
-    def _told(self, group: str, version: str) -> dict[str, Any]:
+    def _version_document(self, group: str, version: str) -> dict[str, Any]:
         remote = self._remote.get((group, version))
         if remote is None:
             return aggregated_version(version, self._groups[group][version])

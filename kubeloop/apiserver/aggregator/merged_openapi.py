@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -10,7 +10,7 @@ import msgspec
 from kubeloop.api.kinds import Resource
 from kubeloop.apiserver.aggregator.discovery_cache import RemoteVersion, digest_v3
 from kubeloop.apiserver.nonresource.openapi import OpenAPI
-from kubeloop.apiserver.nonresource.openapi.schemas import Schema
+from kubeloop.apiserver.nonresource.openapi.schemas import DefinitionsSource
 from kubeloop.apiserver.nonresource.openapi.v3 import link_to
 
 _V2_REFERENCE = "#/definitions/"
@@ -22,7 +22,7 @@ class MergedOpenAPI(OpenAPI):
     def __init__(
         self,
         resources: Sequence[Resource],
-        definitions: Callable[[], Mapping[str, Schema]],
+        definitions: DefinitionsSource,
         before: OpenAPI | None,
         remote: Sequence[RemoteVersion],
     ) -> None:

@@ -11,18 +11,19 @@ from urllib.parse import quote
 from kubeloop.api.generated.apiregistration_v1 import APIService
 from kubeloop.apiserver.request.context import User
 from kubeloop.http import Request
+from kubeloop.http.client import encode_request
 
 AGGREGATOR = User("system:kube-aggregator", ("system:masters",))
 # Characters of a header name besides letters and digits that need no escape; a percent sign begins an escape.
 _SAFE_IN_NAMES = "!#$&'*+-.^_`|~"
-# Headers of the connection, or of the user, which are set anew.
+# Headers of the connection or of the user, which are replaced.
 _DROPPED = {
     *("host", "connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade", "content-length", "expect"),
     *("proxy-authenticate", "proxy-authorization", "proxy-connection"),
     *("authorization", "audit-id", "x-forwarded-for"),
 }
 _DROPPED_PREFIXES = ("x-remote-", "impersonate-")
-_UNSAFE = str.maketrans({"\r": " ", "\n": " "})
+_UNSAFE = str.maketrans({"\r": " ", "\n": " ", "\0": " "})
 
 
 class ProxyIdentity(NamedTuple):
@@ -80,12 +81,9 @@ def forwarded_headers(request: Request, audit_id: str) -> Iterator[tuple[str, st
 def request_bytes(request: Request, host: str, user: User, audit_id: str = "") -> bytes:
     """Return the encoded request as forwarded."""
     target = f"{request.path}?{request.query}" if request.query else request.path
-    lines = [f"{request.method} {target} HTTP/1.1", f"Host: {host}"]
     headers = (*forwarded_headers(request, audit_id), *user_headers(user))
-    lines += [f"{name}: {value.translate(_UNSAFE)}" for name, value in headers]
-    if request.body or request.method in ("POST", "PUT", "PATCH"):
-        lines.append(f"Content-Length: {len(request.body)}")
-    return "\r\n".join((*lines, "", "")).encode("utf-8", "surrogateescape") + request.body
+    sent = [("Host", host), *((name, value.translate(_UNSAFE)) for name, value in headers)]
+    return encode_request(request.method, target, sent, request.body)
 
 
 def plain_get(path: str, headers: Mapping[str, str] | None = None) -> Request:

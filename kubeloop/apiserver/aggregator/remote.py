@@ -9,7 +9,7 @@ from random import Random
 
 from kubeloop.api.generated.apiregistration_v1 import APIService
 from kubeloop.apiserver.aggregator.availability import is_available, port_of
-from kubeloop.apiserver.aggregator.connection import RemoteConnection, RemoteUnreachable, ResponseHead, dial
+from kubeloop.apiserver.aggregator.dialer import RemoteUnreachable, dial
 from kubeloop.apiserver.aggregator.endpoints import HostPort, ServiceUnresolvable, cluster_address, endpoint_address
 from kubeloop.apiserver.aggregator.idle_connections import IdleConnectionPool
 from kubeloop.apiserver.aggregator.proxy_identity import (
@@ -23,11 +23,13 @@ from kubeloop.apiserver.aggregator.responses import plain_text, proxied_response
 from kubeloop.apiserver.aggregator.service_resolver import ServiceResolver
 from kubeloop.apiserver.request.context import User
 from kubeloop.http import Request, Response
+from kubeloop.http.client import HttpClientConnection, ResponseHead
 
 _DIAL_SECONDS = 30.0
 _DISCOVERY_SECONDS = 5.0
 _CHECK_SECONDS = 5.0
 _REPEATABLE = ("GET", "HEAD")
+_REDIRECTED = "the backend attempted to redirect this request, which is not permitted"
 
 
 class RemoteAPIServer:
@@ -48,52 +50,54 @@ class RemoteAPIServer:
         self.available = is_available(api)
         self._service = (reference.namespace, reference.name)
         self._server_name = f"{reference.name}.{reference.namespace}.svc"
-        self._neighbours = neighbours
+        self._service_resolver = neighbours
         self._by_endpoint = by_endpoint
-        self._chance = chance
+        self._random = chance
         self._idle = IdleConnectionPool()
-        self.trouble = ""
+        self.configuration_error = ""
         self._context: ssl.SSLContext | None = None
         try:
             self._context = context_for(api, identity)
         except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
-            self.trouble = f"unable to use the TLS settings of {api.metadata.name}: {error}"
+            self.configuration_error = f"unable to use the TLS settings of {api.metadata.name}: {error}"
 
     @property
     def root(self) -> str:
         """Path that the server must serve."""
         return f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
 
-    def address(self) -> HostPort:
+    def resolve(self) -> HostPort:
         """Return the address to connect to; raises `ServiceUnresolvable`."""
         namespace, name = self._service
-        service = self._neighbours.service(namespace, name)
+        service = self._service_resolver.service(namespace, name)
         if service is None:
             raise ServiceUnresolvable(f'service "{name}" not found')
         port = port_of(self.api)
         if not self._by_endpoint:
             return cluster_address(service, port)
-        return endpoint_address(service, self._neighbours.slices(namespace, name), port, self._chance)
+        return endpoint_address(service, self._service_resolver.slices(namespace, name), port, self._random)
 
     async def forward(self, request: Request, user: User, audit_id: str = "") -> Response:
         """Forward a client's request and return the response; failures become responses, too."""
         if not self.available:
             return plain_text(503, "service unavailable")
-        if self.trouble:
-            return plain_text(500, self.trouble)
+        if self.configuration_error:
+            return plain_text(500, self.configuration_error)
         try:
-            address = self.address()
+            address = self.resolve()
         except ServiceUnresolvable:
             return plain_text(503, "service unavailable")
-        await asyncio.sleep(0)  # a handler has no task until it first waits, and a timeout needs one
         seconds = _DISCOVERY_SECONDS if request.path.strip("/").count("/") == 2 else None
         try:
             async with asyncio.timeout(seconds):
                 connection, head = await self._exchange(address, request, user, audit_id)
                 try:
-                    return await proxied_response(connection, head, lambda done: self._idle.keep(address, done))
+                    if 300 <= head.status <= 399 and head.headers.get("location"):
+                        connection.abort()
+                        return plain_text(502, _REDIRECTED)
+                    return await proxied_response(connection, head, lambda done: self._idle.put(address, done))
                 except BaseException:
-                    connection.close()
+                    connection.abort()
                     raise
         except TimeoutError:
             return plain_text(503, "context deadline exceeded")
@@ -103,15 +107,15 @@ class RemoteAPIServer:
     async def check(self) -> None:
         """Check that the server answers; raises `RemoteUnreachable` with the reason."""
         try:
-            address = self.address()
+            address = self.resolve()
         except ServiceUnresolvable as error:
             raise RemoteUnreachable(str(error)) from None
         url = f"https://{address}{self.root}"
-        if self.trouble:
-            raise RemoteUnreachable(self.trouble)
+        if self.configuration_error:
+            raise RemoteUnreachable(self.configuration_error)
         try:
             async with asyncio.timeout(_CHECK_SECONDS):
-                status, _ = await self._whole(address, plain_get(self.root), AGGREGATOR)
+                status, _ = await self._read_response(address, plain_get(self.root), AGGREGATOR)
         except TimeoutError:
             late = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
             raise RemoteUnreachable(f'failing or missing response from {url}: Get "{url}": {late}') from None
@@ -124,11 +128,11 @@ class RemoteAPIServer:
         """Return a document requested by this server itself; raises `RemoteUnreachable`."""
         try:
             async with asyncio.timeout(_DISCOVERY_SECONDS):
-                connection, head = await self._exchange(self.address(), request, AGGREGATOR, "")
+                connection, head = await self._exchange(self.resolve(), request, AGGREGATOR, "")
                 try:
-                    return head, await connection.whole()
+                    return head, await connection.read_body()
                 finally:
-                    connection.close()
+                    connection.abort()
         except (TimeoutError, ServiceUnresolvable) as error:
             raise RemoteUnreachable(str(error) or "context deadline exceeded") from None
 
@@ -136,36 +140,36 @@ class RemoteAPIServer:
         """Close the idle connections."""
         self._idle.close()
 
-    async def _whole(self, address: HostPort, request: Request, user: User) -> tuple[int, bytes]:
+    async def _read_response(self, address: HostPort, request: Request, user: User) -> tuple[int, bytes]:
         connection, head = await self._exchange(address, request, user, "")
         try:
-            body = await connection.whole()
+            body = await connection.read_body()
         finally:
-            connection.close()
+            connection.abort()
         return head.status, body
 
     async def _exchange(
         self, address: HostPort, request: Request, user: User, audit_id: str
-    ) -> tuple[RemoteConnection, ResponseHead]:
-        sent, bodyless = request_bytes(request, str(address), user, audit_id), request.method == "HEAD"
+    ) -> tuple[HttpClientConnection, ResponseHead]:
+        sent, has_body = request_bytes(request, str(address), user, audit_id), request.method != "HEAD"
         reused = self._idle.take(address) if not request.upgrade else None
         if reused is not None:
             try:
-                return reused, await _send(reused, sent, bodyless)
+                return reused, await _send(reused, sent, has_body)
             except RemoteUnreachable:
                 # The server may have closed the idle connection meanwhile; a request without side effects is repeated.
                 if request.method not in _REPEATABLE:
                     raise
-        assert self._context is not None, "a remote with trouble isn't asked"
+        assert self._context is not None, "an unusable remote is not called"
         connection = await dial(*address, self._context, self._server_name, _DIAL_SECONDS)
-        return connection, await _send(connection, sent, bodyless)
+        return connection, await _send(connection, sent, has_body)
 
 
-async def _send(connection: RemoteConnection, sent: bytes, bodyless: bool) -> ResponseHead:
+async def _send(connection: HttpClientConnection, sent: bytes, has_body: bool) -> ResponseHead:
     try:
-        return await connection.ask(sent, bodyless=bodyless)
+        return await connection.exchange(sent, has_body=has_body)
     except BaseException:
-        connection.close()
+        connection.abort()
         raise
 
 

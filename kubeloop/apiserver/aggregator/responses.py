@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
-from typing import cast
 
-from kubeloop.apiserver.aggregator.connection import RemoteConnection, RemoteUnreachable, ResponseHead
-from kubeloop.http import Response, ResponseStream, StreamResponse, UpgradeResponse, encode_chunk
+from kubeloop.apiserver.aggregator.dialer import RemoteUnreachable
+from kubeloop.http import Response, ResponseStream, StreamResponse, TakeOver, UpgradeResponse, encode_chunk
+from kubeloop.http.client import HttpClientConnection, ResponseHead
 
 TEXT = "text/plain; charset=utf-8"
 # Responses up to this size are read completely; longer ones, and those of unknown length, are streamed.
@@ -23,11 +22,8 @@ _HTTP_LAYER_HEADERS = (
     "date",
     "audit-id",
 )
-_RELAY_BYTES = 64 << 10
-# Buffered bytes in one direction, above which the sender is paused.
-_RELAY_BUFFER_BYTES = 1 << 20
 
-Done = Callable[[RemoteConnection], None]
+Done = Callable[[HttpClientConnection], None]
 
 
 def plain_text(status: int, message: str) -> Response:
@@ -36,14 +32,14 @@ def plain_text(status: int, message: str) -> Response:
     return Response(status, f"{message}\n".encode(), TEXT, headers)
 
 
-async def proxied_response(connection: RemoteConnection, head: ResponseHead, done: Done) -> Response:
+async def proxied_response(connection: HttpClientConnection, head: ResponseHead, done: Done) -> Response:
     """Return the response that a head begins; `done` releases the connection after the body has been read."""
-    content_type, headers = head.text("content-type"), _headers(head)
+    content_type, headers = head.headers.get("content-type", ""), _headers(head)
     if head.status == 101:
-        return UpgradeResponse(UpgradeRelay(connection).take_over, _upgrade_headers(head))
-    length = head.text("content-length")
-    if connection.complete or (length.isdigit() and int(length) <= _WHOLE_BYTES):
-        body = await connection.whole()
+        return UpgradeResponse(relay_upgrade(connection), _upgrade_headers(head))
+    length = head.headers.get("content-length", "")
+    if connection.is_complete or (length.isdigit() and int(length) <= _WHOLE_BYTES):
+        body = await connection.read_body()
         done(connection)
         return Response(head.status, body, content_type, headers)
     return ProxiedStreamResponse(head.status, content_type, headers, connection, done)
@@ -59,7 +55,7 @@ class ProxiedStreamResponse(StreamResponse):
         status: int,
         content_type: str,
         headers: tuple[tuple[str, str], ...],
-        connection: RemoteConnection,
+        connection: HttpClientConnection,
         done: Done,
     ) -> None:
         super().__init__(status, b"", content_type, headers)
@@ -72,84 +68,62 @@ class ProxiedStreamResponse(StreamResponse):
 
     async def _run(self, stream: ResponseStream) -> None:
         try:
-            async for piece in self._connection.pieces():
+            while piece := await self._connection.read_piece():
                 stream.write(encode_chunk(piece))
-                await stream.drained()
+                await stream.wait_drained()
                 if stream.closed:
                     return
             self._done(self._connection)
         finally:
-            if not self._connection.complete:
-                self._connection.close()
+            if not self._connection.is_complete:
+                self._connection.abort()
 
 
-class UpgradeRelay(asyncio.Protocol):
-    """Relay between client and server after a protocol upgrade."""
+def relay_upgrade(connection: HttpClientConnection) -> TakeOver:
+    """Return the function that relays between a client's transport and the upgraded connection to a server."""
 
-    def __init__(self, connection: RemoteConnection) -> None:
-        self._connection = connection
-        self._client: asyncio.Transport | None = None
-        self._room = asyncio.Event()
-        self._room.set()
-        self._task: asyncio.Task[None] | None = None
-
-    def take_over(self, transport: asyncio.Transport, early: bytes) -> None:
-        """Start to relay on the client's transport; `early` is data that was read already."""
-        self._client = transport
-        transport.set_protocol(self)
+    def take_over(client: asyncio.Transport, early: bytes) -> None:
+        server, received = connection.detach()
+        server.set_protocol(RelayProtocol(client, client.close))
+        client.set_protocol(RelayProtocol(server, server.abort))
         if early:
-            self._connection.writer.write(early)
-        self._task = asyncio.get_running_loop().create_task(self._pump(transport))
-
-    async def _pump(self, client: asyncio.Transport) -> None:
-        """Copy from the server to the client; the other direction is `data_received`."""
-        connection = self._connection
-        try:
-            if connection.early:
-                client.write(connection.early)
-            with suppress(OSError):
-                while data := await connection.reader.read(_RELAY_BYTES):
-                    client.write(data)
-                    await self._room.wait()
-        finally:
-            connection.close()
+            server.write(early)
+        if received:
+            client.write(received)
+        if server.is_closing():
             client.close()
 
-    # Callbacks of the client's transport.
+    return take_over
+
+
+class RelayProtocol(asyncio.Protocol):
+    """Protocol of one transport that writes received data to another, and pauses it while the own buffer is full."""
+
+    def __init__(self, other: asyncio.Transport, on_end: Callable[[], None]) -> None:
+        self._other = other
+        self._on_end = on_end
 
     def data_received(self, data: bytes) -> None:
-        """Write the client's data to the server; pause reading while its buffer is full."""
-        writer = self._connection.writer
-        writer.write(data)
-        if writer.transport.get_write_buffer_size() > _RELAY_BUFFER_BYTES:
-            client = cast(asyncio.Transport, self._client)
-            client.pause_reading()
-            task = asyncio.get_running_loop().create_task(writer.drain())
-            task.add_done_callback(self._drained)
-
-    def _drained(self, task: asyncio.Task[None]) -> None:
-        client = cast(asyncio.Transport, self._client)
-        if task.cancelled() or task.exception() is not None:
-            client.abort()
-        elif not client.is_closing():
-            client.resume_reading()
+        """Write to the other side."""
+        self._other.write(data)
 
     def pause_writing(self) -> None:
-        """Pause copying to the client."""
-        self._room.clear()
+        """Stop to read from the other side."""
+        if not self._other.is_closing():
+            self._other.pause_reading()
 
     def resume_writing(self) -> None:
-        """Resume copying to the client."""
-        self._room.set()
+        """Continue to read from the other side."""
+        if not self._other.is_closing():
+            self._other.resume_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Close the server's connection."""
-        self._room.set()
-        self._connection.close()
+        """End the other side."""
+        self._on_end()
 
 
 def _headers(head: ResponseHead) -> tuple[tuple[str, str], ...]:
-    return tuple((_canonical(name), value) for name, value in head.headers if name.lower() not in _HTTP_LAYER_HEADERS)
+    return tuple((_canonical(name), value) for name, value in head.fields if name.lower() not in _HTTP_LAYER_HEADERS)
 
 
 def _upgrade_headers(head: ResponseHead) -> tuple[tuple[str, str], ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -28,6 +28,7 @@ from kubeloop.apiserver.apiextensions.storage import CustomStorage
 from kubeloop.apiserver.registry.storage import StorageRegistry
 from kubeloop.apiserver.watch.hub import WatchHub
 from kubeloop.clock import Clock
+from kubeloop.metrics import MetricRegistry
 from kubeloop.store import Record, StoreEvent
 
 if TYPE_CHECKING:
@@ -79,58 +80,71 @@ class _ReusedHubs:
 class CRDController:
     """All custom resources of one server."""
 
-    def __init__(self, registry: StorageRegistry, clock: Clock, publish: Publish) -> None:
+    def __init__(self, registry: StorageRegistry, clock: Clock, publish: Publish, metrics: MetricRegistry) -> None:
         self._registry = registry
+        self._metrics = metrics
         self._definitions = CRDStore(registry, clock)
         self._publish = publish
-        self._known: dict[str, _ServedCRD] = {}
-        self._ending: dict[str, CRDFinalizer] = {}
+        self._served: dict[str, _ServedCRD] = {}
+        self._finalizers: dict[str, CRDFinalizer] = {}
         self._clock = clock
-        self._callees: WebhookClients | None = None
+        self._webhook_clients: WebhookClients | None = None
         self._conversion_metrics: ConversionMetrics | None = None
 
     def load(self) -> None:
         """Serve the CRDs that exist already."""
         for record in self._definitions.present():
-            self._consider_safely(record)
-        self._show()
+            self._sync_safely(record)
+        self._publish_resources()
 
-    def follow(self, events: Sequence[StoreEvent]) -> None:
+    def on_events(self, events: Sequence[StoreEvent]) -> None:
         """Handle changes of CRDs."""
-        before = dict(self._known)
+        before = dict(self._served)
         for event in events:
             if event.record is not None:
-                self._consider_safely(event.record)
+                self._sync_safely(event.record)
             elif event.previous is not None:
-                self._forget(event.previous)
-        if before != self._known:
-            self._show()
+                self._remove(event.previous)
+        if before != self._served:
+            self._count_regenerations(before)
+            self._publish_resources()
 
     def close(self) -> None:
         """Cancel the deletion tasks, and close connections to conversion webhooks."""
-        for ending in self._ending.values():
+        for ending in self._finalizers.values():
             ending.cancel()
-        if self._callees is not None:
-            self._callees.close()
+        if self._webhook_clients is not None:
+            self._webhook_clients.close()
 
-    def metric_lines(self) -> Iterator[str]:
-        """Yield the metrics of conversion webhooks."""
-        if self._conversion_metrics is not None:
-            yield from self._conversion_metrics.lines()
+    def _count_regenerations(self, before: Mapping[str, _ServedCRD]) -> None:
+        """Count the changes of OpenAPI documents by CRD and reason."""
+        changed = self._metrics.counter("apiextensions_openapi_v2_regeneration_count", "crd", "reason")
+        of_versions = self._metrics.counter(
+            "apiextensions_openapi_v3_regeneration_count", "group", "version", "crd", "reason"
+        )
+        for name in {*before, *self._served}:
+            old, new = before.get(name), self._served.get(name)
+            if old == new:
+                continue
+            reason = "remove" if new is None else "add" if old is None else "update"
+            changed.with_labels(name, reason).value += 1
+            for storage in (*(old.storages if new is None and old is not None else ()), *(new.storages if new else ())):
+                resource = storage.resource
+                of_versions.with_labels(resource.group, resource.version, name, reason).value += 1
 
-    def _consider_safely(self, record: Record) -> None:
+    def _sync_safely(self, record: Record) -> None:
         """Serve a CRD; log the error of one that can't be served, so that others are not affected."""
         try:
-            self._consider(record)
+            self._sync(record)
         except Exception:
-            log.exception("%s cannot be served", record.key)
+            log.exception("unable to serve %s", record.key)
 
-    def _consider(self, record: Record) -> None:
+    def _sync(self, record: Record) -> None:
         definition = self._definitions.decode(record)
         name = definition.metadata.name
-        known = self._known.get(name)
+        known = self._served.get(name)
         taken = NamesInUse.of(
-            other.names for at, other in self._known.items() if other.group == definition.spec.group and at != name
+            other.names for at, other in self._served.items() if other.group == definition.spec.group and at != name
         )
         status = status_with_names(definition, taken, self._definitions.now)
         if status != definition.status and definition.metadata.deletion_timestamp is None:
@@ -139,12 +153,12 @@ class CRDController:
         shape = _shape_of(definition, status.accepted_names, served)
         if known is None or known.shape != shape:
             storages = self._storages(definition, status.accepted_names, record.mod_revision) if served else ()
-            self._known[name] = _ServedCRD(definition.spec.group, status.accepted_names, shape, storages)
+            self._served[name] = _ServedCRD(definition.spec.group, status.accepted_names, shape, storages)
         if definition.metadata.deletion_timestamp is not None and CLEANUP_FINALIZER in definition.metadata.finalizers:
-            self._end(name)
+            self._start_finalizer(name)
 
     def _storages(self, definition: CustomResourceDefinition, names: Names, since: int) -> tuple[CustomStorage, ...]:
-        known = self._known.get(definition.metadata.name)
+        known = self._served.get(definition.metadata.name)
         hubs = _ReusedHubs(known.storages if known is not None else ())
         terminating = definition.metadata.deletion_timestamp is not None
         storages: list[CustomStorage] = []
@@ -165,38 +179,38 @@ class CRDController:
         )
         from kubeloop.apiserver.webhook_client.client_config import WebhookClients
 
-        if self._callees is None:
-            self._callees = WebhookClients(RegistryLookup(self._registry), self._clock.random())
+        if self._webhook_clients is None:
+            self._webhook_clients = WebhookClients(RegistryLookup(self._registry), self._clock.random())
         if self._conversion_metrics is None:
-            self._conversion_metrics = ConversionMetrics()
-        return Conversions(conversion.webhook, self._callees, self._clock, self._conversion_metrics)
+            self._conversion_metrics = ConversionMetrics(self._metrics)
+        return Conversions(conversion.webhook, self._webhook_clients, self._clock, self._conversion_metrics)
 
-    def _forget(self, record: Record) -> None:
+    def _remove(self, record: Record) -> None:
         """Stop serving a deleted CRD, and reconsider those that conflicted with its names."""
         name = record.key.rpartition("/")[2]
-        known = self._known.pop(name, None)
-        ending = self._ending.pop(name, None)
+        known = self._served.pop(name, None)
+        ending = self._finalizers.pop(name, None)
         if ending is not None:
             ending.cancel()
         if known is None:
             return
         for storage in known.storages:
             storage.hub.close()
-        for other in [at for at, one in self._known.items() if one.group == known.group]:
+        for other in [at for at, one in self._served.items() if one.group == known.group]:
             newest = self._definitions.newest(other)
             if newest is not None:
-                self._consider_safely(newest)
+                self._sync_safely(newest)
 
-    def _end(self, name: str) -> None:
-        if name in self._ending:
+    def _start_finalizer(self, name: str) -> None:
+        if name in self._finalizers:
             return
-        known = self._known[name]
+        known = self._served[name]
         ending = CRDFinalizer(self._registry.store, self._definitions, name, known.storages, self._clock)
-        self._ending[name] = ending
+        self._finalizers[name] = ending
         ending.start(asyncio.get_running_loop())
 
-    def _show(self) -> None:
-        storages = [storage for known in self._known.values() for storage in known.storages]
+    def _publish_resources(self) -> None:
+        storages = [storage for known in self._served.values() for storage in known.storages]
         self._registry.serve_custom(storages)
         resources = [storage.resource for storage in storages if isinstance(storage.resource, CustomResource)]
         resources.sort(key=lambda one: (one.group, version_priority_key(one.version)))

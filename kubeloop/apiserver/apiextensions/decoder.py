@@ -16,10 +16,15 @@ from kubeloop.api.meta.field_path import FieldPath
 from kubeloop.api.structural.depth import MAX_OBJECT_DEPTH, exceeds_depth
 from kubeloop.api.structural.instance import CustomResourceObject
 from kubeloop.apiserver.apiextensions.resource import CustomResource
+from kubeloop.apiserver.decoding.fast_check import NeedsSlowPath, count_known_keys, has_duplicate_keys
 from kubeloop.apiserver.decoding.go_json import MAX_DEPTH, GoJsonError, Number, Pairs, parse_json
-from kubeloop.apiserver.decoding.ordinary import NeedsSlowPath, count_known_keys, has_duplicate_keys
-from kubeloop.apiserver.decoding.outcome import DecodedObject, StrictError, cannot_handle_error, unrecognized_error
-from kubeloop.apiserver.decoding.shapes import shape_of
+from kubeloop.apiserver.decoding.go_shapes import shape_of
+from kubeloop.apiserver.decoding.results import (
+    DecodedObject,
+    StrictError,
+    cannot_handle_error,
+    unrecognized_error,
+)
 from kubeloop.apiserver.decoding.type_meta import TypeMeta, UnrecognizedError, parse_type_meta
 from kubeloop.apiserver.decoding.unmarshal import UnmarshalError, unmarshal
 
@@ -38,7 +43,7 @@ def decode_body(body: bytes, content_type: str, resource: Resource, validation: 
         return _decode_json(body, resource, validation)
     if media != _YAML:
         raise errors.unsupported_media_type((_JSON, _YAML, _PROTOBUF))
-    from kubeloop.apiserver.decoding.yaml_text import read_yaml  # imported on first use: most clients send JSON
+    from kubeloop.apiserver.decoding.yaml_decoder import read_yaml  # imported on first use: most clients send JSON
 
     try:
         document, repeated = read_yaml(body)
@@ -94,7 +99,7 @@ def _decode(
         misnamed = field_path.invalid(FieldPath("kind"), meta.kind, f"must be {resource.kind}")
         raise errors.invalid(resource.group, meta.kind, object_meta.name, [misnamed])
     del document["kind"], document["apiVersion"]
-    unknown = resource.rules.complete(document)
+    unknown = resource.rules.prune_and_default(document)
     obj = CustomResourceObject(resource.kind, resource.group_version, object_meta, resource.rules)
     obj.update(document)
     found = [*repeated, *(f'unknown field "{path}"' for path in (*strange, *unknown))]

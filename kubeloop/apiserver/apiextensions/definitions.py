@@ -9,13 +9,14 @@ from contextlib import suppress
 from msgspec.structs import replace
 
 from kubeloop.api import codec
+from kubeloop.api.apply.change import ManagedWrite
 from kubeloop.api.apply.fields.field_owners import update_field_owners
 from kubeloop.api.generated.apiextensions_v1 import CustomResourceDefinition, CustomResourceDefinitionStatus
 from kubeloop.api.meta import object_meta
 from kubeloop.api.scalars.times import format_time
 from kubeloop.api.scalars.wire import Time
 from kubeloop.apiserver.apiextensions.naming_conditions import CLEANUP_FINALIZER
-from kubeloop.apiserver.registry.existing import ExistingObject
+from kubeloop.apiserver.registry.existing_object import OwnedObject
 from kubeloop.apiserver.registry.field_manager import set_entries
 from kubeloop.apiserver.registry.serializer import encode_stored
 from kubeloop.apiserver.registry.storage import ResourceStorage, StorageRegistry
@@ -30,7 +31,7 @@ class CRDStore:
     """Reads CRDs, and writes status and finalizers on the newest record."""
 
     def __init__(self, registry: StorageRegistry, clock: Clock) -> None:
-        self._storage: ResourceStorage = registry.named(GROUP, VERSION, PLURAL)
+        self._storage: ResourceStorage = registry.storage_named(GROUP, VERSION, PLURAL)
         self._clock = clock
 
     @property
@@ -40,7 +41,7 @@ class CRDStore:
 
     def decode(self, record: Record) -> CustomResourceDefinition:
         """Decode a record to a CRD."""
-        definition: CustomResourceDefinition = self._storage.view.decode_record(record)
+        definition: CustomResourceDefinition = self._storage.serializer.decode_record(record)
         return definition
 
     def present(self) -> Iterator[Record]:
@@ -53,18 +54,11 @@ class CRDStore:
 
     def write_status(self, record: Record, status: CustomResourceDefinitionStatus) -> None:
         """Write the status without waiting; a concurrent change triggers another sync."""
-        current = ExistingObject(self._storage, record)
+        current = OwnedObject(self._storage, record)
         definition = replace(self.decode(record), status=status)
-        entries = update_field_owners(
-            current.plain,
-            current.plain_of(definition),
-            self._storage.resource.node,
-            _MANAGER,
-            self._storage.resource.group_version,
-            "status",
-            format_time(self._clock.now()),
-            current.entries,
-        )
+        resource, now = self._storage.resource, format_time(self._clock.now())
+        write = ManagedWrite(resource.kind, resource.group_version, resource.schema_node, _MANAGER, now, "status")
+        entries = update_field_owners(current.plain, current.plain_of(definition), write, current.managed_fields)
         set_entries(definition, entries)
         self._write(record, encode_stored(definition))
 

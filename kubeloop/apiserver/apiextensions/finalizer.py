@@ -52,7 +52,7 @@ class CRDFinalizer:
         try:
             if self._storage is not None:
                 await self._delete_objects(self._storage)
-            self._let_go()
+            self._remove_finalizer()
         except StoreError:
             log.exception("deleting the objects of %s failed", self._name)
         finally:
@@ -60,8 +60,8 @@ class CRDFinalizer:
                 self._subscription.cancel()
 
     async def _delete_objects(self, storage: CustomStorage) -> None:
-        self._say_in_progress()
-        self._subscription = self._store.subscribe(storage.prefix(""), self._store.revision, self._note)
+        self._set_deletion_in_progress()
+        self._subscription = self._store.subscribe(storage.prefix(""), self._store.revision, self._on_events)
         while records := self._store.range(storage.prefix("")).records:
             self._changed.clear()
             if not await self._delete(storage, records):
@@ -80,7 +80,7 @@ class CRDFinalizer:
         return bool(writes)
 
     def _delete_one(self, storage: CustomStorage, record: Record) -> asyncio.Future[StoreEvent] | None:
-        obj = storage.unconverted(record)
+        obj = storage.decode_unconverted(record)
         meta = obj.metadata
         value: bytes | None = None
         if meta.finalizers:
@@ -94,10 +94,10 @@ class CRDFinalizer:
             self._changed.set()  # a concurrent write triggers another pass
             return None
 
-    def _note(self, _events: Sequence[StoreEvent]) -> None:
+    def _on_events(self, _events: Sequence[StoreEvent]) -> None:
         self._changed.set()
 
-    def _say_in_progress(self) -> None:
+    def _set_deletion_in_progress(self) -> None:
         record = self._definitions.newest(self._name)
         if record is None:
             return
@@ -106,7 +106,7 @@ class CRDFinalizer:
         conditions = with_condition(status.conditions or (), "Terminating", True, *_IN_PROGRESS, now)
         self._definitions.write_status(record, replace(status, conditions=conditions))
 
-    def _let_go(self) -> None:
+    def _remove_finalizer(self) -> None:
         record = self._definitions.newest(self._name)
         if record is not None:
             self._definitions.drop_finalizer(record)

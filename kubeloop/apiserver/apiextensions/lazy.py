@@ -2,61 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from kubeloop.api.kinds import Resource
+from kubeloop.apiserver.nonresource.openapi.schemas import DefinitionsSource
+from kubeloop.apiserver.registry.lazy_subscription import LazySubscription
 from kubeloop.apiserver.registry.storage import StorageRegistry
 from kubeloop.clock import Clock
-from kubeloop.store import StoreEvent, Subscription
+from kubeloop.metrics import MetricRegistry
 
 if TYPE_CHECKING:
     from kubeloop.apiserver.apiextensions.controller import CRDController
 
-# Supplies the definitions of served types for OpenAPI, called when a document is first made.
-DefinitionsSource = Callable[[], Mapping[str, Mapping[str, Any]]]
 # Publishes the custom resources to the server, in the order of discovery.
 Publish = Callable[[Sequence[Resource], DefinitionsSource], None]
 
 _PREFIX = "/registry/apiextensions.k8s.io/customresourcedefinitions/"
 
 
-class LazyCRDs:
-    """Subscription to CRDs, from the server's start to its end."""
+class LazyCRDs(LazySubscription["CRDController"]):
+    """Subscription to CRDs."""
 
-    def __init__(self, registry: StorageRegistry, clock: Clock, publish: Publish) -> None:
+    def __init__(self, registry: StorageRegistry, clock: Clock, publish: Publish, metrics: MetricRegistry) -> None:
+        super().__init__(registry.store, (_PREFIX,), self._make_controller)
         self._registry = registry
         self._clock = clock
         self._publish = publish
-        self._service: CRDController | None = None
-        self._subscription: Subscription | None = None
+        self._metrics = metrics
 
-    def start(self) -> None:
-        """Subscribe to CRDs; load those that exist."""
-        store = self._registry.store
-        found = store.range(_PREFIX, limit=1)
-        if found.records:
-            self._begun().load()
-        self._subscription = store.subscribe(_PREFIX, store.revision, self._follow)
+    def _make_controller(self) -> CRDController:
+        from kubeloop.apiserver.apiextensions.controller import CRDController
 
-    def close(self) -> None:
-        """Cancel the subscription, and close the controller if it was started."""
-        if self._subscription is not None:
-            self._subscription.cancel()
-        if self._service is not None:
-            self._service.close()
-
-    def metric_lines(self) -> Iterator[str]:
-        """Yield the metrics of conversion webhooks."""
-        if self._service is not None:
-            yield from self._service.metric_lines()
-
-    def _follow(self, events: Sequence[StoreEvent]) -> None:
-        self._begun().follow(events)
-
-    def _begun(self) -> CRDController:
-        if self._service is None:
-            from kubeloop.apiserver.apiextensions.controller import CRDController
-
-            self._service = CRDController(self._registry, self._clock, self._publish)
-        return self._service
+        return CRDController(self._registry, self._clock, self._publish, self._metrics)

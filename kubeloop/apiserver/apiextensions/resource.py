@@ -14,8 +14,8 @@ from kubeloop.api.generated import apiextensions_v1
 from kubeloop.api.kinds import SCALE, STATUS, Resource, Subresource
 from kubeloop.api.scalars.wire import NO_JSON
 from kubeloop.api.schema import SchemaNode
+from kubeloop.api.structural.custom_resource_rules import ScalePaths, VersionRules
 from kubeloop.api.structural.instance import CustomResourceObject
-from kubeloop.api.structural.rules import ScalePaths, VersionRules
 
 if TYPE_CHECKING:
     from kubeloop.apiserver.apiextensions.conversion.cache import Conversions, VersionConversion
@@ -36,11 +36,11 @@ class CustomResource(Resource):
 
     names: Names
     rules: VersionRules
-    storage_version: str
+    stored_in: str
     columns: tuple[apiextensions_v1.CustomResourceColumnDefinition, ...] = ()
     selectable: tuple[str, ...] = ()
     # True if all versions have the same schema, so that stored objects look the same in all.
-    alike: bool = True
+    has_equal_schemas: bool = True
     conversion: VersionConversion | None = None  # set if a webhook converts between versions
 
     __eq__ = object.__eq__
@@ -72,7 +72,7 @@ class CustomResource(Resource):
         return CustomResourceObject
 
     @cached_property
-    def node(self) -> SchemaNode:
+    def schema_node(self) -> SchemaNode:
         """Schema node for field managers."""
         return self.rules.node
 
@@ -84,7 +84,7 @@ class CustomResource(Resource):
     @cached_property
     def storage_version_hash(self) -> str:
         """Hash of the storage version, for discovery."""
-        digest = hashlib.sha256(f"{self.group}/{self.storage_version}/{self.kind}".encode()).digest()
+        digest = hashlib.sha256(f"{self.group}/{self.stored_in}/{self.kind}".encode()).digest()
         return base64.b64encode(digest[:8]).decode()
 
 
@@ -107,9 +107,9 @@ def _converted(resource: CustomResource, conversions: Conversions) -> CustomReso
     own = VersionRules(
         resource.group_version, resource.namespaced, rules.source, has_status=rules.has_status, scale=rules.scale
     )
-    stored = f"{group}/{resource.storage_version}"
+    stored = f"{group}/{resource.stored_in}"
     conversion = VersionConversion(conversions, resource.group_version, stored, resource.list_kind)
-    return replace(resource, rules=own, alike=False, conversion=conversion)
+    return replace(resource, rules=own, has_equal_schemas=False, conversion=conversion)
 
 
 def _resource(
@@ -132,11 +132,11 @@ def _resource(
         subresources=subresources,
         names=names,
         rules=rules,
-        storage_version=stored,
+        stored_in=stored,
         columns=version.additional_printer_columns,
         selectable=tuple(field.json_path.removeprefix(".") for field in version.selectable_fields),
         deprecation=_deprecation(definition, version),
-        alike=alike,
+        has_equal_schemas=alike,
     )
 
 

@@ -7,8 +7,8 @@ from typing import Any
 from kubeloop.api import errors
 from kubeloop.api.generated.autoscaling_v1 import Scale, ScaleSpec, ScaleStatus
 from kubeloop.api.generated.meta_v1 import ObjectMeta
+from kubeloop.api.structural.custom_resource_rules import ScalePaths, VersionRules, value_at
 from kubeloop.api.structural.instance import CustomResourceObject
-from kubeloop.api.structural.rules import ScalePaths, VersionRules, value_at
 
 
 def _paths(parent: CustomResourceObject) -> ScalePaths:

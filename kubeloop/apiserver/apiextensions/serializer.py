@@ -64,8 +64,8 @@ class CustomSerializer(StoredSerializer):
         for name, raw in parts.items():
             obj[name] = msgspec.json.decode(raw)
         if not self._is_current(revision):
-            resource.rules.complete(obj)
+            resource.rules.prune_and_default(obj)
         return obj
 
     def _is_current(self, revision: int) -> bool:
-        return self._resource.alike and (revision > self._since or not revision)
+        return self._resource.has_equal_schemas and (revision > self._since or not revision)

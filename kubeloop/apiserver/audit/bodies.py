@@ -6,14 +6,20 @@ from typing import Any
 
 import msgspec
 
+from kubeloop.api import errors
+from kubeloop.apiserver.decoding import parse_yaml
+from kubeloop.apiserver.decoding.value_limit import check_value_count
 from kubeloop.http import Request, Response
+
+# Responses with more bytes than this take more than a few milliseconds to decode.
+_LARGE = 64 << 10
 
 
 class _Meta(msgspec.Struct):
     name: str = ""
 
 
-class _Named(msgspec.Struct):
+class _ObjectWithName(msgspec.Struct):
     metadata: _Meta = msgspec.field(default_factory=_Meta)
 
 
@@ -21,7 +27,7 @@ def name_in(request: Request) -> str:
     """Return the name of the object in a request's body; empty if there is none."""
     document = _document(request.body, request.headers.get("content-type", ""))
     try:
-        return msgspec.convert(document, _Named).metadata.name
+        return msgspec.convert(document, _ObjectWithName).metadata.name
     except msgspec.ValidationError:
         return ""
 
@@ -34,6 +40,12 @@ def request_object(request: Request, omit_managed_fields: bool) -> Any | None:
 def response_object(response: Response, omit_managed_fields: bool) -> Any | None:
     """Return the response's object, or None."""
     return _shown(_document(_body(response), response.content_type), omit_managed_fields)
+
+
+def is_large_response(response: Response) -> bool:
+    """Return True if decoding a response would delay other requests."""
+    body = response.body
+    return (len(body) if isinstance(body, bytes) else sum(map(len, body))) > _LARGE
 
 
 def response_status(response: Response) -> dict[str, Any]:
@@ -52,20 +64,16 @@ def _body(response: Response) -> bytes:
 
 
 def _document(body: bytes, content_type: str) -> Any | None:
-    """Decode a body; None if it is empty, or neither JSON nor YAML."""
+    """Decode a body; None if it is empty, neither JSON nor YAML, or has too many values."""
     media = content_type.partition(";")[0].strip()
     if not body or "protobuf" in media or media.startswith("text/"):
         return None
-    if "yaml" not in media:
-        try:
-            return msgspec.json.decode(body)
-        except (msgspec.DecodeError, RecursionError):
-            return None
-    import yaml
-
     try:
-        return yaml.safe_load(body)
-    except (yaml.YAMLError, RecursionError, ValueError):
+        if "yaml" in media:
+            return parse_yaml(body)[0]
+        check_value_count(body)
+        return msgspec.json.decode(body)
+    except (errors.RequestEntityTooLarge, ValueError, RecursionError):
         return None
 
 

@@ -59,17 +59,17 @@ class AuditLog:
         os.rename(self._path, self._path.with_name(f"{self._path.stem}-{stamp}{self._path.suffix}"))
         self._file = self._open()
         self._size = 0
-        self._forget_old()
+        self._delete_old()
 
-    def _forget_old(self) -> None:
+    def _delete_old(self) -> None:
         limits = self._limits
-        aside = sorted(self._aside(), reverse=True)
+        aside = sorted(self._rotated_files(), reverse=True)
         oldest = self._clock.now() - timedelta(days=limits.days)
         for index, (moment, path) in enumerate(aside):
             if (limits.backups and index >= limits.backups) or (limits.days and moment < oldest):
                 path.unlink(missing_ok=True)
 
-    def _aside(self) -> list[tuple[datetime, Path]]:
+    def _rotated_files(self) -> list[tuple[datetime, Path]]:
         """Return the rotated files with their times."""
         found = []
         prefix, suffix = f"{self._path.stem}-", self._path.suffix

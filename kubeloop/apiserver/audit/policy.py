@@ -43,7 +43,7 @@ class AuditRule(msgspec.Struct, frozen=True, rename="camel"):
     omit_stages: tuple[str, ...] = ()
     omit_managed_fields: bool | None = None
 
-    def fits(self, asked: AuthorizationAttributes) -> bool:
+    def matches(self, asked: AuthorizationAttributes) -> bool:
         """Return True if the rule matches a request."""
         user = asked.user
         if self.users and user.name not in self.users:
@@ -73,10 +73,10 @@ class AuditPolicy(msgspec.Struct, frozen=True, rename="camel"):
     omit_stages: tuple[str, ...] = ()
     omit_managed_fields: bool = False
 
-    def judge(self, asked: AuthorizationAttributes) -> RequestAuditConfig:
+    def evaluate(self, asked: AuthorizationAttributes) -> RequestAuditConfig:
         """Return level and options for a request."""
         for rule in self.rules:
-            if rule.fits(asked):
+            if rule.matches(asked):
                 level = LEVELS.index(rule.level)
                 if (asked.group, asked.resource, asked.subresource) in _SECRET:
                     level = min(level, METADATA)
@@ -120,7 +120,7 @@ def _problem_of(policy: AuditPolicy) -> str:
     stages = [*policy.omit_stages, *(stage for rule in policy.rules for stage in rule.omit_stages)]
     for stage in stages:
         if stage not in STAGES:
-            return f"{stage!r} is none of the stages {', '.join(STAGES)}"
+            return f"{stage!r} is not one of the stages {', '.join(STAGES)}"
     for index, rule in enumerate(policy.rules):
         problem = _problem_of_rule(rule)
         if problem:
@@ -130,7 +130,7 @@ def _problem_of(policy: AuditPolicy) -> str:
 
 def _problem_of_rule(rule: AuditRule) -> str:
     if rule.level not in LEVELS:
-        return f"{rule.level!r} is none of the levels {', '.join(LEVELS)}"
+        return f"{rule.level!r} is not one of the levels {', '.join(LEVELS)}"
     if rule.non_resource_urls and (rule.resources or rule.namespaces):
         return "rules cannot apply to both regular resources and non-resource URLs"
     for url in rule.non_resource_urls:

@@ -6,18 +6,25 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from kubeloop.api.scalars.times import format_micro_time
-from kubeloop.apiserver.audit.bodies import name_in, request_object, response_object, response_status
+from kubeloop.apiserver.audit.backends import AuditSink
+from kubeloop.apiserver.audit.bodies import (
+    is_large_response,
+    name_in,
+    request_object,
+    response_object,
+    response_status,
+)
 from kubeloop.apiserver.audit.policy import LEVELS, REQUEST, RESPONSE, AuditPolicy, RequestAuditConfig
 from kubeloop.apiserver.authorization.attributes import AuthorizationAttributes, AuthorizationDecision
+from kubeloop.apiserver.background.offload import WorkerThread, is_expensive_body
 from kubeloop.apiserver.request.context import User
+from kubeloop.apiserver.response.observed_stream import ObservedStream
 from kubeloop.http import Request, Response, StreamResponse, UpgradeResponse
 
 if TYPE_CHECKING:
+    from kubeloop.api.kinds import Resource
     from kubeloop.apiserver.authorization.impersonation import ImpersonationResult
-    from kubeloop.http import ResponseStream
 
 _ANONYMOUS = User("")
 _LONG_AGENT = 1024
@@ -33,32 +40,56 @@ class AuditContext:
         request: Request,
         audit_id: str,
         policy: AuditPolicy,
-        write: Callable[[bytes], None],
+        sink: AuditSink,
         now: Callable[[], datetime],
     ) -> None:
         self._request = request
         self._policy = policy
-        self._write = write
+        self._sink = sink
+        self._pending: list[Awaitable[bool]] = []
+        self._stored = True
         self._now = now
         self._received = format_micro_time(now())
-        self._audit_id = audit_id
+        self.audit_id = audit_id
         self._judgement: RequestAuditConfig | None = None
         self._event: dict[str, Any] = {}
         self.annotations: dict[str, str] = {}  # handlers may add annotations until the response is sent
 
-    def known(self, user: User, asked: AuthorizationAttributes) -> None:
+    async def begin(self, user: User, asked: AuthorizationAttributes, worker_thread: WorkerThread) -> None:
         """Set user and attributes, from which the policy derives the level, and emit RequestReceived."""
-        self._begin(user, asked)
+        await worker_thread.run_if(is_expensive_body(self._request), self._begin, user, asked)
         self._emit("RequestReceived")
 
-    def impersonates(self, other: ImpersonationResult) -> None:
+    @property
+    def is_blocked(self) -> bool:
+        """True if `wait_stored` has to be awaited before the request goes on."""
+        return bool(self._pending) or not self._stored
+
+    async def wait_stored(self) -> bool:
+        """Wait until the emitted events are stored; False if they could not be."""
+        pending, self._pending = self._pending, []
+        results = [await one for one in pending]
+        stored, self._stored = self._stored, True
+        return stored and all(results)
+
+    def set_impersonation(self, other: ImpersonationResult) -> None:
         """Record the impersonated user."""
         self._event["impersonatedUser"] = _user_info(other.user)
         if other.constraint:
             self._event["authenticationMetadata"] = {"impersonationConstraint": other.constraint}
 
-    def decided(self, decision: AuthorizationDecision) -> None:
+    def annotate_deprecation(self, resource: Resource) -> None:
+        """Record that the API version is deprecated, and the release that removes it."""
+        if resource.deprecation:
+            self.annotations["k8s.io/deprecated"] = "true"
+            if resource.removed_release:
+                self.annotations["k8s.io/removed-release"] = resource.removed_release
+
+    def set_decision(self, decision: AuthorizationDecision) -> None:
         """Record the authorization decision as annotations."""
+        if decision.error and not decision.allowed:
+            self.annotations["authorization.k8s.io/reason"] = "internal error"
+            return
         self.annotations["authorization.k8s.io/decision"] = "allow" if decision.allowed else "forbid"
         self.annotations["authorization.k8s.io/reason"] = decision.reason
 
@@ -71,28 +102,35 @@ class AuditContext:
             return response
         if not self._judgement.level:
             return response
-        self._add_bodies(response)
         if isinstance(response, StreamResponse):
             self._emit("ResponseStarted")
-            return _AuditedStream(response, lambda: self._emit("ResponseComplete"))
+            return ObservedStream(response, lambda: self._emit_end)
         if isinstance(response, UpgradeResponse):
             self._emit("ResponseStarted")
+            response.on_close = _in_turn(response.on_close, self._emit_end)
+            return response
         self._emit("ResponseComplete")
         return response
 
-    def failed(self, error: BaseException) -> None:
+    def emit_panic(self, error: BaseException) -> None:
         """Emit the Panic stage for an internal error."""
         self._event["responseStatus"] = {**_PANIC, "message": f"APIServer panic'd: {type(error).__name__}"}
         self._emit("Panic")
 
+    def _emit_end(self) -> None:
+        """Emit the end of a stream; its storage is not awaited."""
+        self._emit("ResponseComplete")
+        if self.is_blocked:
+            self._sink.detach(self.wait_stored())
+
     def _begin(self, user: User, asked: AuthorizationAttributes) -> None:
         request = self._request
-        self._judgement = self._policy.judge(asked)
+        self._judgement = self._policy.evaluate(asked)
         if not self._judgement.level:
             return
         self._event = {
             "level": LEVELS[self._judgement.level],
-            "auditID": self._audit_id,
+            "auditID": self.audit_id,
             "requestURI": f"{request.path}?{request.query}" if request.query else request.path,
             "verb": asked.verb,
             "user": _user_info(user),
@@ -102,9 +140,14 @@ class AuditContext:
         if asked.path is None:
             self._event["objectRef"] = _reference(asked, name_in(request) if asked.verb == "create" else "")
 
-    def _add_bodies(self, response: Response) -> None:
-        assert self._judgement is not None
+    async def add_bodies(self, response: Response, worker_thread: WorkerThread) -> None:
+        """Add the bodies that the level includes; large ones are decoded in the worker thread."""
         judgement = self._judgement
+        if judgement is not None and judgement.level:
+            is_large = is_expensive_body(self._request) or is_large_response(response)
+            await worker_thread.run_if(is_large, self._add_bodies, judgement, response)
+
+    def _add_bodies(self, judgement: RequestAuditConfig, response: Response) -> None:
         self._event["responseStatus"] = response_status(response)
         if judgement.level >= REQUEST and "objectRef" in self._event:
             self._add("requestObject", request_object(self._request, judgement.omit_managed_fields))
@@ -129,8 +172,12 @@ class AuditContext:
             "stageTimestamp": format_micro_time(self._now()),
         }
         if self.annotations:
-            line["annotations"] = self._shown_annotations(judgement)
-        self._write(msgspec.json.encode(line) + b"\n")
+            line["annotations"] = dict(self._shown_annotations(judgement))
+        stored = self._sink.process([line])
+        if isinstance(stored, bool):
+            self._stored = self._stored and stored
+        else:
+            self._pending.append(stored)
 
     def _shown_annotations(self, judgement: RequestAuditConfig) -> dict[str, str]:
         """Return the annotations; patches of webhooks only at levels that include bodies."""
@@ -156,19 +203,16 @@ _FIELDS = (
 )
 
 
-class _AuditedStream(StreamResponse):
-    """Stream response that calls back at its end."""
+def _in_turn(first: Callable[[], None] | None, second: Callable[[], None]) -> Callable[[], None]:
+    """Return a callback that calls both."""
+    if first is None:
+        return second
 
-    __slots__ = ("_ended", "_inner")
+    def call() -> None:
+        first()
+        second()
 
-    def __init__(self, inner: StreamResponse, ended: Callable[[], None]) -> None:
-        super().__init__(inner.status, inner.body, inner.content_type, inner.headers)
-        self._inner = inner
-        self._ended = ended
-
-    def run(self, stream: ResponseStream) -> Awaitable[None] | None:
-        stream.on_close(self._ended)
-        return self._inner.run(stream)
+    return call
 
 
 def _user_info(user: User) -> dict[str, Any]:

@@ -24,7 +24,7 @@ class BootstrapTokenAuthenticator:
     """Authenticator of bootstrap tokens."""
 
     def __init__(self, objects: Lookup, clock: Clock) -> None:
-        self._find = objects.find
+        self._find = objects.get_object
         self._clock = clock
 
     def authenticate(self, token: str) -> User | None:

@@ -1,30 +1,29 @@
-"""User of a client certificate, parsed from DER without the cryptography package, which takes 60 ms to load.
+"""User of a client certificate, which TLS has already verified: only the subject's names are read here.
 
-TLS has already verified the certificate; only the subject's names are extracted here.
+The cryptography package takes 60 ms to load; it is imported with the first client certificate.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+import warnings
 from functools import lru_cache
+from typing import TYPE_CHECKING, Final
 
 from kubeloop.apiserver.request.context import AUTHENTICATED, CREDENTIAL_ID, User
 
-_COMMON_NAME = bytes.fromhex("550403")
-_ORGANIZATION = bytes.fromhex("55040a")
-_UID = bytes.fromhex("2b0601040183c25302")  # 1.3.6.1.4.1.57683.2, Kubernetes' own
-_VERSION_TAG = 0xA0
-_UTF16_TAG = 0x1E
-# Between the version and the subject: serial number, algorithm, issuer, validity.
-_BEFORE_ISSUER = 2
-_BEFORE_SUBJECT = 4
+if TYPE_CHECKING:
+    from cryptography import x509
+
+_COMMON_NAME: Final = "2.5.4.3"
+_ORGANIZATION: Final = "2.5.4.10"
+_UID: Final = "1.3.6.1.4.1.57683.2"  # Kubernetes' own
 
 
 @lru_cache(maxsize=1024)
 def user_of_certificate(der: bytes) -> User | None:
     """Return the user (common name) and groups (organizations); None for a certificate without a name."""
-    names: dict[bytes, list[str]] = {}
+    names: dict[str, list[str]] = {}
     for kind, value in _subject(der):
         names.setdefault(kind, []).append(value)
     name = names.get(_COMMON_NAME, [""])[-1]
@@ -36,44 +35,27 @@ def user_of_certificate(der: bytes) -> User | None:
     return User(name, (*groups, AUTHENTICATED), uids[0], ((CREDENTIAL_ID, (f"X509SHA256={digest}",)),))
 
 
-def issuer_name(der: bytes) -> bytes:
-    """Return the encoded issuer name."""
-    return _names(der)[0]
+def load_certificate(der: bytes) -> x509.Certificate | None:
+    """Parse a certificate; None if it is malformed."""
+    from cryptography import x509
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # OpenSSL has accepted unusual serial numbers and algorithm parameters
+        try:
+            return x509.load_der_x509_certificate(der)
+        except (ValueError, x509.InvalidVersion):
+            return None
 
 
-def subject_name(der: bytes) -> bytes:
-    """Return the encoded subject name."""
-    return _names(der)[1]
-
-
-def _names(der: bytes) -> tuple[bytes, bytes]:
-    fields = list(_parts(_content(_content(der))))
-    start = 1 if fields[0][0] == _VERSION_TAG else 0
-    return fields[start + _BEFORE_ISSUER][1], fields[start + _BEFORE_SUBJECT][1]
-
-
-def _subject(der: bytes) -> Iterator[tuple[bytes, str]]:
-    """Yield object identifier and text of each part of the subject, in order."""
-    for _, relative_name in _parts(subject_name(der)):
-        for _, attribute in _parts(relative_name):
-            (_, identifier), (tag, value) = _parts(attribute)
-            yield identifier, value.decode("utf-16-be" if tag == _UTF16_TAG else "utf-8", "replace")
-
-
-def _content(der: bytes) -> bytes:
-    """Return the content of the first element."""
-    return next(_parts(der))[1]
-
-
-def _parts(der: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield tag and content of each element of a sequence."""
-    position = 0
-    while position < len(der):
-        tag, length = der[position], der[position + 1]
-        position += 2
-        if length & 0x80:
-            size = length & 0x7F
-            length = int.from_bytes(der[position : position + size])
-            position += size
-        yield tag, der[position : position + length]
-        position += length
+def _subject(der: bytes) -> list[tuple[str, str]]:
+    """Return object identifier and text of each part of the subject, in order; empty if a part is malformed."""
+    certificate = load_certificate(der)
+    if certificate is None:
+        return []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # names longer than X.520 allows are usual
+        try:
+            parts = list(certificate.subject)
+        except (ValueError, TypeError):
+            return []
+    return [(part.oid.dotted_string, part.value) for part in parts if isinstance(part.value, str)]

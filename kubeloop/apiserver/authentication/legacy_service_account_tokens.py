@@ -29,12 +29,12 @@ def invalid_reason(claims: LegacyClaims, token: str, objects: Lookup) -> str:
     namespace, account = claims.namespace, claims.account
     if claims.sub != f"system:serviceaccount:{namespace}:{account}":
         return "sub claim is invalid"
-    secret: Any = objects.find("secrets", namespace, claims.secret)
+    secret: Any = objects.get_object("secrets", namespace, claims.secret)
     if secret is None or secret.metadata.deletion_timestamp is not None:
         return _INVALIDATED
     if not hmac.compare_digest(secret.data.get("token", b""), token.encode()):
         return "Token does not match server's copy"
-    found: Any = objects.find("serviceaccounts", namespace, account)
+    found: Any = objects.get_object("serviceaccounts", namespace, account)
     if found is None:
         return f'serviceaccounts "{account}" not found'
     if found.metadata.deletion_timestamp is not None:

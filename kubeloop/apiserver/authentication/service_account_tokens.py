@@ -19,8 +19,11 @@ from kubeloop.api.signed_tokens import InvalidToken, PublicKey, SigningKey, read
 from kubeloop.apiserver.admission import Lookup
 from kubeloop.apiserver.authentication.legacy_service_account_tokens import ISSUER as LEGACY_ISSUER
 from kubeloop.apiserver.authentication.legacy_service_account_tokens import LegacyClaims, invalid_reason
+from kubeloop.apiserver.authentication.remote_tokens import TokenReviewResult
+from kubeloop.apiserver.metrics.tokens import ServiceAccountTokenMetrics
 from kubeloop.apiserver.request.context import AUTHENTICATED, CREDENTIAL_ID, User
 from kubeloop.clock import Clock, new_uid
+from kubeloop.metrics import MetricRegistry
 
 # Allowed clock skew.
 _LEEWAY = timedelta(minutes=1)
@@ -59,13 +62,6 @@ class TokenClaims(msgspec.Struct, frozen=True):
     jti: str = ""
 
 
-class TokenReviewResult(NamedTuple):
-    """User of a valid token, and the requested audiences that it is for."""
-
-    user: User
-    audiences: tuple[str, ...]
-
-
 class InvalidTokenError(Exception):
     """Error for a token of ours that is invalid, or no longer valid."""
 
@@ -88,8 +84,15 @@ class ServiceAccountTokens:
     """Issues tokens with one key and issuer, and accepts those of further keys and issuers."""
 
     def __init__(
-        self, keys: TokenKeys, issuers: Sequence[str], audiences: Sequence[str], objects: Lookup, clock: Clock
+        self,
+        keys: TokenKeys,
+        issuers: Sequence[str],
+        audiences: Sequence[str],
+        objects: Lookup,
+        clock: Clock,
+        metrics: ServiceAccountTokenMetrics | None = None,
     ) -> None:
+        self._metrics = metrics or ServiceAccountTokenMetrics(MetricRegistry())
         self.issuer = issuers[0]
         self._issuers = frozenset(issuers)
         # Audience of a token that names none: this API server.
@@ -120,15 +123,15 @@ class ServiceAccountTokens:
     def authenticate(self, token: str) -> User | None:
         """Return the user of a token for this API server; None if it is invalid."""
         try:
-            return self.recognize(token, self.audiences).user
+            return self.validate(token, self.audiences).user
         except (InvalidToken, InvalidTokenError):
             return None
 
-    def recognize(self, token: str, audiences: Sequence[str]) -> TokenReviewResult:
+    def validate(self, token: str, audiences: Sequence[str]) -> TokenReviewResult:
         """Validate a token; raises NotOurToken, or TokenRejected for an invalid one of ours."""
         claims = self._claims(token)
         if isinstance(claims, LegacyClaims):
-            return self._recognize_legacy(claims, token, audiences)
+            return self._validate_legacy(claims, token, audiences)
         _check_times(claims, self._clock.now())
         shared = tuple(audience for audience in claims.aud if audience in audiences)
         if not shared:
@@ -136,14 +139,18 @@ class ServiceAccountTokens:
                 f"token audiences {_listed(claims.aud)} is invalid for the target audiences {_listed(audiences)}"
             )
         self._check_objects(claims.binding)
+        self._metrics.valid.value += 1
+        if claims.binding.warn_after is not None and self._clock.now().timestamp() > claims.binding.warn_after:
+            self._metrics.stale.value += 1
         return TokenReviewResult(_user(claims), shared)
 
-    def _recognize_legacy(self, claims: LegacyClaims, token: str, audiences: Sequence[str]) -> TokenReviewResult:
+    def _validate_legacy(self, claims: LegacyClaims, token: str, audiences: Sequence[str]) -> TokenReviewResult:
         """Validate a legacy token, which has no audience and is for this server alone."""
         shared = tuple(audience for audience in self.audiences if audience in audiences)
         problem = invalid_reason(claims, token, self._objects)
         if problem or not shared:
             raise InvalidTokenError(problem or f"token is not for the target audiences {_listed(audiences)}")
+        self._metrics.legacy.value += 1
         groups = _groups_of(claims.namespace)
         return TokenReviewResult(User(make_username(claims.namespace, claims.account), groups, claims.uid), shared)
 
@@ -171,12 +178,12 @@ class ServiceAccountTokens:
 
     def _check_objects(self, binding: KubernetesClaim) -> None:
         namespace, account = binding.namespace, binding.account
-        found = self._objects.find("serviceaccounts", namespace, account.name)
+        found = self._objects.get_object("serviceaccounts", namespace, account.name)
         if found is None:
             raise InvalidTokenError(f"serviceaccounts {quote(account.name)} not found")
         if found.metadata.uid != account.uid:
             raise InvalidTokenError(f"service account UID ({found.metadata.uid}) does not match claim ({account.uid})")
-        if self._gone(found):
+        if self._is_deleted(found):
             raise InvalidTokenError(f"service account {namespace}/{account.name} has been deleted")
         self._check_bound("secret", namespace, binding.secret)
         self._check_bound("pod", namespace, binding.pod)
@@ -187,17 +194,17 @@ class ServiceAccountTokens:
     def _check_bound(self, kind: str, namespace: str, bound: ClaimReference | None) -> None:
         if bound is None:
             return
-        found = self._objects.find(f"{kind}s", namespace, bound.name)
+        found = self._objects.get_object(f"{kind}s", namespace, bound.name)
         if found is None:
             raise InvalidTokenError(_INVALIDATED)
         if found.metadata.uid != bound.uid:
             raise InvalidTokenError(
                 f"{kind} UID ({found.metadata.uid}) does not match service account {kind} ref claim ({bound.uid})"
             )
-        if self._gone(found):
+        if self._is_deleted(found):
             raise InvalidTokenError(_INVALIDATED)
 
-    def _gone(self, found: Any) -> bool:
+    def _is_deleted(self, found: Any) -> bool:
         """Return True if an object's deletion time has passed; until then its tokens stay valid."""
         ends = found.metadata.deletion_timestamp
         return ends is not None and parse_time(ends) < self._clock.now() - _LEEWAY

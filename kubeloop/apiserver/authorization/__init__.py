@@ -1,18 +1,20 @@
-"""Authorization: asks the authorizers in order until one allows the request.
+"""Authorization: calls the authorizers in order until one allows the request.
 
 request ─▶ Attributes ─▶ system:masters? ─▶ Node ─▶ RBAC ─▶ none: Forbidden, with their reasons
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from collections.abc import Awaitable, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
+from kubeloop.api.meta.field_path import aggregate
 from kubeloop.apiserver.authorization.attributes import (
     NO_OPINION,
     AuthorizationAttributes,
     AuthorizationDecision,
-    forbidden_error,
+    EventualDecision,
+    enforce,
 )
 from kubeloop.apiserver.request.context import User
 
@@ -24,15 +26,30 @@ if TYPE_CHECKING:
 
 ADMINISTRATORS = "system:masters"
 DEFAULT_MODES = ("Node", "RBAC")
-MODES = ("AlwaysAllow", "AlwaysDeny", "Node", "RBAC")
+MODES = ("AlwaysAllow", "AlwaysDeny", "Node", "RBAC", "Webhook")
 _ALLOWED = AuthorizationDecision(True)
 
 
 class AuthorizerMode(Protocol):
-    """Authorizer of one mode; a decision that does not allow leaves the request to the next."""
+    """Authorizer of one mode; a decision that neither allows nor denies leaves the request to the next."""
 
-    def decide(self, asked: AuthorizationAttributes) -> AuthorizationDecision:
-        """Return the decision about a request."""
+    def decide(self, asked: AuthorizationAttributes) -> EventualDecision:
+        """Return the decision about a request, awaitable only if another server has to be asked."""
+
+
+@runtime_checkable
+class ClosableAuthorizer(AuthorizerMode, Protocol):
+    """Authorizer that has connections to another server."""
+
+    def close(self) -> None:
+        """Close the connections."""
+
+
+class NamedAuthorizer(NamedTuple):
+    """Authorizer with its name, which precedes its reasons."""
+
+    name: str
+    mode: AuthorizerMode
 
 
 class ResolvedRules(NamedTuple):
@@ -40,41 +57,99 @@ class ResolvedRules(NamedTuple):
 
     rules: Sequence[PolicyRule] = ()
     incomplete: bool = False
-    problem: str = ""
+    error: str = ""
 
 
 class UnionAuthorizer:
-    """Union of the modes in order; members of system:masters are always allowed."""
+    """Union of the authorizers in order; members of system:masters are always allowed."""
 
-    def __init__(self, modes: Sequence[AuthorizerMode], rbac: RBACAuthorizer | None = None) -> None:
-        self._modes = tuple(modes)
-        self.rbac = rbac  # None unless it is one of the modes
+    def __init__(self, authorizers: Sequence[NamedAuthorizer], rbac: RBACAuthorizer | None = None) -> None:
+        self._authorizers = tuple(authorizers)
+        self.rbac = rbac  # None unless it is one of them
 
-    def decide(self, asked: AuthorizationAttributes) -> AuthorizationDecision:
-        """Return the decision of the first mode that allows the request, else the collected reasons."""
+    def decide(self, asked: AuthorizationAttributes) -> EventualDecision:
+        """Return the first decision that allows or denies the request, else the collected reasons.
+
+        The decision is awaitable only if another server has to be asked.
+        """
         if ADMINISTRATORS in asked.user.groups:
             return _ALLOWED
-        reasons = []
-        for mode in self._modes:
+        undecided: list[tuple[str, AuthorizationDecision]] = []
+        remaining = iter(self._authorizers)
+        for name, mode in remaining:
             decision = mode.decide(asked)
-            if decision.allowed:
+            if not isinstance(decision, AuthorizationDecision):
+                return _decide_rest(asked, remaining, undecided, (name, decision))
+            if decision.allowed or decision.denied:
                 return decision
-            if decision.reason:
-                reasons.append(decision.reason)
-        return AuthorizationDecision(False, "\n".join(reasons)) if reasons else NO_OPINION
+            if decision is not NO_OPINION:
+                undecided.append((name, decision))
+        return _summary(undecided) if undecided else NO_OPINION
 
-    def demand(self, asked: AuthorizationAttributes) -> AuthorizationDecision:
-        """Return the decision; raises Forbidden unless it allows."""
+    async def wait_decision(self, asked: AuthorizationAttributes) -> AuthorizationDecision:
+        """Return the decision, after waiting for other servers if necessary."""
         decision = self.decide(asked)
-        if not decision.allowed:
-            raise forbidden_error(asked, decision.reason)
-        return decision
+        return decision if isinstance(decision, AuthorizationDecision) else await decision
+
+    def require(self, asked: AuthorizationAttributes) -> Awaitable[None] | None:
+        """Raise Forbidden unless the request is allowed; what is returned must be awaited, if anything."""
+        decision = self.decide(asked)
+        if isinstance(decision, AuthorizationDecision):
+            enforce(asked, decision)
+            return None
+        return _enforce_eventually(asked, decision)
+
+    def replace(self, authorizers: Sequence[NamedAuthorizer]) -> None:
+        """Use other authorizers from now on; decisions that are being waited for are still made by the old ones."""
+        previous, self._authorizers = self._authorizers, tuple(authorizers)
+        _close(previous)
+
+    def close(self) -> None:
+        """Close the connections to other servers."""
+        _close(self._authorizers)
 
     def rules_of(self, user: User, namespace: str) -> ResolvedRules:
         """Return the rules of a user in a namespace, for display; decisions don't use it."""
-        from kubeloop.apiserver.authorization.listing import rules_of
+        from kubeloop.apiserver.authorization.rule_resolver import rules_of
 
-        return rules_of(self._modes, user, namespace)
+        return rules_of([one.mode for one in self._authorizers], user, namespace)
+
+
+def _close(authorizers: Sequence[NamedAuthorizer]) -> None:
+    for one in authorizers:
+        if isinstance(one.mode, ClosableAuthorizer):
+            one.mode.close()
+
+
+async def _decide_rest(
+    asked: AuthorizationAttributes,
+    remaining: Iterator[NamedAuthorizer],
+    undecided: list[tuple[str, AuthorizationDecision]],
+    pending: tuple[str, Awaitable[AuthorizationDecision]],
+) -> AuthorizationDecision:
+    """Wait for a pending decision; unless it allows or denies, ask the remaining authorizers."""
+    name, eventual = pending
+    decision = await eventual
+    while not (decision.allowed or decision.denied):
+        undecided.append((name, decision))
+        following = next(remaining, None)
+        if following is None:
+            return _summary(undecided)
+        name = following.name
+        found = following.mode.decide(asked)
+        decision = found if isinstance(found, AuthorizationDecision) else await found
+    return decision
+
+
+def _summary(undecided: Sequence[tuple[str, AuthorizationDecision]]) -> AuthorizationDecision:
+    """Return the decision of a union in which no authorizer allowed or denied."""
+    reasons = [f"{name}: {decision.reason}" for name, decision in undecided if decision.reason]
+    problems = [decision.error for _, decision in undecided if decision.error]
+    return AuthorizationDecision(False, "\n".join(reasons), error=aggregate(problems) if problems else "")
+
+
+async def _enforce_eventually(asked: AuthorizationAttributes, pending: Awaitable[AuthorizationDecision]) -> None:
+    enforce(asked, await pending)
 
 
 class AlwaysAllow:
@@ -94,15 +169,7 @@ class AlwaysDeny:
 
 
 def authorizer_of(names: Sequence[str], registry: StorageRegistry, objects: Lookup) -> UnionAuthorizer:
-    """Return the authorizer for names of MODES."""
-    from kubeloop.apiserver.authorization.node import NodeAuthorizer
-    from kubeloop.apiserver.authorization.rbac import RBACAuthorizer
+    """Return the authorizer for names of MODES, except Webhook."""
+    from kubeloop.apiserver.authorization.factory import AuthorizerFactory, configs_of_modes
 
-    rbac = RBACAuthorizer(registry, objects)
-    made: dict[str, AuthorizerMode] = {
-        "AlwaysAllow": AlwaysAllow(),
-        "AlwaysDeny": AlwaysDeny(),
-        "Node": NodeAuthorizer(registry, objects),
-        "RBAC": rbac,
-    }
-    return UnionAuthorizer([made[name] for name in names], rbac if "RBAC" in names else None)
+    return AuthorizerFactory(registry, objects).union(configs_of_modes(names))

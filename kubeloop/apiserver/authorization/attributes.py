@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import NamedTuple
 from urllib.parse import unquote
 
@@ -13,9 +14,12 @@ from kubeloop.api.selectors.operators import SelectorError
 from kubeloop.apiserver.request.context import User
 from kubeloop.apiserver.request.query import Query
 from kubeloop.apiserver.request.routing import Target
+from kubeloop.http import Request
 
 _OBJECT_VERBS = {"POST": "create", "GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _COLLECTION_VERBS = {"get": "list", "delete": "deletecollection"}
+# A selector that names one object or node is shorter.
+_LONGEST_SELECTOR = 4 << 10
 _WITH_SELECTORS = ("list", "watch", "deletecollection")
 # Escapes HTML, so that a browser does not render the message.
 _NO_HTML = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
@@ -33,17 +37,29 @@ class AuthorizationAttributes(NamedTuple):
     namespace: str = ""
     name: str = ""
     path: str | None = None  # set for non-resource requests
-    fields: FieldSelector | None = None
+    field_selector: FieldSelector | None = None
+    label_selector: str = ""
 
 
 class AuthorizationDecision(NamedTuple):
-    """Decision of an authorizer, with a reason for people; if it does not allow, the next one is asked."""
+    """Decision of an authorizer, with a reason for people.
+
+    If it neither allows nor denies, the next authorizer is asked. The error says why the decision may be wrong.
+    """
 
     allowed: bool
     reason: str = ""
+    denied: bool = False
+    error: str = ""
 
 
 NO_OPINION = AuthorizationDecision(False)
+# Awaitable where an authorizer has to ask another server.
+EventualDecision = AuthorizationDecision | Awaitable[AuthorizationDecision]
+
+
+class AuthorizationFailed(errors.InternalError):
+    """Error for a request that was not allowed because an authorizer failed."""
 
 
 def attributes_of_path(user: User, method: str, path: str) -> AuthorizationAttributes:
@@ -58,9 +74,9 @@ def attributes_of_target(user: User, method: str, target: Target, verb: str, que
         verb = _OBJECT_VERBS.get(method, "")
         if not name:
             verb = _COLLECTION_VERBS.get(verb, verb)
-    fields = None
+    fields, labels = None, ""
     if verb in _WITH_SELECTORS and not target.watch_path and query:
-        fields = _selector(query.text("fieldSelector"))
+        fields, labels = _selector(query.text("fieldSelector")), query.text("labelSelector")
         if not name and fields is not None:
             name = _name_in(fields) if verb != "deletecollection" else ""
     if resource.plural == "namespaces" and not resource.group and target.name:
@@ -76,6 +92,7 @@ def attributes_of_target(user: User, method: str, target: Target, verb: str, que
         name,
         None,
         fields,
+        labels,
     )
 
 
@@ -97,6 +114,21 @@ def attributes_of_unserved(user: User, method: str, path: str, query: Query) -> 
     return AuthorizationAttributes(user, verb, group, version, resource, subresource, namespace, name)
 
 
+def enforce(asked: AuthorizationAttributes, decision: AuthorizationDecision) -> None:
+    """Raise Forbidden unless the decision allows, or AuthorizationFailed if an authorizer failed."""
+    if decision.allowed:
+        return
+    if decision.error:
+        raise AuthorizationFailed(decision.error)
+    raise forbidden_error(asked, decision.reason)
+
+
+def authorization_failure_text(request: Request, error: AuthorizationFailed) -> bytes:
+    """Return the body of the response to a request whose authorization failed."""
+    uri = f"{request.path}?{request.query}" if request.query else request.path
+    return f"Internal Server Error: {quote(uri)}: {error}\n".translate(_NO_HTML).encode()
+
+
 def forbidden_error(asked: AuthorizationAttributes, reason: str) -> errors.Forbidden:
     """Return the Forbidden error for a request that no authorizer allows."""
     told = _sentence(asked).translate(_NO_HTML)
@@ -114,9 +146,12 @@ def _sentence(asked: AuthorizationAttributes) -> str:
 
 
 def _selector(text: str) -> FieldSelector | None:
-    """Parse a field selector; an invalid one counts as none here, and the handler rejects it."""
+    """Parse a field selector; an invalid or long one counts as none here, and the handler parses it in full.
+
+    Without a selector, fewer requests are authorized, never more.
+    """
     try:
-        return parse_field_selector(text) if text else None
+        return parse_field_selector(text) if text and len(text) <= _LONGEST_SELECTOR else None
     except SelectorError:
         return None
 

@@ -6,7 +6,7 @@ Constrained modes are tried first: they need a permission on the user (`imperson
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 from urllib.parse import unquote
@@ -31,7 +31,7 @@ _NODE_NAME = "authentication.kubernetes.io/node-name"
 # From this many on, a permission on all is looked up before one on each.
 _BULK_CHECK_THRESHOLD = 4
 
-_Allowed = Callable[[AuthorizationAttributes], None]
+_Allowed = Callable[[AuthorizationAttributes], Awaitable[None]]
 
 
 class ImpersonationResult(NamedTuple):
@@ -62,16 +62,25 @@ def requested_user(headers: Mapping[str, str]) -> User | None:
     return None
 
 
-def impersonate(
-    requester: User, wanted: User, request: AuthorizationAttributes, authorizer: UnionAuthorizer
+async def impersonate(
+    requester: User,
+    wanted: User,
+    request: AuthorizationAttributes,
+    authorizer: UnionAuthorizer,
+    *,
+    constrained: bool = True,
 ) -> ImpersonationResult:
-    """Return the user to continue as; raises the Forbidden error of the first applicable mode."""
+    """Return the user to continue as; raises the Forbidden error of the first applicable mode.
+
+    Without constrained modes (feature gate ConstrainedImpersonation), only the legacy mode applies.
+    """
     first: errors.Forbidden | None = None
-    for mode in _MODES:
-        if not mode.fits(wanted, requester):
+    for mode in _MODES if constrained else _MODES[-1:]:
+        if not mode.applies_to(wanted, requester):
             continue
         try:
-            return ImpersonationResult(_authorize_mode(mode, requester, wanted, request, authorizer), mode.constraint)
+            user = await _authorize_mode(mode, requester, wanted, request, authorizer)
+            return ImpersonationResult(user, mode.constraint)
         except errors.Forbidden as refused:
             first = first or refused
     assert first is not None  # the legacy mode applies to all users
@@ -82,7 +91,7 @@ class _Mode(NamedTuple):
     """Impersonation mode: the users it applies to, and the names of its verbs."""
 
     name: str
-    fits: Callable[[User, User], bool]
+    applies_to: Callable[[User, User], bool]
 
     @property
     def constraint(self) -> str:
@@ -125,7 +134,7 @@ _MODES = (
 )
 
 
-def _authorize_mode(
+async def _authorize_mode(
     mode: _Mode, requester: User, wanted: User, request: AuthorizationAttributes, authorizer: UnionAuthorizer
 ) -> User:
     if mode.name == "associated-node":
@@ -133,23 +142,25 @@ def _authorize_mode(
         keys = tuple(sorted(key for key, _ in requester.extra))
         requester = replace(requester, extra=(("authentication.kubernetes.io/associated-node-keys", keys),))
 
-    def demand(asked: AuthorizationAttributes) -> None:
-        authorizer.demand(asked)
+    async def demand(asked: AuthorizationAttributes) -> None:
+        decision = await authorizer.wait_decision(asked)
+        if not decision.allowed:
+            raise forbidden_error(asked, decision.reason)
 
     if mode.name:
-        demand(request._replace(user=requester, verb=f"impersonate-on:{mode.name}:{request.verb}"))
-    groups = _check_name(mode, requester, wanted, demand)
+        await demand(request._replace(user=requester, verb=f"impersonate-on:{mode.name}:{request.verb}"))
+    groups = await _check_name(mode, requester, wanted, demand)
     verb = mode.constraint or "impersonate"
     if wanted.uid:
-        demand(AuthorizationAttributes(requester, verb, _AUTHENTICATION, "v1", "uids", name=wanted.uid))
+        await demand(AuthorizationAttributes(requester, verb, _AUTHENTICATION, "v1", "uids", name=wanted.uid))
     if wanted.groups:
-        _check_groups(mode, requester, wanted.groups, demand)
+        await _check_groups(mode, requester, wanted.groups, demand)
     if wanted.extra:
-        _check_extra(mode, requester, wanted.extra, demand)
+        await _check_extra(mode, requester, wanted.extra, demand)
     return replace(wanted, groups=_with_authenticated_group(wanted.name, groups))
 
 
-def _check_name(mode: _Mode, requester: User, wanted: User, demand: _Allowed) -> tuple[str, ...]:
+async def _check_name(mode: _Mode, requester: User, wanted: User, demand: _Allowed) -> tuple[str, ...]:
     """Check the permission on the user name; return the groups that come with it."""
     verb, group = (mode.constraint, _AUTHENTICATION) if mode.name else ("impersonate", "")
     asked = AuthorizationAttributes(requester, verb, group, "v1", "users", name=wanted.name)
@@ -162,11 +173,11 @@ def _check_name(mode: _Mode, requester: User, wanted: User, demand: _Allowed) ->
         namespace, name = account
         asked = asked._replace(resource="serviceaccounts", namespace=namespace, name=name)
         groups = groups or ("system:serviceaccounts", f"system:serviceaccounts:{namespace}")
-    demand(asked)
+    await demand(asked)
     return groups
 
 
-def _check_groups(mode: _Mode, requester: User, groups: tuple[str, ...], demand: _Allowed) -> None:
+async def _check_groups(mode: _Mode, requester: User, groups: tuple[str, ...], demand: _Allowed) -> None:
     verb, group = (mode.constraint, _AUTHENTICATION) if mode.name else ("impersonate", "")
     asked = AuthorizationAttributes(requester, verb, group, "v1", "groups")
     if mode.name:
@@ -175,13 +186,13 @@ def _check_groups(mode: _Mode, requester: User, groups: tuple[str, ...], demand:
         if ADMINISTRATORS in groups:
             why = f"impersonating the {ADMINISTRATORS} group is not allowed"
             raise forbidden_error(asked._replace(name=ADMINISTRATORS), why)
-        if len(groups) >= _BULK_CHECK_THRESHOLD and _is_authorized(asked._replace(name="*"), demand):
+        if len(groups) >= _BULK_CHECK_THRESHOLD and await _is_authorized(asked._replace(name="*"), demand):
             return
     for one in groups:
-        demand(asked._replace(name=one))
+        await demand(asked._replace(name=one))
 
 
-def _check_extra(
+async def _check_extra(
     mode: _Mode, requester: User, extra: tuple[tuple[str, tuple[str, ...]], ...], demand: _Allowed
 ) -> None:
     asked = AuthorizationAttributes(requester, mode.constraint or "impersonate", _AUTHENTICATION, "v1", "userextras")
@@ -189,16 +200,16 @@ def _check_extra(
         for problem in _problems_of_extra(extra):
             raise forbidden_error(asked, problem)
         many = len(extra) >= _BULK_CHECK_THRESHOLD or sum(len(values) for _, values in extra) >= _BULK_CHECK_THRESHOLD
-        if many and _is_authorized(asked._replace(subresource="*", name="*"), demand):
+        if many and await _is_authorized(asked._replace(subresource="*", name="*"), demand):
             return
     for key, values in extra:
         for value in values:
-            demand(asked._replace(subresource=key, name=value))
+            await demand(asked._replace(subresource=key, name=value))
 
 
-def _is_authorized(asked: AuthorizationAttributes, demand: _Allowed) -> bool:
+async def _is_authorized(asked: AuthorizationAttributes, demand: _Allowed) -> bool:
     try:
-        demand(asked)
+        await demand(asked)
     except errors.Forbidden:
         return False
     return True

@@ -11,7 +11,7 @@ from functools import cached_property
 from kubeloop.api.meta.field_path import quote
 from kubeloop.apiserver.admission import Lookup
 from kubeloop.apiserver.authorization.attributes import NO_OPINION, AuthorizationAttributes, AuthorizationDecision
-from kubeloop.apiserver.authorization.node_relations import NodeGraph
+from kubeloop.apiserver.authorization.node_graph import NodeGraph
 from kubeloop.apiserver.authorization.rules import RuleSet
 from kubeloop.apiserver.registry.storage import StorageRegistry
 from kubeloop.apiserver.request.context import User
@@ -34,8 +34,10 @@ class NodeAuthorizer:
     """Decides for users that are nodes; has no opinion on others."""
 
     def __init__(self, registry: StorageRegistry, objects: Lookup) -> None:
-        self._relations = NodeGraph(registry, objects)
-        self._particular: dict[tuple[str, str], Callable[[str, AuthorizationAttributes], AuthorizationDecision]] = {
+        self._graph = NodeGraph(registry, objects)
+        self._rules_by_resource: dict[
+            tuple[str, str], Callable[[str, AuthorizationAttributes], AuthorizationDecision]
+        ] = {
             ("", "secrets"): self._read,
             ("", "configmaps"): self._read,
             ("", "persistentvolumeclaims"): self._claim,
@@ -66,18 +68,18 @@ class NodeAuthorizer:
             return NO_OPINION
         if not node:
             return AuthorizationDecision(False, f"unknown node for user {quote(asked.user.name)}")
-        particular = self._particular.get((asked.group, asked.resource)) if asked.path is None else None
+        particular = self._rules_by_resource.get((asked.group, asked.resource)) if asked.path is None else None
         if particular is not None:
             return particular(node, asked)
-        return NO_OPINION if self._common.allows(asked) is None else _ALLOWED
+        return NO_OPINION if self._common.find_source(asked) is None else _ALLOWED
 
-    def _related(self, node: str, asked: AuthorizationAttributes) -> AuthorizationDecision:
+    def _decide_related(self, node: str, asked: AuthorizationAttributes) -> AuthorizationDecision:
         if not asked.name:
             return AuthorizationDecision(False, "No Object name found")
         if asked.resource == "pods":
-            related = self._relations.has_pod(node, asked.namespace, asked.name)
+            related = self._graph.has_pod(node, asked.namespace, asked.name)
         else:
-            related = self._relations.related(node, asked.resource, asked.namespace, asked.name)
+            related = self._graph.is_related(node, asked.resource, asked.namespace, asked.name)
         return (
             _ALLOWED
             if related
@@ -91,21 +93,21 @@ class NodeAuthorizer:
             return AuthorizationDecision(False, "cannot read subresource")
         if not asked.namespace:
             return AuthorizationDecision(False, "can only read namespaced object of this type")
-        return self._related(node, asked)
+        return self._decide_related(node, asked)
 
     def _get(self, node: str, asked: AuthorizationAttributes) -> AuthorizationDecision:
         if asked.verb != "get":
             return AuthorizationDecision(False, "can only get individual resources of this type")
         if asked.subresource:
             return AuthorizationDecision(False, "cannot get subresource")
-        return self._related(node, asked)
+        return self._decide_related(node, asked)
 
     def _claim(self, node: str, asked: AuthorizationAttributes) -> AuthorizationDecision:
         if asked.subresource != "status":
             return self._get(node, asked)
         if asked.verb not in ("update", "patch"):
             return AuthorizationDecision(False, "can only get/update/patch this type")
-        return self._related(node, asked)
+        return self._decide_related(node, asked)
 
     def _service_account(self, node: str, asked: AuthorizationAttributes) -> AuthorizationDecision:
         if asked.verb == "get" and not asked.subresource:
@@ -114,7 +116,7 @@ class NodeAuthorizer:
             return AuthorizationDecision(False, "can only create tokens for individual service accounts")
         if asked.subresource != "token":
             return AuthorizationDecision(False, "can only create token subresource of serviceaccount")
-        return self._related(node, asked)
+        return self._decide_related(node, asked)
 
     def _node(self, node: str, asked: AuthorizationAttributes) -> AuthorizationDecision:
         if asked.subresource == "status":
@@ -144,7 +146,7 @@ class NodeAuthorizer:
         if _selects(asked, "spec.nodeName", node):
             return _ALLOWED
         if asked.name:
-            return self._related(node, asked)
+            return self._decide_related(node, asked)
         return AuthorizationDecision(False, "can only list/watch pods with spec.nodeName field selector")
 
     def _resource_slice(self, node: str, asked: AuthorizationAttributes) -> AuthorizationDecision:
@@ -153,7 +155,7 @@ class NodeAuthorizer:
         if asked.verb == "create":
             return _ALLOWED
         if asked.verb in ("get", "update", "patch", "delete"):
-            return self._related(node, asked)
+            return self._decide_related(node, asked)
         if asked.verb not in ("watch", "list", "deletecollection"):
             return AuthorizationDecision(
                 False,
@@ -190,7 +192,7 @@ class NodeAuthorizer:
         if asked.verb == "create":
             return _ALLOWED
         if asked.verb == "get":
-            return self._related(node, asked)
+            return self._decide_related(node, asked)
         if asked.verb not in ("list", "watch"):
             return AuthorizationDecision(False, f"nodes may not {asked.verb} podcertificaterequests")
         if _selects(asked, "spec.nodeName", node):
@@ -199,4 +201,4 @@ class NodeAuthorizer:
 
 
 def _selects(asked: AuthorizationAttributes, field: str, value: str) -> bool:
-    return asked.fields is not None and asked.fields.requires_exact_match(field) == value
+    return asked.field_selector is not None and asked.field_selector.requires_exact_match(field) == value

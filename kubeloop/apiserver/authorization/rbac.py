@@ -43,27 +43,27 @@ class RBACAuthorizer:
 
     def __init__(self, registry: StorageRegistry, objects: Lookup) -> None:
         self._registry = registry
-        self._find = objects.find
-        self._every = objects.every
-        self._prepared: dict[tuple[str, tuple[str, ...], str], RuleSet] = {}
+        self._find = objects.get_object
+        self._every = objects.list_objects
+        self._rule_sets: dict[tuple[str, tuple[str, ...], str], RuleSet] = {}
         # Decisions that don't depend on the object's name.
-        self._decided: dict[tuple[object, ...], AuthorizationDecision] = {}
+        self._decisions: dict[tuple[object, ...], AuthorizationDecision] = {}
         self._following = False
 
     def decide(self, asked: AuthorizationAttributes) -> AuthorizationDecision:
         """Return the decision about a request, cached if it does not depend on the object's name."""
         user, namespace, verb, resource = asked.user, asked.namespace, asked.verb, asked.resource
         key = (user.name, user.groups, namespace, verb, asked.group, resource, asked.subresource, asked.path)
-        known = self._decided.get(key)
+        known = self._decisions.get(key)
         if known is not None:
             return known
         everywhere = self._rule_set(user, "")
         here = self._rule_set(user, namespace) if namespace else everywhere
         decision = _decision(asked, everywhere, here)
         if not (everywhere.depends_on_name(asked) or here.depends_on_name(asked)):
-            if len(self._decided) >= _MAX_CACHED:
-                self._decided.clear()
-            self._decided[key] = decision
+            if len(self._decisions) >= _MAX_CACHED:
+                self._decisions.clear()
+            self._decisions[key] = decision
         return decision
 
     def rules_of(self, user: User, namespace: str) -> tuple[list[PolicyRule], tuple[str, ...]]:
@@ -100,12 +100,12 @@ class RBACAuthorizer:
 
     def _rule_set(self, user: User, namespace: str) -> RuleSet:
         key = (user.name, user.groups, namespace)
-        known = self._prepared.get(key)
+        known = self._rule_sets.get(key)
         if known is None:
-            self._follow()
-            if len(self._prepared) >= _MAX_CACHED:
-                self._prepared.clear()
-            known = self._prepared[key] = self._prepare(user, namespace)
+            self._subscribe_once()
+            if len(self._rule_sets) >= _MAX_CACHED:
+                self._rule_sets.clear()
+            known = self._rule_sets[key] = self._prepare(user, namespace)
         return known
 
     def _prepare(self, user: User, namespace: str) -> RuleSet:
@@ -129,25 +129,25 @@ class RBACAuthorizer:
                     yield binding, subject
                     break
 
-    def _follow(self) -> None:
+    def _subscribe_once(self) -> None:
         """Subscribe once, on the first request, and clear the caches on any change of roles or bindings."""
         if self._following:
             return
         self._following = True
 
         def forget(events: Sequence[StoreEvent]) -> None:
-            self._prepared.clear()
-            self._decided.clear()
+            self._rule_sets.clear()
+            self._decisions.clear()
 
         for plural in _KINDS:
-            storage = self._registry.named(GROUP, "v1", plural)
+            storage = self._registry.storage_named(GROUP, "v1", plural)
             storage.store.subscribe(storage.prefix(""), storage.store.revision, forget)
 
 
 def _decision(asked: AuthorizationAttributes, everywhere: RuleSet, here: RuleSet) -> AuthorizationDecision:
-    source = everywhere.allows(asked)
+    source = everywhere.find_source(asked)
     if source is None and here is not everywhere:
-        source = here.allows(asked)
+        source = here.find_source(asked)
     if source is not None:
         return AuthorizationDecision(True, f"RBAC: allowed by {source}")
     problems = everywhere.problems if here is everywhere else everywhere.problems + here.problems

@@ -45,9 +45,9 @@ class RuleSet:
         self._on_paths: list[_PathEntry] = []
         for source, rules in sourced:
             for rule in rules:
-                self._enter(rule, source)
+                self._index(rule, source)
 
-    def _enter(self, rule: PolicyRule, source: str) -> None:
+    def _index(self, rule: PolicyRule, source: str) -> None:
         verbs = rule.verbs or ()
         entry = _ResourceEntry(len(self.rules), frozenset(rule.resource_names), source)
         self.rules.append(rule)
@@ -58,7 +58,7 @@ class RuleSet:
         if rule.non_resource_urls:
             self._on_paths.append(_PathEntry(frozenset(verbs), rule.non_resource_urls, source))
 
-    def allows(self, asked: AuthorizationAttributes) -> str | None:
+    def find_source(self, asked: AuthorizationAttributes) -> str | None:
         """Return the source of the permission, or None."""
         if asked.path is not None:
             return self._allows_path(asked.verb, asked.path)

@@ -10,10 +10,10 @@ class Compactor:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._seen = store.revision
+        self._previous_revision = store.revision
 
     def compact(self) -> None:
         """Compact to the revision of the previous call; called once per interval."""
-        if self._seen > self._store.compact_revision:
-            self._store.compact(self._seen)
-        self._seen = self._store.revision
+        if self._previous_revision > self._store.compact_revision:
+            self._store.compact(self._previous_revision)
+        self._previous_revision = self._store.revision

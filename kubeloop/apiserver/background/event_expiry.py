@@ -46,10 +46,10 @@ class EventExpiry:
     def __init__(self, store: Store, clock: Clock, time_to_live: float) -> None:
         self._store = store
         self._clock = clock
-        self._life = time_to_live
+        self._ttl_seconds = time_to_live
         # (written, key, revision), oldest first; entries superseded by a later write stay until they reach the front.
-        self._written: deque[tuple[float, str, int]] = deque(self._found())
-        self._subscription = store.subscribe(EVENTS_PREFIX, store.revision, self._note)
+        self._by_write_time: deque[tuple[float, str, int]] = deque(self._existing_events())
+        self._subscription = store.subscribe(EVENTS_PREFIX, store.revision, self._on_events)
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
@@ -65,16 +65,16 @@ class EventExpiry:
     def seconds_left(self) -> float:
         """Return the seconds until the oldest Event expires, but at least the minimum between sweeps."""
         now = self._clock.monotonic()
-        oldest = self._written[0][0] if self._written else now
-        return max(SWEEP_SECONDS, oldest + self._life - now)
+        oldest = self._by_write_time[0][0] if self._by_write_time else now
+        return max(SWEEP_SECONDS, oldest + self._ttl_seconds - now)
 
     def sweep(self) -> None:
         """Delete the oldest expired Events, up to a maximum per sweep."""
-        limit = self._clock.monotonic() - self._life
+        limit = self._clock.monotonic() - self._ttl_seconds
         for _ in range(_MAX_DELETES_PER_SWEEP):
-            if not self._written or self._written[0][0] > limit:
+            if not self._by_write_time or self._by_write_time[0][0] > limit:
                 return
-            _, key, revision = self._written.popleft()
+            _, key, revision = self._by_write_time.popleft()
             try:
                 self._store.write(key, None, revision).add_done_callback(_consume_result)
             except StoreConflict:
@@ -86,13 +86,13 @@ class EventExpiry:
         if self._timer is not None:
             self._timer.cancel()
 
-    def _found(self) -> list[tuple[float, str, int]]:
+    def _existing_events(self) -> list[tuple[float, str, int]]:
         records, now, day = self._store.range(EVENTS_PREFIX).records, self._clock.monotonic(), self._clock.now()
         return sorted((now - _age(record, day), record.key, record.mod_revision) for record in records)
 
-    def _note(self, changes: Sequence[Change]) -> None:
+    def _on_events(self, changes: Sequence[Change]) -> None:
         now = self._clock.monotonic()
-        self._written.extend((now, one.key, one.revision) for one in changes if not one.deleted)
+        self._by_write_time.extend((now, one.key, one.revision) for one in changes if not one.is_deleted)
 
 
 def _age(record: Record, now: datetime) -> float:

@@ -11,13 +11,13 @@ class PeriodicJob:
 
     def __init__(self, seconds: float, chore: Callable[[], None]) -> None:
         self._seconds = seconds
-        self._chore = chore
+        self._callback = chore
         self._loop = asyncio.get_running_loop()
         self._timer = self._loop.call_later(seconds, self._run)
 
     def _run(self) -> None:
         self._timer = self._loop.call_later(self._seconds, self._run)  # first, so that no failure stops the schedule
-        self._chore()
+        self._callback()
 
     def cancel(self) -> None:
         """Stop the calls."""

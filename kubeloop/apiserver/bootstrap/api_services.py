@@ -104,6 +104,15 @@ def _local(now: Time) -> APIServiceStatus:
     return APIServiceStatus(conditions=(available,))
 
 
+def virtual_api_service(group: str, version: str, now: Time) -> APIService:
+    """Return the APIService of a virtual group, with the priorities of metrics-server's."""
+    return APIService(
+        metadata=ObjectMeta(name=f"{version}.{group}", labels=_LABELS),
+        spec=APIServiceSpec(group=group, version=version, group_priority_minimum=100, version_priority=100),
+        status=_local(now),
+    )
+
+
 def crd_api_service_spec(group: str, version: str) -> APIServiceSpec:
     """Return the APIService spec of a CRD's group version: behind built-in groups, versions sorted by name."""
     return APIServiceSpec(group=group, version=version, group_priority_minimum=1000, version_priority=100)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from ipaddress import ip_address, ip_network
-from typing import Any
 
 from kubeloop.api.generated.core_v1 import (
     ConfigMap,
@@ -18,6 +17,8 @@ from kubeloop.api.generated.core_v1 import (
     ServicePort,
     ServiceSpec,
 )
+from kubeloop.api.generated.discovery_v1 import Endpoint, EndpointConditions, EndpointSlice
+from kubeloop.api.generated.discovery_v1 import EndpointPort as SlicePort
 from kubeloop.api.generated.meta_v1 import Condition, ObjectMeta
 from kubeloop.api.generated.networking_v1 import (
     IPAddress,
@@ -63,7 +64,7 @@ def service_address(service_cidr: str) -> str:
     return str(ip_network(service_cidr).network_address + 1)
 
 
-def service_cidr(cidr: str, now: Time) -> ServiceCIDR:
+def service_cidr(cidrs: tuple[str, ...], now: Time) -> ServiceCIDR:
     """Return the default ServiceCIDR."""
     ready = Condition(
         type="Ready",
@@ -73,7 +74,7 @@ def service_cidr(cidr: str, now: Time) -> ServiceCIDR:
     )
     return ServiceCIDR(
         metadata=ObjectMeta(name=_SERVICE),
-        spec=ServiceCIDRSpec(cidrs=(cidr,)),
+        spec=ServiceCIDRSpec(cidrs=cidrs),
         status=ServiceCIDRStatus(conditions=(ready,)),
     )
 
@@ -89,31 +90,32 @@ def service_ip(cidr: str) -> IPAddress:
     return IPAddress(metadata=ObjectMeta(name=address, labels=labels), spec=IPAddressSpec(parent_ref=parent))
 
 
-def service(cidr: str, secure_port: int) -> Service:
-    """Return the kubernetes Service."""
+def service(cidr: str, secure_port: int, node_port: int = 0) -> Service:
+    """Return the kubernetes Service, with a node port if one is given."""
     address = service_address(cidr)
+    port = ServicePort(name="https", port=_SERVICE_PORT, protocol="TCP", target_port=secure_port, node_port=node_port)
     return Service(
         metadata=ObjectMeta(
             name=_SERVICE, namespace="default", labels={"component": "apiserver", "provider": "kubernetes"}
         ),
         spec=ServiceSpec(
-            type="ClusterIP",
+            type="NodePort" if node_port else "ClusterIP",
             cluster_ip=address,
             cluster_ips=(address,),
             ip_families=(_family(address),),
             ip_family_policy="SingleStack",
             internal_traffic_policy="Cluster",
             session_affinity="None",
-            ports=(ServicePort(name="https", port=_SERVICE_PORT, protocol="TCP", target_port=secure_port),),
+            ports=(port,),
         ),
     )
 
 
-def endpoints(servers: Iterable[tuple[str, int]]) -> Iterator[Any]:
-    """Yield Endpoints and EndpointSlices of the kubernetes Service, without loopback or unspecified addresses."""
+def endpoints(servers: Iterable[tuple[str, int]]) -> Iterator[Endpoints | EndpointSlice]:
+    """Yield Endpoints and EndpointSlices of the kubernetes Service, without unspecified addresses."""
     by_port: dict[tuple[int, str], list[str]] = {}
     for address, port in sorted(servers):
-        if address and not ip_address(address).is_loopback and not ip_address(address).is_unspecified:
+        if address and not ip_address(address).is_unspecified:
             by_port.setdefault((port, _family(address)), []).append(address)
     if not by_port:
         return
@@ -135,11 +137,7 @@ def endpoints(servers: Iterable[tuple[str, int]]) -> Iterator[Any]:
         yield _endpoint_slice(f"{_SERVICE}-{port}-{family.lower()}" if number else _SERVICE, family, addresses, port)
 
 
-def _endpoint_slice(name: str, family: str, addresses: Iterable[str], port: int) -> Any:
-    # Imported here: a server on the loopback interface has none, and starts without the group's types.
-    from kubeloop.api.generated.discovery_v1 import Endpoint, EndpointConditions, EndpointSlice
-    from kubeloop.api.generated.discovery_v1 import EndpointPort as SlicePort
-
+def _endpoint_slice(name: str, family: str, addresses: Iterable[str], port: int) -> EndpointSlice:
     return EndpointSlice(
         metadata=ObjectMeta(name=name, namespace="default", labels={"kubernetes.io/service-name": _SERVICE}),
         address_type=family,

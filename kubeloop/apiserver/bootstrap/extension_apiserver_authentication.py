@@ -30,24 +30,29 @@ class AuthenticationConfigMap:
     """Reconciles the ConfigMap when it is created or deleted, and every minute."""
 
     def __init__(self, registry: StorageRegistry, own: BootstrapWriter, wanted: Any, clock: Clock) -> None:
-        self._storage = registry.named("", "v1", "configmaps")
-        self._own = own
+        self._storage = registry.storage_named("", "v1", "configmaps")
+        self._bootstrap_writer = own
         self._wanted = wanted
         self._clock = clock
         store = registry.store
         self._subscription: Subscription = store.subscribe(
-            self._storage.key(NAMESPACE, NAME), store.revision, self._changed
+            self._storage.key(NAMESPACE, NAME), store.revision, self._on_events
         )
 
     def close(self) -> None:
         """Cancel the subscription."""
         self._subscription.cancel()
 
-    def look(self) -> None:
+    def set_wanted(self, wanted: Any) -> None:
+        """Publish other data, such as changed authorities."""
+        self._wanted = wanted
+        self.sync()
+
+    def sync(self) -> None:
         """Create or complete the ConfigMap; the next run makes up for a failed write."""
         record = self._storage.peek(NAMESPACE, NAME)
         if record is None:
-            write = self._own.write(self._storage.resource, self._wanted)
+            write = self._bootstrap_writer.write(self._storage.resource, self._wanted)
             if write is not None:
                 write.add_done_callback(lambda done: done.cancelled() or done.exception())
             return
@@ -60,9 +65,9 @@ class AuthenticationConfigMap:
             self._clock,
         )
 
-    def _changed(self, events: Sequence[StoreEvent]) -> None:
+    def _on_events(self, events: Sequence[StoreEvent]) -> None:
         if any(event.record is None or event.previous is None for event in events):
-            self.look()
+            self.sync()
 
 
 def merge_authentication_info(present: Mapping[str, str], wanted: Mapping[str, str], now: datetime) -> dict[str, str]:

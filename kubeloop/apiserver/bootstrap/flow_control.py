@@ -59,8 +59,8 @@ class _Flow(NamedTuple):
 
     level: str
     precedence: int
-    who: str
-    told_apart: str = ""
+    subject: str
+    distinguisher: str = ""
     only: tuple[ResourcePolicyRule | NonResourcePolicyRule, ...] = ()
 
 
@@ -152,7 +152,7 @@ def flow_schemas(now: Time) -> Iterator[FlowSchema]:
             spec=FlowSchemaSpec(
                 priority_level_configuration=PriorityLevelConfigurationReference(name=flow.level),
                 matching_precedence=flow.precedence,
-                distinguisher_method=FlowDistinguisherMethod(type=flow.told_apart) if flow.told_apart else None,
+                distinguisher_method=FlowDistinguisherMethod(type=flow.distinguisher) if flow.distinguisher else None,
                 rules=(_rules(flow),),
             ),
             status=FlowSchemaStatus(conditions=(found,)),
@@ -169,7 +169,7 @@ def _response(level: _Level) -> LimitResponse:
 def _rules(flow: _Flow) -> PolicyRulesWithSubjects:
     chosen = flow.only or (_ANY_RESOURCE, _ANY_URL)
     return PolicyRulesWithSubjects(
-        subjects=tuple(_subject(*one.split(":", 1)) for one in flow.who.split()),
+        subjects=tuple(_subject(*one.split(":", 1)) for one in flow.subject.split()),
         resource_rules=tuple(rule for rule in chosen if isinstance(rule, ResourcePolicyRule)),
         non_resource_rules=tuple(rule for rule in chosen if isinstance(rule, NonResourcePolicyRule)),
     )

@@ -77,6 +77,6 @@ def with_controller_rules(rules: Rules, features: Features) -> Rules:
 def _extended(rules: Rules, gated: Mapping[str, Rules], features: Features) -> Rules:
     found = dict(rules)
     for gate, added in gated.items():
-        if features.is_on(gate):
+        if features.is_enabled(gate):
             found |= {name: (*found.get(name, ()), *lines) for name, lines in added.items()}
     return found

@@ -20,10 +20,15 @@ from kubeloop.api import codec, errors
 from kubeloop.api.defaults import apply_defaults
 from kubeloop.api.kinds import Resource, definition_of
 from kubeloop.api.schema import definitions
+from kubeloop.apiserver.decoding.fast_check import NeedsSlowPath, count_known_keys, count_written_keys
 from kubeloop.apiserver.decoding.go_json import MAX_DEPTH, GoJsonError, parse_json
-from kubeloop.apiserver.decoding.ordinary import NeedsSlowPath, count_known_keys, count_written_keys
-from kubeloop.apiserver.decoding.outcome import DecodedObject, StrictError, cannot_handle_error, unrecognized_error
-from kubeloop.apiserver.decoding.shapes import shape_of
+from kubeloop.apiserver.decoding.go_shapes import shape_of
+from kubeloop.apiserver.decoding.results import (
+    DecodedObject,
+    StrictError,
+    cannot_handle_error,
+    unrecognized_error,
+)
 from kubeloop.apiserver.decoding.type_meta import (
     TypeMeta,
     UnrecognizedError,
@@ -33,10 +38,12 @@ from kubeloop.apiserver.decoding.type_meta import (
     with_defaults_of,
 )
 from kubeloop.apiserver.decoding.unmarshal import unmarshal
+from kubeloop.apiserver.decoding.value_limit import check_value_count
 
 __all__ = [
     "DecodedObject",
     "StrictError",
+    "check_media_type",
     "decode_document",
     "decode_object",
     "decode_parts",
@@ -58,14 +65,11 @@ def decode_object(body: bytes, content_type: str, resource: Resource, validation
         from kubeloop.apiserver.apiextensions import decoder as custom  # many servers have no CRDs
 
         return custom.decode_body(body, content_type, resource, validation)
-    if content_type and content_type != ACCEPTED[0]:
-        media = content_type.partition(";")[0].strip().lower()
-        if media == ACCEPTED[1]:
-            return _decode_yaml(body, resource, validation)
-        if media == ACCEPTED[2]:
-            return _decode_protobuf(body, resource, validation)
-        if media != ACCEPTED[0]:
-            raise errors.unsupported_media_type(ACCEPTED)
+    media = check_media_type(content_type)
+    if media == ACCEPTED[1]:
+        return _decode_yaml(body, resource, validation)
+    if media == ACCEPTED[2]:
+        return _decode_protobuf(body, resource, validation)
     obj = _ordinary_object(body, resource)
     if obj is not None:
         apply_defaults(obj)
@@ -76,6 +80,16 @@ def decode_object(body: bytes, content_type: str, resource: Resource, validation
         why = f"couldn't get version/kind; json parse error: {error}"
         raise unrecognized_error(why, body, resource) from error
     return _decode_slow_path(_Source(document, body), resource, validation)
+
+
+def check_media_type(content_type: str) -> str:
+    """Return the media type of a body of a built-in kind; raises UnsupportedMediaType."""
+    if not content_type or content_type == ACCEPTED[0]:
+        return ACCEPTED[0]
+    media = content_type.partition(";")[0].strip().lower()
+    if media not in ACCEPTED:
+        raise errors.unsupported_media_type(ACCEPTED)
+    return media
 
 
 def decode_typed_body(body: bytes, resource: Resource) -> Any | None:
@@ -160,7 +174,7 @@ class _Source(NamedTuple):
 
     document: Any
     body: bytes
-    repeated: Sequence[str] = ()  # the YAML parser's messages about duplicate keys
+    duplicate_key_errors: Sequence[str] = ()  # the YAML parser's messages about duplicate keys
     any_version: bool = False
 
 
@@ -172,7 +186,7 @@ def parse_yaml(body: bytes) -> tuple[Any, list[str]]:
 
 def _yaml() -> Any:
     """Import the YAML module on first use: most clients send JSON, and start-up should be fast."""
-    return import_module(f"{__name__}.yaml_text")
+    return import_module(f"{__name__}.yaml_decoder")
 
 
 def _decode_yaml(body: bytes, resource: Resource, validation: str) -> DecodedObject:
@@ -204,7 +218,9 @@ def _decode_protobuf(body: bytes, resource: Resource, validation: str) -> Decode
 def _decode_plain(document: dict[str, Any], body: bytes, resource: Resource, validation: str) -> DecodedObject:
     """Decode a document without duplicate keys; the slow path reports its errors."""
     try:
-        obj = _typed(codec.encode(document), resource)
+        text = codec.encode(document)
+        check_value_count(text)
+        obj = _typed(text, resource)
     except RecursionError:
         obj = None
     if obj is None:
@@ -231,7 +247,7 @@ def _decode_slow_path(source: _Source, resource: Resource, validation: str) -> D
             f"the expected API version ({resource.group_version})"
         )
     apply_defaults(obj)
-    return DecodedObject(obj, [] if validation == "Ignore" else [*source.repeated, *strict])
+    return DecodedObject(obj, [] if validation == "Ignore" else [*source.duplicate_key_errors, *strict])
 
 
 def _slow_path_object(source: _Source, meta: TypeMeta, resource: Resource, validation: str) -> tuple[Any, list[str]]:
@@ -239,8 +255,12 @@ def _slow_path_object(source: _Source, meta: TypeMeta, resource: Resource, valid
     check_registered(meta, resource)
     plain, strict = _unmarshal(source.document, meta, resource)
     check_convertible(meta, resource)
-    if validation == "Strict" and (strict or source.repeated):
-        repeated = ["\n  ".join(("yaml: unmarshal errors:", *source.repeated))] if source.repeated else []
+    if validation == "Strict" and (strict or source.duplicate_key_errors):
+        repeated = (
+            ["\n  ".join(("yaml: unmarshal errors:", *source.duplicate_key_errors))]
+            if source.duplicate_key_errors
+            else []
+        )
         raise StrictError([*repeated, *strict])
     plain["kind"], plain["apiVersion"] = resource.kind, resource.group_version
     return codec.decode(codec.encode(plain), resource.type), strict

@@ -166,19 +166,19 @@ class _Scanner:
             self.escape()
 
     def escape(self) -> None:
-        char = self.char()
+        char = self.char_or_end()
         if char not in '"\\/bfnrtu':
             self.refuse("in string escape code")
         self.at += 1
         if char == "u":
             for _ in range(4):
-                if self.char() not in _HEX:
+                if self.char_or_end() not in _HEX:
                     self.refuse("in \\u hexadecimal character escape")
                 self.at += 1
 
     def literal(self, word: str) -> None:
         for index, expected in enumerate(word):
-            if self.char() != expected:
+            if self.char_or_end() != expected:
                 self.refuse(f"in literal {word} (expecting {_quoted(word[index])})")
             self.at += 1
 
@@ -186,17 +186,14 @@ class _Scanner:
         found = _NUMBER.match(self.text, self.at)
         if found is None:
             self.at += 1  # a minus alone
-            self.char()
             self.refuse("in numeric literal")
         self.at = found.end()
         rest = self.text[self.at : self.at + 2]
         if rest[:1] == "." and "." not in found[0] and "e" not in found[0].lower():
             self.at += 1
-            self.char()
             self.refuse("after decimal point in numeric literal")
         if rest[:1] in ("e", "E") and "e" not in found[0].lower():
             self.at += 2 if rest[1:] in ("+", "-") else 1
-            self.char()
             self.refuse("in exponent of numeric literal")
 
     def jump(self, over: re.Pattern[str]) -> None:
@@ -213,9 +210,13 @@ class _Scanner:
             raise GoJsonError(_END)
         return self.text[self.at]
 
+    def char_or_end(self) -> str:
+        """Return the next character, or a blank: Go's scanner ends a text with one."""
+        return self.text[self.at] if self.at < len(self.text) else " "
+
     def refuse(self, where: str) -> NoReturn:
         # Go scans bytes: of a non-ASCII character it names the first byte alone.
-        first = self.text[self.at].encode("utf-8", "replace")[0]
+        first = self.char_or_end().encode("utf-8", "replace")[0]
         raise GoJsonError(f"invalid character {_quoted(chr(first))} {where}")
 
 

@@ -203,6 +203,39 @@ storage.v1.StorageHealthCondition accessMode=v1.PersistentVolumeAccessMode statu
 storage.v1.StorageHealthCondition volumeMode=v1.PersistentVolumeMode
 """
 
+# Embedded structs, which have a place of their own in error messages: struct, embedded one, its fields.
+_EMBEDDED: Final = """
+admissionregistration.v1.NamedRuleWithOperations RuleWithOperations operations
+admissionregistration.v1.NamedRuleWithOperations RuleWithOperations.Rule apiGroups apiVersions resources scope
+admissionregistration.v1.RuleWithOperations Rule apiGroups apiVersions resources scope
+core.v1.ConfigMapEnvSource LocalObjectReference name
+core.v1.ConfigMapKeySelector LocalObjectReference name
+core.v1.ConfigMapProjection LocalObjectReference name
+core.v1.ConfigMapVolumeSource LocalObjectReference name
+core.v1.Probe ProbeHandler exec grpc httpGet tcpSocket
+core.v1.SecretEnvSource LocalObjectReference name
+core.v1.SecretKeySelector LocalObjectReference name
+core.v1.SecretProjection LocalObjectReference name
+networking.v1.IngressRule IngressRuleValue http
+resource.v1.DeviceAllocationConfiguration DeviceConfiguration opaque
+resource.v1.DeviceClaimConfiguration DeviceConfiguration opaque
+resource.v1.DeviceClassConfiguration DeviceConfiguration opaque
+"""
+# The same, with the fields that are not the embedded struct's.
+_MOSTLY_EMBEDDED: Final = {
+    "io.k8s.api.core.v1.EphemeralContainer": ("EphemeralContainerCommon", frozenset(("targetContainerName",))),
+    "io.k8s.api.core.v1.PersistentVolumeSpec": (
+        "PersistentVolumeSource",
+        frozenset(
+            (
+                *("accessModes", "capacity", "claimRef", "mountOptions", "nodeAffinity"),
+                *("persistentVolumeReclaimPolicy", "storageClassName", "volumeAttributesClassName", "volumeMode"),
+            )
+        ),
+    ),
+    "io.k8s.api.core.v1.Volume": ("VolumeSource", frozenset(("name",))),
+}
+
 
 @cache
 def _by_struct() -> Mapping[str, Mapping[str, str]]:
@@ -219,3 +252,20 @@ def _by_struct() -> Mapping[str, Mapping[str, str]]:
 def named_types(definition: str) -> Mapping[str, str]:
     """Return the fields of a struct whose types have names, with these names."""
     return _by_struct().get(definition, {})
+
+
+@cache
+def _embedded_fields() -> Mapping[tuple[str, str], str]:
+    found: dict[tuple[str, str], str] = {}
+    for line in _EMBEDDED.strip().splitlines():
+        struct, embedded, *fields = line.split()
+        found |= {(f"io.k8s.api.{struct}", field): f"{embedded}.{field}" for field in fields}
+    return found
+
+
+def go_place(definition: str, field: str) -> str:
+    """Return the place of a field in its struct as errors name it: with the embedded struct that declares it."""
+    if definition in _MOSTLY_EMBEDDED:
+        embedded, own = _MOSTLY_EMBEDDED[definition]
+        return field if field in own else f"{embedded}.{field}"
+    return _embedded_fields().get((definition, field), field)

@@ -6,7 +6,7 @@ distinguishes these from unknown kinds.
 
 from __future__ import annotations
 
-from functools import cache
+from functools import lru_cache
 from typing import Final
 
 from kubeloop.api.kinds import RESOURCES
@@ -80,7 +80,7 @@ _MOVED: Final = {
 }
 
 
-@cache
+@lru_cache(maxsize=1024)  # clients name the versions
 def _known(group_version: str) -> frozenset[str]:
     kinds = set(_EVERYWHERE)
     for word in _ALSO_KNOWN.get(group_version, "").split():

@@ -17,7 +17,7 @@ from kubeloop.api.scalars.quantity import canonical_quantity
 from kubeloop.api.scalars.times import normalize_micro_time, normalize_time
 from kubeloop.apiserver.decoding.go_base64 import decode_base64
 from kubeloop.apiserver.decoding.go_json import Number, Pairs, replace_surrogates
-from kubeloop.apiserver.decoding.shapes import Category, GoShape
+from kubeloop.apiserver.decoding.go_shapes import Category, GoShape
 
 MAX_STRICT_ERRORS: Final = 100
 _ABSENT: Final = object()
@@ -92,7 +92,7 @@ class _Unmarshaler:
         self.saved = ""  # the first wrong type
         self.strict: dict[str, None] = {}  # unknown and duplicate fields, each once, in order
         self.place: list[str] = []  # current path, with keys and indexes
-        self.struct = ""  # the innermost struct, and the path to its field
+        self.owners: list[GoShape] = []  # the structs on the way to the current value, and their fields
         self.fields: list[str] = []
         self.readers: dict[Category, Callable[[GoShape, Any, Any], Any]] = {
             "struct": self.read_struct,
@@ -118,36 +118,36 @@ class _Unmarshaler:
 
     def read_struct(self, shape: GoShape, value: Any, before: Any) -> Any:
         if not isinstance(value, Pairs | dict):
-            return self.wrong(kind_of(value), shape.go_type)
+            return self.save_type_error(kind_of(value), shape.go_type)
         made = {} if before is _ABSENT else before
         seen: set[str] = set()
         for key, inner in value.items():
             field = shape.fields.get(key)
             if field is None:
-                self.note("unknown", key)
+                self.record_strict_error("unknown", key)
                 continue
             if key in seen:
-                self.note("duplicate", key)
+                self.record_strict_error("duplicate", key)
             seen.add(key)
-            self.put(made, key, self.read_field(shape.name, key, field, inner, made.get(key, _ABSENT)))
+            self.put(made, key, self.read_field(shape, key, field, inner, made.get(key, _ABSENT)))
         return made
 
     def read_map(self, shape: GoShape, value: Any, before: Any) -> Any:
         if not isinstance(value, Pairs | dict):
-            return self.wrong(kind_of(value), shape.go_type)
+            return self.save_type_error(kind_of(value), shape.go_type)
         made = {} if before is _ABSENT else before
         seen: set[str] = set()
         for raw_key, inner in value.items():
             key = replace_surrogates(raw_key)
             if key in seen:
-                self.note("duplicate", key)
+                self.record_strict_error("duplicate", key)
             seen.add(key)
             self.put(made, key, self.read_item(f".{key}" if self.place else key, shape.item, inner))
         return made
 
     def read_list(self, shape: GoShape, value: Any, before: Any) -> Any:
         if not isinstance(value, list | tuple):
-            return self.wrong(kind_of(value), shape.go_type)
+            return self.save_type_error(kind_of(value), shape.go_type)
         made = []
         for index, inner in enumerate(value):
             one = self.read_item(f"[{index}]", shape.item, inner)
@@ -155,14 +155,14 @@ class _Unmarshaler:
                 made.append(one)
         return made
 
-    def read_field(self, struct: str, name: str, shape: GoShape, value: Any, before: Any) -> Any:
-        outer, self.struct = self.struct, struct
+    def read_field(self, owner: GoShape, name: str, shape: GoShape, value: Any, before: Any) -> Any:
+        self.owners.append(owner)
         self.fields.append(name)
         self.place.append(f".{name}" if self.place else name)
         made = self.read(shape, value, before)
         self.place.pop()
         self.fields.pop()
-        self.struct = outer
+        self.owners.pop()
         return made
 
     def read_item(self, step: str, shape: GoShape, value: Any) -> Any:
@@ -176,12 +176,12 @@ class _Unmarshaler:
 
     def read_string(self, shape: GoShape, value: Any, before: Any) -> Any:
         if kind_of(value) != "string":
-            return self.wrong(kind_of(value), shape.go_type)
+            return self.save_type_error(kind_of(value), shape.go_type)
         return replace_surrogates(value)
 
     def read_bytes(self, shape: GoShape, value: Any, before: Any) -> Any:
         if kind_of(value) != "string":
-            return self.wrong(kind_of(value), shape.go_type)
+            return self.save_type_error(kind_of(value), shape.go_type)
         try:
             return decode_base64(value)
         except ValueError as error:
@@ -191,20 +191,20 @@ class _Unmarshaler:
     def read_integer(self, shape: GoShape, value: Any, before: Any) -> Any:
         text = number_text(value)
         if text is None:
-            return self.wrong(kind_of(value), shape.go_type)
+            return self.save_type_error(kind_of(value), shape.go_type)
         number = _integer(text, _INT_LIMITS["int32" if "32" in shape.go_type else "int64"])
-        return number if number is not None else self.wrong(f"number {text}", shape.go_type)
+        return number if number is not None else self.save_type_error(f"number {text}", shape.go_type)
 
     def read_number(self, shape: GoShape, value: Any, before: Any) -> Any:
         text = number_text(value)
         if text is None:
-            return self.wrong(kind_of(value), shape.go_type)
+            return self.save_type_error(kind_of(value), shape.go_type)
         if float(text) in (float("inf"), float("-inf")):
-            return self.wrong(f"number {text}", shape.go_type)
+            return self.save_type_error(f"number {text}", shape.go_type)
         return msgspec.Raw(text.encode())
 
     def read_boolean(self, shape: GoShape, value: Any, before: Any) -> Any:
-        return value if isinstance(value, bool) else self.wrong(kind_of(value), shape.go_type)
+        return value if isinstance(value, bool) else self.save_type_error(kind_of(value), shape.go_type)
 
     def read_int_or_string(self, shape: GoShape, value: Any, before: Any) -> Any:
         text = number_text(value)
@@ -235,17 +235,18 @@ class _Unmarshaler:
         else:
             made[key] = value
 
-    def wrong(self, found: str, go_type: str) -> Any:
+    def save_type_error(self, found: str, go_type: str) -> Any:
         self.saved = self.saved or self.mismatch(found, go_type)
         return _ABSENT
 
     def mismatch(self, found: str, go_type: str) -> str:
         if not self.fields:
             return f"json: cannot unmarshal {found} into Go value of type {go_type}"
-        place = ".".join(self.fields)
-        return f"json: cannot unmarshal {found} into Go struct field {self.struct}.{place} of type {go_type}"
+        place = ".".join(owner.place(name) for owner, name in zip(self.owners, self.fields, strict=True))
+        struct = self.owners[-1].name
+        return f"json: cannot unmarshal {found} into Go struct field {struct}.{place} of type {go_type}"
 
-    def note(self, what: str, key: str) -> None:
+    def record_strict_error(self, what: str, key: str) -> None:
         if len(self.strict) < MAX_STRICT_ERRORS:
             path = "".join((*self.place, "." if self.place else "", replace_surrogates(key)))
             self.strict[f"{what} field {quote(path)}"] = None

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from kubeloop.api.scalars.duration import SECOND, DurationError, parse_duration
 from kubeloop.apiserver.encryption.providers import AesCbc, AesGcm, Cipher, MissingPackageError, Secretbox
 from kubeloop.apiserver.encryption.transformers import IDENTITY, EncryptionProvider, Transformer
+from kubeloop.clock import Clock, SystemClock
+
+if TYPE_CHECKING:
+    from kubeloop.apiserver.encryption.kms.messages import DataKeySource
+    from kubeloop.apiserver.encryption.kms.provider import KmsProvider
 
 GroupResource = tuple[str, str]
 
+KMS_PREFIX = b"k8s:enc:kms:v2:"
 _ANY = "*"
 _NO_REST = ("apiserveripinfo", "serviceipallocations", "servicenodeportallocations")
 _AES_SIZES, _BOX_SIZES = (16, 24, 32), (32,)
@@ -46,6 +54,16 @@ class ProviderKeys(_Strict, frozen=True):
     keys: tuple[EncryptionKey, ...] = ()
 
 
+class KMSConfiguration(_Strict, frozen=True):
+    """Plugin of a key management service."""
+
+    name: str = ""
+    endpoint: str = ""
+    timeout: str = "3s"
+    api_version: str = "v1"
+    cache_size: int | None = msgspec.field(default=None, name="cachesize")
+
+
 class ProviderConfiguration(_Strict, frozen=True):
     """Provider configuration: exactly one field is set."""
 
@@ -53,7 +71,7 @@ class ProviderConfiguration(_Strict, frozen=True):
     aescbc: ProviderKeys | None = None
     secretbox: ProviderKeys | None = None
     identity: dict[str, Any] | None = None
-    kms: dict[str, Any] | None = None
+    kms: KMSConfiguration | None = None
 
 
 class ResourceConfiguration(_Strict, frozen=True):
@@ -72,10 +90,41 @@ class EncryptionConfiguration(_Strict, frozen=True):
 
 
 class ResourceTransformers:
-    """Transformers by resource."""
+    """Transformers by resource, and the KMS providers among them."""
 
-    def __init__(self, found: Mapping[GroupResource, Transformer]) -> None:
+    def __init__(self, found: Mapping[GroupResource, Transformer], kms: Sequence[KmsProvider] = ()) -> None:
         self._found = dict(found)
+        self.kms = {kms_prefix(one.name): one for one in kms}
+
+    async def start(self) -> None:
+        """Ask the KMS plugins for their keys."""
+        await asyncio.gather(*(one.start() for one in self.kms.values()))
+
+    async def close(self) -> None:
+        """Stop the probes of KMS plugins."""
+        for one in self.kms.values():
+            await one.close()
+
+    def is_unknown(self, stored: bytes) -> bool:
+        """Return True if a KMS plugin has to decrypt the data key of a value first."""
+        found = self._unknown(stored)
+        return found is not None
+
+    async def resolve(self, values: Iterable[bytes]) -> None:
+        """Let KMS plugins decrypt the data keys of values, and wait for those that they are decrypting."""
+        wanted: dict[bytes, set[DataKeySource]] = {prefix: set() for prefix in self.kms}
+        for stored in values:
+            if (found := self._unknown(stored)) is not None:
+                wanted[found[0]].add(found[1])
+        await asyncio.gather(*(self.kms[prefix].resolve(sources) for prefix, sources in wanted.items()))
+
+    def _unknown(self, stored: bytes) -> tuple[bytes, DataKeySource] | None:
+        if not stored.startswith(KMS_PREFIX):
+            return None
+        prefix = stored[: stored.find(b":", len(KMS_PREFIX)) + 1]
+        provider = self.kms.get(prefix)
+        source = provider.unknown_source(stored[len(prefix) :]) if provider is not None else None
+        return None if source is None else (prefix, source)
 
     def of(self, group: str, resource: str) -> Transformer | None:
         """Return the transformer of a resource; None if it is not configured."""
@@ -85,8 +134,13 @@ class ResourceTransformers:
         return None
 
 
-def read_configuration(path: Path) -> ResourceTransformers:
-    """Read a file into transformers. Raises `EncryptionConfigError`."""
+def kms_prefix(name: str) -> bytes:
+    """Return the prefix of values that a KMS provider has encrypted."""
+    return KMS_PREFIX + f"{name}:".encode()
+
+
+def read_configuration(path: Path, clock: Clock | None = None) -> ResourceTransformers:
+    """Read a file into transformers. Raises `EncryptionConfigError`. KMS providers need a clock, and a start."""
     import yaml
 
     try:
@@ -95,28 +149,45 @@ def read_configuration(path: Path) -> ResourceTransformers:
     except (yaml.YAMLError, msgspec.ValidationError, UnicodeDecodeError, OSError) as error:
         raise EncryptionConfigError(f"{path} is not an encryption configuration: {error}") from None
     if (config.api_version, config.kind) != ("apiserver.config.k8s.io/v1", "EncryptionConfiguration"):
-        raise EncryptionConfigError(f"{path}: it is a {config.api_version} {config.kind}, no EncryptionConfiguration")
+        raise EncryptionConfigError(
+            f"{path}: expected an EncryptionConfiguration, got {config.api_version} {config.kind}"
+        )
     problems = list(validate_configuration(config))
     if problems:
         raise EncryptionConfigError(f"{path}: {'; '.join(problems)}")
     try:
-        return transformers_of(config)
+        return transformers_of(config, clock or SystemClock())
     except (MissingPackageError, EncryptionConfigError) as error:
         raise EncryptionConfigError(f"{path}: {error}") from None
 
 
-def transformers_of(config: EncryptionConfiguration) -> ResourceTransformers:
+def transformers_of(config: EncryptionConfiguration, clock: Clock) -> ResourceTransformers:
     """Return the transformers of a valid configuration; a resource named twice can be read by all its providers."""
     found: dict[GroupResource, list[EncryptionProvider]] = {}
+    kms: list[KmsProvider] = []
     for one in config.resources:
-        providers = [_provider_of(provider) for provider in one.providers]
+        providers = []
+        for provider in one.providers:
+            if provider.kms is not None:
+                kms.append(_kms_provider_of(provider.kms, clock))
+                providers.append(EncryptionProvider(kms_prefix(kms[-1].name), ((b"", kms[-1]),)))
+            else:
+                providers.append(_provider_of(provider))
         for text in one.resources:
             named = parse_group_resource(text)
             for masking in ((named[0], _ANY), (_ANY, _ANY)):
                 if masking in found and masking != named:
                     raise EncryptionConfigError(f'resource "{text}" is masked by earlier rule "{_text(masking)}"')
             found[named] = [*found.get(named, ()), *providers]
-    return ResourceTransformers({named: Transformer(providers) for named, providers in found.items()})
+    return ResourceTransformers({named: Transformer(providers) for named, providers in found.items()}, kms)
+
+
+def _kms_provider_of(config: KMSConfiguration, clock: Clock) -> KmsProvider:
+    from kubeloop.apiserver.encryption.kms.client import KmsClient
+    from kubeloop.apiserver.encryption.kms.provider import KmsProvider
+
+    path = config.endpoint.removeprefix("unix://")
+    return KmsProvider(config.name, KmsClient(path, parse_duration(config.timeout) / SECOND), clock)
 
 
 def parse_group_resource(text: str) -> GroupResource:
@@ -151,6 +222,48 @@ def validate_configuration(config: EncryptionConfiguration) -> Iterator[str]:
         yield from _resource_problems(one.resources, f"{path}.resources")
         for at, provider in enumerate(one.providers):
             yield from _provider_problems(provider, f"{path}.providers[{at}]")
+    yield from _duplicate_kms_names(config)
+
+
+def _duplicate_kms_names(config: EncryptionConfiguration) -> Iterator[str]:
+    seen: set[str] = set()
+    for index, one in enumerate(config.resources):
+        for at, provider in enumerate(one.providers):
+            if provider.kms is not None and provider.kms.name in seen:
+                name = provider.kms.name
+                why = f"duplicate KMS provider name {name}, names must be unique"
+                yield f'resources[{index}].providers[{at}].kms.name: Invalid value: "{name}": {why}'
+            seen |= {provider.kms.name} if provider.kms is not None else set()
+
+
+def _kms_problems(config: KMSConfiguration, path: str) -> Iterator[str]:
+    name, endpoint = config.name, config.endpoint
+    if not name:
+        yield f"{path}.name: Required value: name is a mandatory field for a provider"
+    if ":" in name:
+        yield f"{path}.name: Invalid value: \"{name}\": invalid KMS provider name {name}, must not contain ':'"
+    try:
+        is_positive = parse_duration(config.timeout) > 0
+    except DurationError:
+        is_positive = False
+    if not is_positive:
+        yield f'{path}.timeout: Invalid value: "{config.timeout}": timeout should be a positive value'
+    if not endpoint:
+        yield f'{path}.endpoint: Invalid value: "": endpoint is a mandatory field for a kms'
+    elif not endpoint.startswith("unix://"):
+        scheme = endpoint.partition(":")[0] if ":" in endpoint else ""
+        why = f'unsupported scheme "{scheme}" for KMS provider, only unix is supported'
+        yield f'{path}.endpoint: Invalid value: "{endpoint}": {why}'
+    if config.api_version == "v1":
+        yield (
+            f"{path}: KMSv1 is deprecated and will only receive security updates going forward. Use KMSv2 instead.  "
+            "Set --feature-gates=KMSv1=true to use the deprecated KMSv1 feature."
+        )
+    elif config.api_version != "v2":
+        why = "unsupported apiVersion apiVersion for KMS provider, only v1 and v2 are supported"
+        yield f'{path}.apiVersion: Invalid value: "{config.api_version}": {why}'
+    elif config.cache_size is not None:
+        yield f"{path}.cachesize: Invalid value: {config.cache_size}: cachesize is not supported in v2"
 
 
 def _resource_problems(resources: tuple[str, ...], path: str) -> Iterator[str]:
@@ -203,8 +316,8 @@ def _provider_problems(provider: ProviderConfiguration, path: str) -> Iterator[s
     elif len(given) > 1:
         why = "more than one provider specified in a single element, should split into different list elements"
         yield f"{path}: Invalid value: {why}"
-    elif given == ["kms"]:
-        yield f"{path}.kms: kubeloop does not support key management services yet"
+    elif provider.kms is not None:
+        yield from _kms_problems(provider.kms, f"{path}.kms")
     elif given[0] in _CIPHERS:
         keys: ProviderKeys = getattr(provider, given[0])
         path = f"{path}.{given[0]}.keys"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 _BLOCK = 16
 _GCM_NONCE = 12
@@ -17,6 +17,10 @@ class DecryptionError(Exception):
     """Error for stored bytes that a key does not decrypt; the message is upstream's."""
 
 
+class EncryptionError(Exception):
+    """Error for a value that cannot be encrypted now, as without the plugin of a KMS provider."""
+
+
 class MissingPackageError(Exception):
     """Error for a provider whose package is missing; the message is one sentence for the operator."""
 
@@ -24,11 +28,19 @@ class MissingPackageError(Exception):
 class Cipher(Protocol):
     """Cipher of one key. `context` is the store key: authenticated ciphers reject values moved elsewhere."""
 
-    def seal(self, plain: bytes, context: bytes) -> bytes:
+    def encrypt(self, plain: bytes, context: bytes) -> bytes:
         """Encrypt."""
 
-    def open(self, sealed: bytes, context: bytes) -> bytes:
+    def decrypt(self, sealed: bytes, context: bytes) -> bytes:
         """Decrypt; raises `DecryptionError`."""
+
+
+@runtime_checkable
+class RotatingCipher(Cipher, Protocol):
+    """Cipher whose key changes by itself, so that values become stale."""
+
+    def is_stale(self, sealed: bytes) -> bool:
+        """Return True if a value was not written with the current key."""
 
 
 # Nonces come from the system, not from the clock's seeded source: a predictable nonce would break the cipher.
@@ -42,12 +54,12 @@ class AesGcm:
 
         self._cipher = AESGCM(key)
 
-    def seal(self, plain: bytes, context: bytes) -> bytes:
+    def encrypt(self, plain: bytes, context: bytes) -> bytes:
         """Encrypt under a random nonce, which is prepended."""
         nonce = os.urandom(_GCM_NONCE)
         return nonce + self._cipher.encrypt(nonce, plain, context)
 
-    def open(self, sealed: bytes, context: bytes) -> bytes:
+    def decrypt(self, sealed: bytes, context: bytes) -> bytes:
         """Decrypt; raises `DecryptionError`."""
         from cryptography.exceptions import InvalidTag
 
@@ -67,13 +79,13 @@ class AesCbc:
 
         self._algorithm = AES(key)
 
-    def seal(self, plain: bytes, context: bytes) -> bytes:
+    def encrypt(self, plain: bytes, context: bytes) -> bytes:
         """Encrypt under a random initialization vector, which is prepended."""
         vector, padding = os.urandom(_BLOCK), _BLOCK - len(plain) % _BLOCK
         encryptor = self._with(vector).encryptor()
         return bytes(vector + encryptor.update(plain + bytes([padding]) * padding) + encryptor.finalize())
 
-    def open(self, sealed: bytes, context: bytes) -> bytes:
+    def decrypt(self, sealed: bytes, context: bytes) -> bytes:
         """Decrypt; raises `DecryptionError`."""
         if len(sealed) < _BLOCK:
             raise DecryptionError(_TOO_SHORT)
@@ -108,11 +120,11 @@ class Secretbox:
             ) from None
         self._box = SecretBox(key)
 
-    def seal(self, plain: bytes, context: bytes) -> bytes:
+    def encrypt(self, plain: bytes, context: bytes) -> bytes:
         """Encrypt under a random nonce, which is prepended."""
         return bytes(self._box.encrypt(plain, os.urandom(_BOX_NONCE)))
 
-    def open(self, sealed: bytes, context: bytes) -> bytes:
+    def decrypt(self, sealed: bytes, context: bytes) -> bytes:
         """Decrypt; raises `DecryptionError`."""
         from nacl.exceptions import CryptoError
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kubeloop.apiserver.encryption.providers import Cipher, DecryptionError
+from kubeloop.apiserver.encryption.providers import Cipher, DecryptionError, RotatingCipher
 
 ENCRYPTED = b"k8s:enc:"
 _NO_PREFIX = "no matching prefix found"
@@ -18,7 +18,7 @@ class EncryptionProvider(NamedTuple):
     keys: tuple[tuple[bytes, Cipher], ...] = ()
     no_key: str = ""  # error message if none of the keys fits
 
-    def open(self, stored: bytes, context: bytes) -> bytes:
+    def decrypt(self, stored: bytes, context: bytes) -> bytes:
         """Decrypt with any of the keys. Raises `DecryptionError`."""
         if not self.prefix:
             if stored.startswith(ENCRYPTED):
@@ -28,7 +28,7 @@ class EncryptionProvider(NamedTuple):
         for name, cipher in self.keys:
             if sealed.startswith(name):
                 try:
-                    return cipher.open(sealed[len(name) :], context)
+                    return cipher.decrypt(sealed[len(name) :], context)
                 except DecryptionError as error:
                     failures.append(str(error))
         raise DecryptionError(_summary(failures) or self.no_key)
@@ -43,26 +43,31 @@ class Transformer:
     def __init__(self, providers: Sequence[EncryptionProvider]) -> None:
         self._providers = tuple(providers)
         first = self._providers[0]
-        self._writes_with = first.keys[0][1] if first.keys else None
+        self._write_cipher = first.keys[0][1] if first.keys else None
         # Prefix of all values written with the current key.
         self._head = first.prefix + (first.keys[0][0] if first.keys else b"")
 
-    def seal(self, plain: bytes, key: str) -> bytes:
+    def transform_to_storage(self, plain: bytes, key: str) -> bytes:
         """Encrypt with the first key; unchanged under the identity provider."""
-        if self._writes_with is None:
+        if self._write_cipher is None:
             return plain
-        return self._head + self._writes_with.seal(plain, key.encode())
+        return self._head + self._write_cipher.encrypt(plain, key.encode())
 
-    def open(self, stored: bytes, key: str) -> bytes:
+    def transform_from_storage(self, stored: bytes, key: str) -> bytes:
         """Decrypt with any matching provider; two of one kind share a prefix. Raises `DecryptionError`."""
         failures = []
         for provider in self._providers:
             if stored.startswith(provider.prefix):
                 try:
-                    return provider.open(stored, key.encode())
+                    return provider.decrypt(stored, key.encode())
                 except DecryptionError as error:
                     failures.append(str(error))
         raise DecryptionError(_summary(failures) or _NO_PREFIX)
+
+    @property
+    def write_prefix(self) -> str:
+        """Prefix of the provider that writes, as label of metrics."""
+        return self._providers[0].prefix.decode() or "identity"
 
     def prefix_of(self, stored: bytes) -> str:
         """Return the prefix of the provider that wrote a value, as label of metrics."""
@@ -73,7 +78,12 @@ class Transformer:
 
     def is_stale(self, stored: bytes) -> bool:
         """Return True if the value was written with another key than would be used now."""
-        return not stored.startswith(self._head) if self._head else stored.startswith(ENCRYPTED)
+        if not self._head:
+            return stored.startswith(ENCRYPTED)
+        if not stored.startswith(self._head):
+            return True
+        cipher = self._write_cipher
+        return isinstance(cipher, RotatingCipher) and cipher.is_stale(stored[len(self._head) :])
 
 
 UNENCRYPTED = Transformer([IDENTITY])

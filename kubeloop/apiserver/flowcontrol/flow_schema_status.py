@@ -22,17 +22,17 @@ class DanglingConditions:
     """Maintains the Dangling condition of all FlowSchemas in one server's store."""
 
     def __init__(self, registry: StorageRegistry, clock: Clock) -> None:
-        self._storage = registry.named("flowcontrol.apiserver.k8s.io", "v1", "flowschemas")
+        self._storage = registry.storage_named("flowcontrol.apiserver.k8s.io", "v1", "flowschemas")
         self._clock = clock
 
-    def keep(self, schemas: Sequence[FlowSchemaConfig], levels: set[str]) -> None:
+    def reconcile(self, schemas: Sequence[FlowSchemaConfig], levels: set[str]) -> None:
         """Correct the conditions that are wrong; only these objects are fully decoded and written."""
         for schema in schemas:
             record = self._storage.peek("", schema.metadata.name)
             if record is not None and not _has_condition(record, schema.level, schema.level in levels):
-                self._correct(record, schema.level, schema.level in levels)
+                self._write_condition(record, schema.level, schema.level in levels)
 
-    def _correct(self, record: Record, level: str, found: bool) -> None:
+    def _write_condition(self, record: Record, level: str, found: bool) -> None:
         from kubeloop.api.generated.flowcontrol_v1 import FlowSchemaCondition
 
         now = object_meta.time_of(self._clock.now())

@@ -23,10 +23,10 @@ class InFlightLimiter:
         """Number of queued requests."""
         return len(self._waiting)
 
-    async def __aenter__(self) -> None:
+    async def __aenter__(self) -> float:
         if self.executing < self._seats:
             self.executing += 1
-            return
+            return 0.0
         if len(self._waiting) >= self._queue:
             raise errors.too_many_requests("Too many requests, please try again later.", 1)
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -37,6 +37,7 @@ class InFlightLimiter:
             if turn.done() and not turn.cancelled():
                 self._leave()
             raise
+        return 0.0
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

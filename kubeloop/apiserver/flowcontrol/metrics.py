@@ -1,53 +1,91 @@
-"""Metrics of priority and fairness, under upstream's names."""
+"""Metrics of priority and fairness, under upstream's names; computed on collection from the controller's state."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import chain
+from collections.abc import Callable
+from typing import Final
 
-from kubeloop.apiserver.flowcontrol.controller import FlowController
-from kubeloop.apiserver.metrics import format_family
+from kubeloop.apiserver.flowcontrol.controller import (
+    DURATION_BOUNDS,
+    WATCH_COUNT_BOUNDS,
+    FlowController,
+    FlowSchemaCounters,
+)
+from kubeloop.apiserver.flowcontrol.priority_level import PriorityLevel
+from kubeloop.metrics import Histogram, MetricRegistry
 
-Labels = tuple[tuple[str, str], ...]
-Family = tuple[str, str, list[tuple[Labels, float]]]
+_PREFIX: Final = "apiserver_flowcontrol_"
+_OF_SCHEMA: Final = ("flow_schema", "priority_level")
+_SEAT_BOUNDS: Final = (1, 2, 4, 8, 16, 32, 64, 100)
 
-_PREFIX = "apiserver_flowcontrol_"
-
-
-def lines_of(control: FlowController) -> Iterator[str]:
-    """Yield the metrics in Prometheus text format."""
-    for found in chain(_of_levels(control), _of_schemas(control)):
-        yield from format_family(*found)
-    yield from control.waits.lines()
-
-
-def _of_levels(control: FlowController) -> Iterator[Family]:
-    levels = [((("priority_level", name),), one) for name, one in control.levels.items()]
-    yield _gauge("nominal_limit_seats", [(labels, one.bounds.nominal) for labels, one in levels])
-    yield _gauge("lower_limit_seats", [(labels, one.bounds.lower) for labels, one in levels])
-    yield _gauge("upper_limit_seats", [(labels, one.bounds.upper) for labels, one in levels])
-    yield _gauge("current_limit_seats", [(labels, one.limit) for labels, one in levels])
-    yield _gauge("demand_seats_high_watermark", [(labels, one.most) for labels, one in levels])
-    yield _gauge("demand_seats_smoothed", [(labels, one.usual) for labels, one in levels])
+Counts = dict[tuple[str, ...], float]
 
 
-def _of_schemas(control: FlowController) -> Iterator[Family]:
-    found = [
-        ((("flow_schema", schema), ("priority_level", level)), counts)
-        for (schema, level), counts in control.counts.items()
-    ]
-    yield _gauge("current_executing_requests", [(labels, one.executing) for labels, one in found])
-    yield _gauge("current_executing_seats", [(labels, one.executing) for labels, one in found])
-    yield _gauge("current_inqueue_requests", [(labels, one.waiting) for labels, one in found])
-    yield _gauge("current_inqueue_seats", [(labels, one.waiting) for labels, one in found])
-    yield _counter("dispatched_requests_total", [(labels, one.dispatched) for labels, one in found])
-    rejected = [((*at, ("reason", why)), times) for at, one in found for why, times in one.rejected.items()]
-    yield _counter("rejected_requests_total", [(labels, times) for labels, times in rejected])
+def register_flowcontrol_metrics(registry: MetricRegistry, control: FlowController) -> None:
+    """Register the metrics of a flow controller."""
+    _register_levels(registry, control)
+    _register_schemas(registry, control)
+    registry.gauge(f"{_PREFIX}seat_fair_frac").set_function(lambda: control.fair_fraction)
+    marks = control.watermarks
+    executing = registry.gauge("apiserver_current_inflight_requests", "request_kind")
+    executing.set_function(lambda: marks.executing_reads.last_second, "readOnly")
+    executing.set_function(lambda: marks.executing_writes.last_second, "mutating")
+    queued = registry.gauge("apiserver_current_inqueue_requests", "request_kind")
+    queued.set_function(lambda: marks.queued_reads.last_second, "readOnly")
+    queued.set_function(lambda: marks.queued_writes.last_second, "mutating")
 
 
-def _gauge(name: str, samples: list[tuple[Labels, float]]) -> Family:
-    return _PREFIX + name, "gauge", samples
+def _register_levels(registry: MetricRegistry, control: FlowController) -> None:
+    def gauge(name: str, value_of: Callable[[PriorityLevel], float]) -> None:
+        registry.gauge(f"{_PREFIX}{name}", "priority_level").set_collector(
+            lambda: {(name,): value_of(level) for name, level in control.levels.items()}
+        )
+
+    gauge("nominal_limit_seats", lambda level: level.bounds.nominal)
+    gauge("lower_limit_seats", lambda level: level.bounds.lower)
+    gauge("upper_limit_seats", lambda level: level.bounds.upper)
+    gauge("current_limit_seats", lambda level: level.limit)
+    gauge("demand_seats_high_watermark", lambda level: level.last_demand.peak)
+    gauge("demand_seats_smoothed", lambda level: level.last_demand.smoothed)
+    gauge("demand_seats_average", lambda level: level.average_demand)
+    gauge("target_seats", lambda level: level.target)
 
 
-def _counter(name: str, samples: list[tuple[Labels, float]]) -> Family:
-    return _PREFIX + name, "counter", samples
+def _register_schemas(registry: MetricRegistry, control: FlowController) -> None:
+    def values(value_of: Callable[[FlowSchemaCounters], float]) -> Callable[[], Counts]:
+        return lambda: {names: value_of(counts) for names, counts in control.counts.items()}
+
+    gauge, counter = registry.gauge, registry.counter
+    gauge(f"{_PREFIX}current_executing_requests", *_OF_SCHEMA).set_collector(values(lambda one: one.executing))
+    gauge(f"{_PREFIX}current_executing_seats", *_OF_SCHEMA).set_collector(values(lambda one: one.executing))
+    gauge(f"{_PREFIX}current_inqueue_requests", *_OF_SCHEMA).set_collector(values(lambda one: one.waiting))
+    gauge(f"{_PREFIX}current_inqueue_seats", *_OF_SCHEMA).set_collector(values(lambda one: one.waiting))
+    counter(f"{_PREFIX}dispatched_requests_total", *_OF_SCHEMA).set_collector(values(lambda one: one.dispatched))
+    counter(f"{_PREFIX}rejected_requests_total", *_OF_SCHEMA, "reason").set_collector(
+        lambda: {
+            (*names, why): times for names, counts in control.counts.items() for why, times in counts.rejected.items()
+        }
+    )
+    registry.histogram(f"{_PREFIX}work_estimated_seats", *_OF_SCHEMA, bounds=_SEAT_BOUNDS).set_collector(
+        lambda: {names: _estimated_seats(one) for names, one in control.counts.items() if one.dispatched}
+    )
+    registry.histogram(
+        f"{_PREFIX}request_execution_seconds", *_OF_SCHEMA, "type", bounds=DURATION_BOUNDS
+    ).set_collector(
+        lambda: {(*names, "regular"): one.executions() for names, one in control.counts.items() if one.executed}
+    )
+    registry.histogram(f"{_PREFIX}watch_count_samples", *_OF_SCHEMA, bounds=WATCH_COUNT_BOUNDS).set_collector(
+        lambda: {names: one.watch_counts for names, one in control.counts.items() if any(one.watch_counts.counts)}
+    )
+
+
+def _estimated_seats(counts: FlowSchemaCounters) -> Histogram:
+    """Return the seats of all requests: those of lists that need several, and one of any other."""
+    found = Histogram(_SEAT_BOUNDS)
+    single = counts.dispatched - sum(counts.wide.values())
+    found.counts[0] += single
+    found.total += single
+    for width, times in counts.wide.items():
+        for _ in range(times):
+            found.observe(width)
+    return found

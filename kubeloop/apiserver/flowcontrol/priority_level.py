@@ -24,8 +24,8 @@ class RequestRejected(Exception):
 class QueuedRequest(NamedTuple):
     """Queued request: its future, and the seats that it needs."""
 
-    turn: asyncio.Future[None]
-    width: int
+    future: asyncio.Future[None]
+    seats: int
 
 
 class FairQueue:
@@ -55,8 +55,11 @@ class PriorityLevel:
         self.limit = 0
         self.executing = 0  # seats
         self.waiting = 0
-        self.most = 0  # most seats requested at one time since the last review
-        self.usual = 0.0
+        self.peak_demand = 0  # most seats requested at one time since the last review
+        self.last_demand = SeatDemand(0, 0.0)
+        self.average_demand = 0.0
+        self.seat_seconds = 0.0  # of requests since the last review
+        self.target = 0.0  # seats that the last review aimed at
         self._queues: list[FairQueue] = []
         self._busy: set[FairQueue] = set()
         self._served = 0.0
@@ -74,21 +77,21 @@ class PriorityLevel:
         self._dispatch()
 
     @property
-    def widest(self) -> int:
+    def max_seats(self) -> int:
         """Maximum number of seats of one request."""
         hand = self.queuing.hand_size if self.queuing is not None else 1
         return max(1, min(_MAX_SEATS, int(_MAX_SEATS_SHARE * self.bounds.nominal), self.bounds.nominal // hand))
 
-    def take(self, width: int) -> bool:
+    def try_acquire(self, width: int) -> bool:
         """Acquire seats immediately if they are free and no request waits; return True if acquired."""
         if self.is_exempt or (not self.waiting and (self.executing + width <= self.limit or not self.executing)):
             self.executing += width
-            if self.executing > self.most:
-                self.most = self.executing
+            if self.executing > self.peak_demand:
+                self.peak_demand = self.executing
             return True
         return False
 
-    async def wait(self, hand: tuple[int, ...], width: int) -> None:
+    async def acquire(self, hand: tuple[int, ...], width: int) -> None:
         """Wait for seats in turn. Raises `RequestRejected` if the queue is full, or after the timeout."""
         if not self._queues:
             raise RequestRejected("concurrency-limit")
@@ -99,11 +102,11 @@ class PriorityLevel:
         loop = asyncio.get_running_loop()
         one = QueuedRequest(loop.create_future(), width)
         self._enqueue(queue, one)
-        timer = loop.call_later(_LONGEST_WAIT_SECONDS, self._give_up, queue, one)
+        timer = loop.call_later(_LONGEST_WAIT_SECONDS, self._time_out, queue, one)
         try:
-            await one.turn
+            await one.future
         except asyncio.CancelledError:
-            if one.turn.done() and not one.turn.cancelled():
+            if one.future.done() and not one.future.cancelled():
                 self.release(width)  # the seat was granted in the moment in which its waiter was cancelled
             else:
                 self._remove(queue, one)
@@ -117,11 +120,13 @@ class PriorityLevel:
         if self.waiting:
             self._dispatch()
 
-    def review(self) -> SeatDemand:
-        """Return the demand since the last call."""
-        most, self.most = self.most, self.executing + self.waiting
-        self.usual = max(float(most), _SMOOTHING * self.usual + (1 - _SMOOTHING) * most)
-        return SeatDemand(most, self.usual)
+    def take_demand(self, period: float) -> SeatDemand:
+        """Return the demand since the last call, a period of seconds ago."""
+        most, self.peak_demand = self.peak_demand, self.executing + self.waiting
+        smoothed = max(float(most), _SMOOTHING * self.last_demand.smoothed + (1 - _SMOOTHING) * most)
+        self.last_demand = SeatDemand(most, smoothed)
+        self.average_demand, self.seat_seconds = self.seat_seconds / period, 0.0
+        return self.last_demand
 
     def set_limit(self, limit: int) -> None:
         """Set the number of seats, and serve the next requests."""
@@ -134,20 +139,20 @@ class PriorityLevel:
             self._busy.add(queue)
         queue.requests.append(one)
         self.waiting += 1
-        self.most = max(self.most, self.executing + self.waiting)
+        self.peak_demand = max(self.peak_demand, self.executing + self.waiting)
 
     def _dispatch(self) -> None:
         while self._busy:
             queue = min(self._busy, key=lambda one: one.credit)
             one = queue.requests[0]
-            if not self.is_exempt and self.executing and self.executing + one.width > self.limit:
+            if not self.is_exempt and self.executing and self.executing + one.seats > self.limit:
                 return
             self._remove(queue, one)
             self._served = queue.credit
-            queue.credit += one.width
-            if not one.turn.done():
-                self.executing += one.width
-                one.turn.set_result(None)
+            queue.credit += one.seats
+            if not one.future.done():
+                self.executing += one.seats
+                one.future.set_result(None)
 
     def _remove(self, queue: FairQueue, one: QueuedRequest) -> None:
         """Remove a queued request; it may be gone already."""
@@ -159,7 +164,7 @@ class PriorityLevel:
         if not queue.requests:
             self._busy.discard(queue)
 
-    def _give_up(self, queue: FairQueue, one: QueuedRequest) -> None:
-        if not one.turn.done():
+    def _time_out(self, queue: FairQueue, one: QueuedRequest) -> None:
+        if not one.future.done():
             self._remove(queue, one)
-            one.turn.set_exception(RequestRejected("time-out"))
+            one.future.set_exception(RequestRejected("time-out"))

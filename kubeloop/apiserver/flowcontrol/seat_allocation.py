@@ -22,8 +22,16 @@ class SeatBounds(NamedTuple):
 class SeatDemand(NamedTuple):
     """Recent demand of a level in seats: the peak, and a smoothed average."""
 
-    most: int
-    usual: float
+    peak: int
+    smoothed: float
+
+
+class SeatAllocation(NamedTuple):
+    """Seats of the levels, the seats that they should have had, and the fraction of these that there was."""
+
+    limits: dict[str, int]
+    targets: dict[str, float]
+    fraction: float
 
 
 def bounds_of(levels: Mapping[str, PriorityLevelConfig], seats: int) -> dict[str, SeatBounds]:
@@ -39,16 +47,17 @@ def _bounds(level: PriorityLevelConfig, nominal: int, seats: int) -> SeatBounds:
     return SeatBounds(nominal, nominal - lendable, nominal + borrowable)
 
 
-def allocate_seats(bounds: Mapping[str, SeatBounds], needs: Mapping[str, SeatDemand], seats: int) -> dict[str, int]:
+def allocate_seats(bounds: Mapping[str, SeatBounds], needs: Mapping[str, SeatDemand], seats: int) -> SeatAllocation:
     """Return the levels' seats for the next period: lower bounds, used nominal seats, and the rest by demand."""
-    floors = {name: max(one.lower, min(one.nominal, needs[name].most)) for name, one in bounds.items()}
-    wanted = {name: max(float(floors[name]), needs[name].usual) for name in bounds}
-    found = _fair([(wanted[name], floors[name], bounds[name].upper) for name in bounds], seats)
-    return {name: max(1, seats_of) for name, seats_of in zip(bounds, found, strict=True)}
+    floors = {name: max(one.lower, min(one.nominal, needs[name].peak)) for name, one in bounds.items()}
+    wanted = {name: max(float(floors[name]), needs[name].smoothed) for name in bounds}
+    fraction, found = _fair([(wanted[name], floors[name], bounds[name].upper) for name in bounds], seats)
+    limits = {name: max(1, seats_of) for name, seats_of in zip(bounds, found, strict=True)}
+    return SeatAllocation(limits, wanted, fraction)
 
 
-def _fair(items: Sequence[tuple[float, int, int]], seats: int) -> list[int]:
-    """Return the same fraction of each demand, within bounds, such that the seats are used up."""
+def _fair(items: Sequence[tuple[float, int, int]], seats: int) -> tuple[float, list[int]]:
+    """Return a fraction, and that fraction of each demand within bounds, such that the seats are used up."""
 
     def at(fraction: float) -> list[float]:
         return [min(max(fraction * wanted, lower), upper) for wanted, lower, upper in items]
@@ -57,4 +66,4 @@ def _fair(items: Sequence[tuple[float, int, int]], seats: int) -> list[int]:
     for _ in range(_STEPS):
         middle = (low + high) / 2
         low, high = (middle, high) if sum(at(middle)) <= seats else (low, middle)
-    return [round(one) for one in at(low)]
+    return low, [round(one) for one in at(low)]

@@ -6,53 +6,84 @@ from collections.abc import Callable
 from typing import Any
 
 from kubeloop.api import errors
-from kubeloop.api.apply.server_side import apply
+from kubeloop.api.apply.change import ManagedWrite
+from kubeloop.api.apply.server_side import apply, describe
+from kubeloop.api.kinds import Resource
 from kubeloop.api.scalars.times import format_time
 from kubeloop.apiserver.decoding import decode_document, parse_yaml
-from kubeloop.apiserver.registry.existing import ExistingObject
+from kubeloop.apiserver.decoding.go_shapes import shape_of
+from kubeloop.apiserver.decoding.unstructured_converter import conversion_error, wrap_integers
+from kubeloop.apiserver.registry.existing_object import ExistingObject
 from kubeloop.apiserver.registry.field_manager import set_entries, settable_fields_of
 from kubeloop.apiserver.registry.storage import ResourceStorage
 from kubeloop.apiserver.registry.versions import conversion_of
 from kubeloop.apiserver.request.context import RequestContext
 from kubeloop.apiserver.request.write_options import field_validation
 
+# Applied configuration, and the strict parser's errors about duplicate keys.
+AppliedConfig = tuple[dict[str, Any], list[str]]
 
-def apply_config(ctx: RequestContext, storage: ResourceStorage) -> Callable[[ExistingObject | None], Any]:
+
+def apply_config(
+    ctx: RequestContext, storage: ResourceStorage, applied_config: AppliedConfig
+) -> Callable[[ExistingObject | None], Any]:
     """Return a function that applies the configuration to the newest record, including managedFields."""
-    config, repeated = read_config(ctx)
+    config, repeated = applied_config
     resource = ctx.resource
-    settable = settable_fields_of(storage.strategy, ctx.target.subresource)
+    write = ManagedWrite(
+        resource.kind,
+        resource.group_version,
+        resource.schema_node,
+        ctx.query.text("fieldManager"),
+        format_time(ctx.now),
+        ctx.target.subresource,
+        settable_fields_of(storage.strategy, ctx.target.subresource),
+        conversion_of(resource),
+    )
 
     def produce(current: ExistingObject | None) -> Any:
         applied = apply(
-            None if current is None else current.plain,
+            None if current is None else current.use_owned().plain,
             config,
-            resource.node,
-            resource.kind,
-            ctx.query.text("fieldManager"),
-            resource.group_version,
-            ctx.target.subresource,
-            ctx.query.flag("force"),
-            format_time(ctx.now),
-            [] if current is None else current.entries,
-            settable,
-            conversion_of(resource),
+            write,
+            [] if current is None else current.form.managed_fields,
+            force=ctx.query.flag("force"),
         )
         report_duplicate_keys(ctx, repeated)
+        obj = _converted(applied.obj, resource, config)
         _check(ctx, applied.obj, creating=current is None)
-        obj = decode_document(applied.obj, resource, "Ignore").obj
         set_entries(obj, applied.entries)
         return obj
 
     return produce
 
 
-def read_config(ctx: RequestContext) -> tuple[dict[str, Any], list[str]]:
-    """Return the applied configuration, from YAML or JSON, and the strict parser's errors about duplicate keys."""
+def _converted(document: dict[str, Any], resource: Resource, config: dict[str, Any]) -> Any:
+    """Decode the resulting object with the errors of Go's converter, which upstream uses instead of a decoder."""
+    try:
+        return decode_document(document, resource, "Ignore").obj
+    except errors.BadRequest:
+        if resource.is_custom:
+            raise
+        shape = shape_of(resource.definition)
+        if why := conversion_error(document, shape):
+            version = resource.group_version if resource.group else f"/{resource.group_version}"
+            raise errors.ApiError(
+                f"failed to convert new object ({describe(config)}) to proper version: "
+                f"unable to convert unstructured object to {version}, Kind={resource.kind}: {why}"
+            ) from None
+        return decode_document(wrap_integers(document, shape), resource, "Ignore").obj
+
+
+def read_config(ctx: RequestContext) -> AppliedConfig:
+    """Decode the applied configuration from YAML or JSON; run it by `WorkerThread.run_for`."""
     try:
         document, repeated = parse_yaml(ctx.request.body)
     except ValueError as error:
-        raise errors.bad_request(f"error encoding patch: {error}") from None
+        # What looks like JSON is not converted at first, and fails only when it is decoded.
+        is_json = ctx.request.body.lstrip().startswith(b"{")
+        failed = "error decoding patch: error converting YAML to JSON" if is_json else "error encoding patch"
+        raise errors.bad_request(f"{failed}: {error}") from None
     if document is not None and not isinstance(document, dict):
         raise errors.bad_request(
             "error decoding patch: error unmarshaling JSON: while decoding JSON: "
@@ -82,14 +113,14 @@ def report_duplicate_keys(ctx: RequestContext, repeated: list[str]) -> None:
 
 def _check(ctx: RequestContext, document: dict[str, Any], creating: bool) -> None:
     meta = document.get("metadata") or {}
-    name = meta.get("name", "")
     target = ctx.target
+    if creating and meta.get("uid"):
+        why = f"uid mismatch: the provided object specified uid {meta['uid']}, and no existing object was found"
+        raise errors.conflict(ctx.resource.group, ctx.resource.plural, target.name, why)
+    name = meta.get("name", "")
     if not name:
         raise errors.bad_request(
             f"the name of the object ({target.name} based on URL) was undeterminable: name must be provided"
         )
     if name != target.name:
         raise errors.bad_request(f"the name of the object ({name}) does not match the name on the URL ({target.name})")
-    if creating and meta.get("uid"):
-        why = f"uid mismatch: the provided object specified uid {meta['uid']}, and no existing object was found"
-        raise errors.conflict(ctx.resource.group, ctx.resource.plural, name, why)

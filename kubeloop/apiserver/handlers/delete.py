@@ -9,19 +9,17 @@ import msgspec
 
 from kubeloop.api import codec, errors
 from kubeloop.api.generated.meta_v1 import DeleteOptions
-from kubeloop.api.meta import field_path, object_meta
-from kubeloop.api.meta.field_path import FieldError, FieldPath
-from kubeloop.apiserver.handlers.list_objects import ListPage, list_page
+from kubeloop.api.meta import object_meta
+from kubeloop.apiserver.decoding.delete_options import read_delete_options
+from kubeloop.apiserver.handlers.list_objects import list_page
 from kubeloop.apiserver.registry.storage import ResourceStorage
 from kubeloop.apiserver.registry.store import ObjectStore, WriteResult
-from kubeloop.apiserver.request.context import RequestContext
-from kubeloop.apiserver.request.list_options import parse_list_options
-from kubeloop.apiserver.request.negotiation import PROTOBUF
-from kubeloop.apiserver.response.writers import OBJECT_TAKEN_RESPONSE, document_response, list_response, object_response
+from kubeloop.apiserver.request.context import InProcessRequest, RequestContext
+from kubeloop.apiserver.request.list_options import has_long_selector, parse_list_options
+from kubeloop.apiserver.response.writers import ObjectResponse, document_response, list_response, object_response
 from kubeloop.http import Response
 from kubeloop.store import Record, StoreConflict
 
-_POLICIES = ("Foreground", "Background", "Orphan")
 _ATTEMPTS = 5
 # Number of objects of a collection that are deleted concurrently: one flush of the store covers them all.
 _CONCURRENT_DELETES = 64
@@ -53,38 +51,38 @@ _ANSWER_WITH_OBJECT = {
 
 async def delete_object(ctx: RequestContext, storage: ResourceStorage, mutations: ObjectStore) -> Response:
     """Handle DELETE of one object."""
-    options = read_delete_options(ctx)
+    options = await mutations.worker_thread.run_for(ctx.request, read_delete_options, ctx)
     _set_dry_run(ctx, options)
     _warn_of_orphans(ctx, options)
     record = storage.peek(ctx.target.namespace, ctx.target.name)
     if record is None:
         raise errors.not_found(ctx.resource.group, ctx.resource.plural, ctx.target.name)
-    await storage.prepare(record)
-    await mutations.admit_delete(ctx, storage.seen(record), options)
+    await storage.prepare_conversion(record)
+    await mutations.admit_delete(ctx, storage.peek_decoded(record), options)
     removed, written = await delete_record(ctx, storage, mutations, record, options)
-    if removed and storage.resource.qualified not in _ANSWER_WITH_OBJECT:
+    if removed and storage.resource.group_resource not in _ANSWER_WITH_OBJECT:
         return document_response(ctx, _success(ctx, written.obj.metadata.uid))
-    if ctx.takes_object:
-        ctx.written = written
-        return OBJECT_TAKEN_RESPONSE
+    if isinstance(ctx, InProcessRequest) and ctx.wants_object:
+        return ObjectResponse(written)
     code = 202 if not removed and options.orphan_dependents is False else 200
     return object_response(ctx, storage, written.value, written.revision, code)
 
 
 async def delete_collection(ctx: RequestContext, storage: ResourceStorage, mutations: ObjectStore) -> Response:
     """Handle DELETE of a collection: delete what a list would return, and respond with that list."""
-    options = read_delete_options(ctx)
+    options = await mutations.worker_thread.run_for(ctx.request, read_delete_options, ctx)
     _set_dry_run(ctx, options)
     _warn_of_orphans(ctx, options)
-    selected = parse_list_options(ctx.query, storage.memory, watch=False)
-    page = list_page(storage.store, storage.prefix(ctx.target.namespace), selected)
+    long = has_long_selector(ctx.query)
+    selected = await mutations.worker_thread.run_if(long, parse_list_options, ctx.query, storage.field_cache, False)
+    page = await list_page(storage.store, storage.prefix(ctx.target.namespace), selected, storage.lists)
 
     async def delete(record: Record) -> None:
         newest = storage.store.peek(record.key)
         if newest is None:
             return
-        await storage.prepare(newest)
-        await mutations.admit_delete(ctx, storage.seen(newest), options)
+        await storage.prepare_conversion(newest)
+        await mutations.admit_delete(ctx, storage.peek_decoded(newest), options)
         await delete_record(ctx, storage, mutations, newest, msgspec.structs.replace(options))
 
     for begin in range(0, len(page.records), _CONCURRENT_DELETES):
@@ -94,13 +92,13 @@ async def delete_collection(ctx: RequestContext, storage: ResourceStorage, mutat
         for failure in ended:
             if failure is not None and not isinstance(failure, errors.NotFound):
                 raise failure
-    return list_response(ctx, storage, ListPage(page.records, storage.store.revision))
+    return list_response(ctx, storage, page)
 
 
 def _warn_of_orphans(ctx: RequestContext, options: DeleteOptions) -> None:
     """Warn if a Job's pods are orphaned by default; no other kind's default needs a warning."""
     undecided = options.propagation_policy is None and options.orphan_dependents is None
-    if undecided and ctx.resource.qualified == "jobs.batch":
+    if undecided and ctx.resource.group_resource == "jobs.batch":
         ctx.warn(_ORPHANS_PODS)
 
 
@@ -121,14 +119,16 @@ async def delete_record(
 async def _delete_once(
     ctx: RequestContext, storage: ResourceStorage, mutations: ObjectStore, record: Record, options: DeleteOptions
 ) -> tuple[bool, WriteResult]:
-    await storage.prepare(record)
-    obj = storage.view.decode_stored(record.value, record.mod_revision)
+    await storage.prepare_conversion(record)
+    obj = storage.serializer.decode_stored(record.value, record.mod_revision)
+    if options.ignore_store_read_error_with_cluster_breaking_potential:
+        raise _decodable_error(storage, record, obj.metadata.name)
     check_delete_preconditions(storage, obj.metadata, options)
     if _is_definition(storage) and obj.metadata.deletion_timestamp is None:
         return False, await _mark_definition(ctx, storage, mutations, record, obj)
     changed = _set_grace(ctx, storage, obj, options.grace_period_seconds)
     if changed is None:
-        return False, WriteResult(record.value, await storage.store.durable(record), obj=obj)
+        return False, WriteResult(record.value, await storage.store.wait_durable(record), obj=obj)
     orphan, foreground = _propagation_of(storage, obj.metadata, options)
     changed |= _set_finalizers(ctx, storage, obj, orphan, foreground)
     graceful = storage.strategy.grace_period is not None
@@ -139,7 +139,7 @@ async def _delete_once(
     )
     if not changed:
         if waits:
-            return False, WriteResult(record.value, await storage.store.durable(record), obj=obj)
+            return False, WriteResult(record.value, await storage.store.wait_durable(record), obj=obj)
         return True, (await mutations.remove_record(ctx, storage, record))._replace(obj=obj)
     written = await mutations.put_record(ctx, storage, record, obj)
     if waits or ctx.dry_run:
@@ -232,75 +232,26 @@ def check_delete_preconditions(storage: ResourceStorage, meta: Any, options: Del
         )
 
 
+def _decodable_error(storage: ResourceStorage, record: Record, name: str) -> errors.ApiError:
+    """Return the error for an unsafe deletion: only objects that cannot be decoded may be deleted so."""
+    resource = storage.resource
+    why = "unsafe deletion is not allowed because the object is decodable from storage"
+    told = f"StorageError: invalid object, Code: 4, Key: {record.key}, ResourceVersion: 0, AdditionalErrorMsg: {why}"
+    return errors.conflict(resource.group, resource.plural, name, told)
+
+
 def _is_definition(storage: ResourceStorage) -> bool:
-    return storage.resource.qualified == "customresourcedefinitions.apiextensions.k8s.io"
+    return storage.resource.group_resource == "customresourcedefinitions.apiextensions.k8s.io"
 
 
 def _is_namespace(storage: ResourceStorage) -> bool:
     """Return True for namespaces, which the namespace controller empties before they are removed."""
-    return storage.resource.qualified == "namespaces"
-
-
-def read_delete_options(ctx: RequestContext) -> DeleteOptions:
-    """Read DeleteOptions from the body, or from the query if there is no body; raises Invalid."""
-    if ctx.request.body:
-        options = _from_body(ctx)
-    else:
-        options = _from_query(ctx)
-    found = _check(options)
-    if found:
-        raise errors.invalid("meta.k8s.io", "DeleteOptions", "", found)
-    return options
-
-
-def _from_body(ctx: RequestContext) -> DeleteOptions:
-    request = ctx.request
-    media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    try:
-        body = _plain_options(request.body) if media == PROTOBUF else request.body
-        return codec.decode(body, DeleteOptions)
-    except (msgspec.MsgspecError, ValueError) as error:
-        raise errors.bad_request(str(error)) from None
-
-
-def _plain_options(body: bytes) -> bytes:
-    """Decode protobuf DeleteOptions to JSON; every group has them under its own version."""
-    from kubeloop.api import protobuf  # imported on first use
-
-    api_version, kind, raw = protobuf.open_envelope(body)
-    if kind not in ("", "DeleteOptions"):
-        raise ValueError("decoded object cannot be converted to DeleteOptions")
-    return codec.encode(protobuf.decode_object(api_version, "DeleteOptions", raw))
-
-
-def _from_query(ctx: RequestContext) -> DeleteOptions:
-    query = ctx.query
-    if not query:
-        return DeleteOptions()
-    return DeleteOptions(
-        grace_period_seconds=query.integer("gracePeriodSeconds"),
-        orphan_dependents=query.optional_flag("orphanDependents"),
-        propagation_policy=query.text("propagationPolicy") or None,
-        dry_run=query.every("dryRun"),
-    )
-
-
-def _check(options: DeleteOptions) -> list[FieldError]:
-    found: list[FieldError] = []
-    policy = options.propagation_policy
-    if options.orphan_dependents is not None and policy is not None:
-        detail = "orphanDependents and deletionPropagation cannot be both set"
-        found.append(field_path.invalid(FieldPath("propagationPolicy"), policy, detail))
-    if policy is not None and policy not in _POLICIES:
-        found.append(field_path.not_supported(FieldPath("propagationPolicy"), policy, (*_POLICIES, "nil")))
-    if any(value != "All" for value in options.dry_run):
-        found.append(field_path.not_supported(FieldPath("dryRun"), list(options.dry_run), ("All",)))
-    return found
+    return storage.resource.group_resource == "namespaces"
 
 
 def _set_dry_run(ctx: RequestContext, options: DeleteOptions) -> None:
-    if options.dry_run:
-        ctx.dry_run = True
+    """Set the dry run from the options alone: with a body, the query is ignored."""
+    ctx.dry_run = bool(options.dry_run)
 
 
 def _success(ctx: RequestContext, uid: str) -> bytes:

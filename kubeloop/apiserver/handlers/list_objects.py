@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
 
 import msgspec
 
 from kubeloop.api import errors
 from kubeloop.apiserver.request.list_options import ListOptions, decode_continue, encode_continue
+from kubeloop.apiserver.watch.counters import ListCounters
 from kubeloop.store import CompactedError, FutureRevision, RangeResult, Record, Store
 
 _INCONSISTENT = (
@@ -16,6 +17,12 @@ _INCONSISTENT = (
     "Continuing with the provided token results in an inconsistent list - objects that were created, modified, or "
     "deleted between the time the first chunk was returned and now may show up in the list."
 )
+
+
+# Number of records that a selector examines between two turns of the event loop, and of requirements that take as long
+# as reading a record's fields.
+_SLICE = 1_000
+_TESTS = 20
 
 
 class ListPage(msgspec.Struct):
@@ -36,23 +43,30 @@ class ListPage(msgspec.Struct):
         return msgspec.json.encode(fields)
 
 
-def list_page(store: Store, prefix: str, options: ListOptions) -> ListPage:
+async def list_page(store: Store, prefix: str, options: ListOptions, counters: ListCounters) -> ListPage:
     """Return the page of records under a prefix that the list options select."""
+    start_after, at = "", 0
+    if options.continue_token:
+        at, name = decode_continue(options.continue_token)
+        if options.resource_version not in ("", "0"):
+            raise errors.bad_request("specifying resource version is not allowed when using continue")
+        start_after, at = prefix + name, max(at, 0)
     try:
         asked = options.revision()
     except ValueError as error:
         raise errors.bad_request(f"invalid resource version: {error}") from None
-    start_after, at = "", 0
-    if options.continue_token:
-        if asked:
-            raise errors.bad_request("specifying resource version is not allowed when using continue")
-        at, name = decode_continue(options.continue_token)
-        start_after, at = prefix + name, max(at, 0)
-    elif asked and (options.match == "Exact" or (options.limit and not options.match)):
+    if asked and (options.match == "Exact" or (options.limit and not options.match)):
         at = asked
     if asked > store.revision:
         raise errors.too_large_resource_version(asked, store.revision, 0 if options.match == "Exact" else 1)
-    return _select(lambda after, limit: _range(store, prefix, after, limit, at), prefix, start_after, at, options)
+    # Upstream answers "any version" from memory, all at once.
+    limit = 0 if options.resource_version == "0" else options.limit
+    found = _range(store, prefix, start_after, limit if options.selector.is_empty else 0, at)
+    page = await _select(found, prefix, at, options, limit)
+    counters.count += 1
+    counters.fetched += len(found.records)
+    counters.returned += len(page.records)
+    return page
 
 
 def _range(store: Store, prefix: str, start_after: str, limit: int, at: int) -> RangeResult:
@@ -67,21 +81,20 @@ def _range(store: Store, prefix: str, start_after: str, limit: int, at: int) -> 
         raise errors.expired(_INCONSISTENT, token) from None
 
 
-def _select(
-    fetch: Callable[[str, int], RangeResult], prefix: str, start_after: str, at: int, options: ListOptions
-) -> ListPage:
-    selection, limit = options.selection, options.limit
-    if selection.everything:
-        found = fetch(start_after, limit)
+async def _select(found: RangeResult, prefix: str, at: int, options: ListOptions, limit: int) -> ListPage:
+    selection = options.selector
+    if selection.is_empty:
         page = ListPage(found.records, at or found.revision)
-        if found.more:
+        if found.has_more:
             page.continue_token = encode_continue(page.revision, found.records[-1].key.removeprefix(prefix))
             page.remaining = found.remaining
         return page
     # The number of remaining matches is unknown without evaluating the selector; upstream omits it, too.
-    found = fetch(start_after, 0)
     page = ListPage([], at or found.revision)
-    for record in found.records:
+    slice_size = _SLICE // (1 + selection.size // _TESTS)
+    for number, record in enumerate(found.records, 1):
+        if not number % slice_size:
+            await asyncio.sleep(0)  # let the event loop run: the records are a snapshot
         if selection.matches(record):
             if limit and len(page.records) == limit:
                 page.continue_token = encode_continue(page.revision, page.records[-1].key.removeprefix(prefix))

@@ -18,7 +18,7 @@ from kubeloop.api.strategy import Strategy
 from kubeloop.api.struct_patch import StructPatch
 from kubeloop.apiserver.decoding import decode_parts
 from kubeloop.apiserver.handlers.patch import JSON_PATCH, apply_patch
-from kubeloop.apiserver.registry.existing import ExistingObject
+from kubeloop.apiserver.registry.existing_object import ExistingObject
 from kubeloop.apiserver.registry.versions import conversion_of
 from kubeloop.apiserver.request.context import RequestContext
 
@@ -34,14 +34,14 @@ def patch_parts(media: str, patch: Any, current: ExistingObject, ctx: RequestCon
     resource, subresource = ctx.resource, ctx.target.subresource
     if media == JSON_PATCH or resource.is_custom or conversion_of(resource) is not None:
         return None
-    if resource.qualified in _DEFAULTS_CROSS_PARTS:
+    if resource.group_resource in _DEFAULTS_CROSS_PARTS:
         return None
     if subresource == "status" or "status" not in resource.type.__struct_fields__:
-        current.borrow()
-    names = _patched_part_names(patch, current.served, strategy, subresource)
+        current.use_shared()
+    names = _patched_part_names(patch, current.form.served, strategy, subresource)
     obj = _patched(media, {name: patch[name] for name in names}, current, resource, subresource) if names else None
     if obj is None:
-        current.whole()
+        current.use_owned()
     return obj
 
 
@@ -49,13 +49,12 @@ def apply_struct_patch(overlay: StructPatch, current: ExistingObject, ctx: Reque
     """Return the object patched by a struct patch of an in-process caller, or None if it must be merged."""
     if conversion_of(ctx.resource) is not None or not _can_change_only(overlay.part, ctx):
         return None
-    current.borrow()
-    was = current.served
-    part = overlay.laid_over(getattr(was, overlay.part)) if overlay.uid in ("", was.metadata.uid) else None
+    was = current.use_shared().served
+    part = overlay.apply_to(getattr(was, overlay.part)) if overlay.uid in ("", was.metadata.uid) else None
     if part is None:
-        current.whole()
+        current.use_owned()
         return None
-    current.only((overlay.part,))
+    current.restrict_to((overlay.part,))
     obj = type(was)(**{overlay.part: _copied(part)})
     apply_defaults(obj)
     codec.force_setattr(obj, "metadata", _copy_metadata(was.metadata))
@@ -77,8 +76,8 @@ def _can_change_only(part: str, ctx: RequestContext) -> bool:
 def _patched(
     media: str, patch: dict[str, Any], current: ExistingObject, resource: Resource, subresource: str
 ) -> Any | None:
-    was = current.served
-    live = {"apiVersion": was.api_version, "kind": was.kind, **current.only(tuple(patch))}
+    was = current.form.served
+    live = {"apiVersion": was.api_version, "kind": was.kind, **current.restrict_to(tuple(patch))}
     try:
         patched = apply_patch(media, live, patch, resource)
     except ApiError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -21,15 +21,14 @@ from kubeloop.api.patch import (
 )
 from kubeloop.api.patch.gotext import go_text
 from kubeloop.apiserver.decoding import StrictError
-from kubeloop.apiserver.decoding.from_map import conversion_error
-from kubeloop.apiserver.decoding.produced import after_merge, after_operations
-from kubeloop.apiserver.decoding.shapes import shape_of
+from kubeloop.apiserver.decoding.go_shapes import shape_of
+from kubeloop.apiserver.decoding.unstructured_converter import conversion_error
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 
 
-def parse_patch(body: bytes, media: str) -> Any:
+def parse_patch(body: bytes) -> Any:
     """Parse a patch; raises BadRequest."""
     try:
         return msgspec.json.decode(body)
@@ -45,7 +44,7 @@ def apply_patch(media: str, live: dict[str, Any], patch: Any, resource: Resource
         elif media == MERGE_PATCH:
             patched = apply_merge_patch(live, patch)
         else:
-            patched = apply_strategic_merge_patch(live, patch, resource.node)
+            patched = apply_strategic_merge_patch(live, patch, resource.schema_node)
             # The kind and apiVersion in such a patch are ignored.
             patched = {**patched, "apiVersion": live["apiVersion"], "kind": live["kind"]}
     except PatchRejected:
@@ -66,11 +65,12 @@ def _error_of(error: PatchError) -> errors.ApiError:
 
 
 @contextmanager
-def patch_decode_errors(media: str, patch: Any, patched: dict[str, Any]) -> Iterator[None]:
-    """Turn errors in decoding the patched object into errors of the patch."""
+def patch_decode_errors(media: str, patch: Any, result: Callable[[], dict[str, Any]]) -> Iterator[None]:
+    """Turn errors in decoding the patched object into errors of the patch; they show the complete `result`."""
     try:
         yield
     except errors.BadRequest as error:
+        patched = result()
         cause = error.__cause__
         why = str(cause) if cause is not None else error.message
         if media == JSON_PATCH:
@@ -92,3 +92,46 @@ def _converter_message(cause: BaseException | None, patched: dict[str, Any]) -> 
     if isinstance(cause, StrictError):
         return str(StrictError(sorted(cause.found)))
     return conversion_error(patched, shape_of(definition_of(patched["apiVersion"], patched["kind"])))
+
+
+def after_merge(patched: Any, patch: Any) -> Any:
+    """Return the result of a merge patch with sorted keys in all objects that the patch names.
+
+    Errors show it so, since upstream's patch library sorts the keys of objects that it parsed.
+    """
+    if isinstance(patched, list):
+        return [_sorted(one) for one in patched]
+    if not isinstance(patched, dict) or not isinstance(patch, dict):
+        return patched
+    return {key: after_merge(patched[key], patch[key]) if key in patch else patched[key] for key in sorted(patched)}
+
+
+def _sorted(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _sorted(value[key]) for key in sorted(value)}
+    return [_sorted(one) for one in value] if isinstance(value, list) else value
+
+
+def after_operations(patched: Any, operations: Any) -> Any:
+    """Return the result of a JSON patch with sorted keys in all objects on its operations' paths."""
+    shown = {key: patched[key] for key in sorted(patched)}
+    for operation in operations:
+        for field in ("path", "from"):
+            shown = _opened(shown, _steps(operation.get(field, "")))
+    return shown
+
+
+def _steps(pointer: str) -> list[str]:
+    """Return the path to the parent of a JSON pointer's target."""
+    return [step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:-1]]
+
+
+def _opened(value: Any, steps: list[str]) -> Any:
+    if isinstance(value, dict):
+        value = {key: value[key] for key in sorted(value)}
+        if steps and steps[0] in value:
+            value[steps[0]] = _opened(value[steps[0]], steps[1:])
+    elif isinstance(value, list) and steps and steps[0].isdigit() and int(steps[0]) < len(value):
+        index = int(steps[0])
+        value = [*value[:index], _opened(value[index], steps[1:]), *value[index + 1 :]]
+    return value

@@ -5,9 +5,10 @@ from __future__ import annotations
 import msgspec
 
 from kubeloop.api import errors
-from kubeloop.api.node_calls import VirtualGroup
+from kubeloop.api.kubelet_requests import VirtualGroup
 from kubeloop.api.selectors import LabelSelector, SelectorError, parse_label_selector
 from kubeloop.apiserver.request.context import RequestContext
+from kubeloop.apiserver.response.writers import document_response
 from kubeloop.http import Response
 
 
@@ -18,12 +19,12 @@ def virtual_group_response(ctx: RequestContext, group: VirtualGroup) -> Response
         found = group.objects(resource, target.namespace, target.name)
         if not found:
             raise errors.not_found(resource.group, resource.plural, target.name)
-        return Response(200, msgspec.json.encode({**_type(resource.kind, resource.group_version), **found[0]}))
+        return document_response(ctx, msgspec.json.encode({**_type(resource.kind, resource.group_version), **found[0]}))
     selector = _selector(ctx)
     every = group.objects(resource, target.namespace)
     items = [one for one in every if selector.matches(one["metadata"].get("labels") or {})]
     whole = {**_type(resource.list_kind, resource.group_version), "metadata": {}, "items": items}
-    return Response(200, msgspec.json.encode(whole))
+    return document_response(ctx, msgspec.json.encode(whole))
 
 
 def _type(kind: str, api_version: str) -> dict[str, str]:

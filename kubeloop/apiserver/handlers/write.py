@@ -8,18 +8,17 @@ from kubeloop.api import codec, errors
 from kubeloop.api.kinds import Resource
 from kubeloop.api.meta import field_path
 from kubeloop.api.meta.field_path import FieldPath
-from kubeloop.apiserver.background.offload import is_expensive_json
-from kubeloop.apiserver.decoding import decode_document, decode_object, decode_typed_body
-from kubeloop.apiserver.handlers.apply import apply_config
+from kubeloop.apiserver.decoding import check_media_type, decode_document, decode_object, decode_typed_body
+from kubeloop.apiserver.handlers.apply import apply_config, read_config
 from kubeloop.apiserver.handlers.partial_patch import apply_struct_patch, patch_parts
 from kubeloop.apiserver.handlers.patch import JSON_PATCH, apply_patch, parse_patch, patch_decode_errors
-from kubeloop.apiserver.registry.existing import ExistingObject
+from kubeloop.apiserver.registry.existing_object import ExistingObject
 from kubeloop.apiserver.registry.storage import ResourceStorage
-from kubeloop.apiserver.registry.store import ObjectStore, WriteResult, ensure_namespace
-from kubeloop.apiserver.request.context import RequestContext
+from kubeloop.apiserver.registry.store import ObjectStore, UpdateMode, WriteResult, ensure_namespace
+from kubeloop.apiserver.request.context import InProcessRequest, RequestContext, has_typed_body
 from kubeloop.apiserver.request.preconditions import check_preconditions
 from kubeloop.apiserver.request.write_options import field_validation, validate_patch_options, validate_write_options
-from kubeloop.apiserver.response.writers import OBJECT_TAKEN_RESPONSE, object_response
+from kubeloop.apiserver.response.writers import ObjectResponse, object_response
 from kubeloop.http import Response
 
 APPLY = "application/apply-patch+yaml"
@@ -29,23 +28,27 @@ PATCH_TYPES = (
     "application/strategic-merge-patch+json",
     APPLY,
 )
+# Merge keys of strategic patches come from Go types.
+_CUSTOM_PATCH_TYPES = (*PATCH_TYPES[:2], APPLY)
 
 
 async def create_object(ctx: RequestContext, storage: ResourceStorage, mutations: ObjectStore) -> Response:
     """Handle POST to a collection."""
+    if ctx.query and not ctx.resource.is_custom:
+        check_media_type(ctx.request.headers.get("content-type", ""))  # its error precedes those of options
     validate_write_options(ctx.query, "CreateOptions")
-    model = mutations.models.of(ctx)
+    model = mutations.pod_create_cache.get(ctx)
     if model is not None:
-        return write_response(ctx, storage, await mutations.create_after(ctx, model))
-    obj = await _read_body(ctx, mutations)
+        return write_response(ctx, storage, await mutations.create_from_cache(ctx, model))
+    obj = await mutations.worker_thread.run_for(ctx.request, read_body, ctx, ctx.resource)
     written = await mutations.create(ctx, obj)
     return write_response(ctx, storage, written)
 
 
 def read_body(ctx: RequestContext, resource: Resource) -> Any:
-    """Decode the object in a request's body, and record the decoder's warnings."""
+    """Decode the object in a request's body, and record the decoder's warnings; run it by `WorkerThread.run_for`."""
     request = ctx.request
-    if ctx.has_typed_body and (obj := decode_typed_body(request.body, resource)) is not None:
+    if has_typed_body(ctx) and (obj := decode_typed_body(request.body, resource)) is not None:
         return obj
     decoded = decode_object(
         request.body, request.headers.get("content-type", ""), resource, field_validation(ctx.query)
@@ -55,44 +58,36 @@ def read_body(ctx: RequestContext, resource: Resource) -> Any:
     return decoded.obj
 
 
-async def _read_body(ctx: RequestContext, mutations: ObjectStore) -> Any:
-    """Decode the body; a long one is decoded in the worker thread, so that other requests are not delayed."""
-    if is_expensive_json(ctx.request.body):
-        return await mutations.aside.run(read_body, ctx, ctx.resource)
-    return read_body(ctx, ctx.resource)
-
-
 def write_response(ctx: RequestContext, storage: ResourceStorage, written: WriteResult) -> Response:
-    """Return the response of a write; in-process callers take the object from the context."""
-    if ctx.takes_object and written.key:
-        ctx.written = written
-        return OBJECT_TAKEN_RESPONSE
+    """Return the response of a write: the object for an in-process caller that wants it, else its bytes."""
+    if isinstance(ctx, InProcessRequest) and ctx.wants_object and written.key:
+        return ObjectResponse(written)
     return object_response(ctx, storage, written.value, written.revision, 201 if written.created else 200)
 
 
 async def replace_object(ctx: RequestContext, storage: ResourceStorage, mutations: ObjectStore) -> Response:
     """Handle PUT of an object, or of a subresource that serves the whole object."""
     validate_write_options(ctx.query, "UpdateOptions")
-    obj = await _read_body(ctx, mutations)
+    obj = await mutations.worker_thread.run_for(ctx.request, read_body, ctx, ctx.resource)
     ensure_namespace(obj.metadata, ctx.target.namespace)
     check_name(ctx, obj.metadata.name)
     uid = obj.metadata.uid
 
     # Protobuf does not distinguish an empty list from none, so only text can reset managedFields.
     is_text = "protobuf" not in ctx.request.headers.get("content-type", "")
-    ctx.forgets_managers = is_text and b'"managedFields"' in ctx.request.body and not obj.metadata.managed_fields
+    ctx.resets_managed_fields = is_text and b'"managedFields"' in ctx.request.body and not obj.metadata.managed_fields
 
     unused = [obj]
 
     def produce(current: ExistingObject | None) -> Any:
         if current is not None and uid:
-            check_preconditions(storage, current.record, current.stored.metadata, uid=uid)
+            check_preconditions(storage, current.record, current.form.stored.metadata, uid=uid)
         # The object is completed in place; a retry after a conflict starts again from what was sent.
         return unused.pop() if unused else read_body(ctx, ctx.resource)
 
     subresource = ctx.target.subresource
     may_create = storage.strategy.allow_create_on_update and not subresource
-    written = await mutations.update(ctx, produce, subresource=subresource, may_create=may_create, retry=True)
+    written = await mutations.update(ctx, produce, UpdateMode(subresource, may_create, retry=True))
     return write_response(ctx, storage, written)
 
 
@@ -111,15 +106,17 @@ def check_name(ctx: RequestContext, name: str) -> None:
 async def patch_object(ctx: RequestContext, storage: ResourceStorage, mutations: ObjectStore) -> Response:
     """Handle PATCH with any of the four patch types."""
     media = ctx.request.headers.get("content-type", "").partition(";")[0].strip()
+    if ctx.resource.is_custom and media not in _CUSTOM_PATCH_TYPES:
+        raise errors.unsupported_media_type(_CUSTOM_PATCH_TYPES)
     if media not in PATCH_TYPES:
         raise errors.generic_server_response(415, "415: Unsupported Media Type")
-    if ctx.resource.is_custom and media == PATCH_TYPES[2]:  # merge keys come from Go types
-        raise errors.unsupported_media_type((*PATCH_TYPES[:2], APPLY))
     validate_patch_options(ctx.query, media == APPLY)
     if media == APPLY:
         return await _apply(ctx, storage, mutations)
-    overlay = ctx.overlay
-    sent = parse_patch(ctx.request.body, media) if overlay is None else None
+    overlay = ctx.struct_patch if isinstance(ctx, InProcessRequest) else None
+    sent = (
+        await mutations.worker_thread.run_for(ctx.request, parse_patch, ctx.request.body) if overlay is None else None
+    )
     mode = field_validation(ctx.query)
 
     speaks_of_managers = b"managedFields" in ctx.request.body
@@ -133,20 +130,27 @@ async def patch_object(ctx: RequestContext, storage: ResourceStorage, mutations:
             parts = patch_parts(media, patch, current, ctx, storage.strategy)
             if parts is not None:
                 check_name(ctx, parts.metadata.name)
-                _keep_uid(ctx.resource, parts.metadata, current.served.metadata.uid)
+                _keep_uid(ctx.resource, parts.metadata, current.form.served.metadata.uid)
                 return parts
-        live = current.complete if speaks_of_managers else current.plain
+        owned = current.use_owned()
+        live = owned.plain_with_managed_fields if speaks_of_managers else owned.plain
         patched = apply_patch(media, live, patch, ctx.resource)
-        with patch_decode_errors(media, patch, patched):
+
+        def result() -> dict[str, Any]:
+            return apply_patch(media, owned.plain_with_managed_fields, patch, ctx.resource)
+
+        with patch_decode_errors(media, patch, result):
             decoded = decode_document(patched, ctx.resource, mode, changed_by=None if media == JSON_PATCH else patch)
         for warning in decoded.warnings:
             ctx.warn(warning)
-        ctx.forgets_managers = speaks_of_managers and not decoded.obj.metadata.managed_fields
-        check_name(ctx, decoded.obj.metadata.name)
+        ctx.resets_managed_fields = speaks_of_managers and not decoded.obj.metadata.managed_fields
+        # Upstream takes an object without a version for its internal type, which has no field `metadata`.
+        has_version = bool(patched.get("apiVersion")) or ctx.resource.is_custom
+        check_name(ctx, decoded.obj.metadata.name if has_version else "")
         _keep_uid(ctx.resource, decoded.obj.metadata, live["metadata"]["uid"])
         return decoded.obj
 
-    written = await mutations.update(ctx, produce, subresource=ctx.target.subresource, retry=True)
+    written = await mutations.update(ctx, produce, UpdateMode(ctx.target.subresource, retry=True))
     return write_response(ctx, storage, written)
 
 
@@ -159,13 +163,8 @@ def _keep_uid(resource: Resource, meta: Any, uid: str) -> None:
 
 
 async def _apply(ctx: RequestContext, storage: ResourceStorage, mutations: ObjectStore) -> Response:
-    produce = apply_config(ctx, storage)
-    written = await mutations.update(
-        ctx,
-        produce,
-        subresource=ctx.target.subresource,
-        may_create=not ctx.target.subresource,
-        tracked=False,
-        retry=True,
-    )
+    subresource = ctx.target.subresource
+    mode = UpdateMode(subresource, may_create=not subresource, tracked=False, retry=True)
+    config = await mutations.worker_thread.run_for(ctx.request, read_config, ctx)
+    written = await mutations.update(ctx, apply_config(ctx, storage, config), mode)
     return write_response(ctx, storage, written)

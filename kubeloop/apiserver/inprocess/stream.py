@@ -15,13 +15,13 @@ _BUDGET_BYTES = 16 << 20
 class InProcessStream(ResponseStream):
     """Stream without a connection; its reader takes the written pieces from here."""
 
-    __slots__ = ("_arrived", "_held", "_pieces", "is_cut_off")
+    __slots__ = ("_arrived", "_buffered", "_pieces", "is_cut_off")
 
     def __init__(self) -> None:
         self._on_close = []
         self._drained = None
         self._pieces: list[bytes] = []
-        self._held = 0
+        self._buffered = 0
         self._arrived = asyncio.Event()
         self.closed = False
         self.is_cut_off = False
@@ -29,7 +29,7 @@ class InProcessStream(ResponseStream):
     @property
     def buffered(self) -> int:
         """Number of bytes that are not read yet."""
-        return self._held
+        return self._buffered
 
     def write(self, data: bytes) -> None:
         """Append the contents of complete chunks; cut the stream if its reader is too far behind."""
@@ -37,15 +37,15 @@ class InProcessStream(ResponseStream):
             return
         for piece in _unframe(data):
             self._pieces.append(piece)
-            self._held += len(piece)
+            self._buffered += len(piece)
         self._arrived.set()
-        if self._held > _BUDGET_BYTES:
+        if self._buffered > _BUDGET_BYTES:
             self.is_cut_off = True
-            self.lost()
+            self.connection_lost()
 
-    async def drained(self) -> None:
+    async def wait_drained(self) -> None:
         """Wait until the reader is close enough behind."""
-        if self.closed or self._held <= _CONGESTED_BYTES:
+        if self.closed or self._buffered <= _CONGESTED_BYTES:
             return
         if self._drained is None:
             self._drained = asyncio.get_running_loop().create_future()
@@ -53,11 +53,11 @@ class InProcessStream(ResponseStream):
 
     def close(self) -> None:
         """End the stream."""
-        self.lost()
+        self.connection_lost()
 
-    def lost(self) -> None:
+    def connection_lost(self) -> None:
         """End the stream and wake its reader."""
-        super().lost()
+        super().connection_lost()
         self._arrived.set()
 
     async def next_piece(self) -> bytes:
@@ -65,8 +65,8 @@ class InProcessStream(ResponseStream):
         if not self._pieces and not self.closed:
             self._arrived.clear()
             await self._arrived.wait()
-        piece, self._pieces, self._held = b"".join(self._pieces), [], 0
-        self.wake()
+        piece, self._pieces, self._buffered = b"".join(self._pieces), [], 0
+        self.wake_writer()
         return piece
 
 

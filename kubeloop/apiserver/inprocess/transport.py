@@ -7,9 +7,8 @@ because defaulting and admission complete an object in place.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -26,17 +25,20 @@ from kubeloop.apiserver.inprocess.stream import pieces_of
 from kubeloop.apiserver.registry.consistency import wait_for_request_revision
 from kubeloop.apiserver.registry.storage import ResourceStorage, with_revision
 from kubeloop.apiserver.registry.store import WriteResult
-from kubeloop.apiserver.request.context import RequestContext, User
+from kubeloop.apiserver.request.context import InProcessRequest, RequestContext, User
 from kubeloop.apiserver.request.list_options import ListOptions, parse_list_options, parse_revision
 from kubeloop.apiserver.request.negotiation import PLAIN, ResponseFormat
 from kubeloop.apiserver.request.query import Query
 from kubeloop.apiserver.request.routing import PageNotFound, Target
+from kubeloop.apiserver.response.writers import ObjectResponse
+from kubeloop.apiserver.watch.counters import EncodedBatch
 from kubeloop.apiserver.watch.hub import WatchChange, WatchSubscriber, WatchTimers
 from kubeloop.http import Request, Response, StreamResponse
 from kubeloop.store import CompactedError, Record, StoreError, StoreEvent
 
 if TYPE_CHECKING:
     from kubeloop.apiserver.aggregator.remote import RemoteAPIServer
+    from kubeloop.apiserver.registry.storage import Conversion
 
 _METHODS = {
     "get": "GET",
@@ -48,6 +50,7 @@ _METHODS = {
     "delete": "DELETE",
     "deletecollection": "DELETE",
 }
+_SUCCESS = {"create": 201}
 _METADATA = ResponseFormat(convert="PartialObjectMetadata")
 _CAUSE = "kubeloop-cause"
 # A watcher with this many unread events is cut, as a slow HTTP client is.
@@ -65,65 +68,105 @@ class InProcessTransport:
         """Perform a call; returns objects instead of bytes, and raises the errors that HTTP would return."""
         if call.guard is not None:
             call.guard()
-        if (remote := self._remote(call)) is not None:
+        remote = self._remote(call)
+        target, query, waiting = self._authorize(call, remote)
+        if waiting is not None:
+            await waiting
+        if remote is not None:
             from kubeloop.apiserver.aggregator.local_transport import call_remote
 
             return await call_remote(remote, self._user, call)
-        ctx = self._admit(call)
-        if call.verb in ("get", "list") and not call.subresource and self._server.is_kept(call.resource):
-            storage = self._server.registry.of(call.resource)
-            if storage.store.shared:
+        started = self._server.clock.monotonic()
+        ctx = self._context(call, target, query)
+        try:
+            result = await self._perform(call, ctx)
+        except errors.ApiError as error:
+            self._observe(ctx, call, error.code, started)
+            raise
+        self._observe(ctx, call, _SUCCESS.get(call.verb, 200), started)
+        return result
+
+    async def _perform(self, call: Call, ctx: InProcessRequest) -> Any:
+        if call.verb in ("get", "list") and not call.subresource and self._server.is_stored(call.resource):
+            storage = self._server.registry.storage_of(call.resource)
+            if storage.store.is_shared:
                 await _wait_caught_up(storage, call.verb, ctx.query)
-            read = self._get if call.verb == "get" else self._list
-            if storage.conversion is None:
-                return read(ctx, storage, call)
-            from kubeloop.apiserver.apiextensions.conversion.reads import read_converted
+            if storage.conversion is not None:
+                return await self._read_converted(ctx, storage, storage.conversion, call)
+            if call.verb == "get":
+                return self._get(ctx, storage, call)
+            return await self._list(ctx, storage, call)
+        ctx.wants_object = not call.metadata_only
+        response = await self._server.serve(ctx, call.verb)
+        if isinstance(response, ObjectResponse):
+            return self._result_of_write(response.written, call)
+        return decode_response(_body_of(response), call)
 
-            look = partial(read, ctx, storage, call)
-            return await read_converted(storage, storage.conversion, call.namespace, call.name, look)
-        ctx.takes_object = not call.metadata_only
-        body = _body_of(await self._server.serve(ctx, call.verb))
-        return decode_response(body, call) if ctx.written is None else self._written(ctx.written, call)
+    async def _read_converted(
+        self, ctx: RequestContext, storage: ResourceStorage, conversion: Conversion, call: Call
+    ) -> Any:
+        from kubeloop.apiserver.apiextensions.conversion.reads import read_converted
 
-    def _written(self, written: WriteResult, call: Call) -> Any:
+        async def read() -> Any:
+            if call.verb == "get":
+                return self._get(ctx, storage, call)
+            return await self._list(ctx, storage, call)
+
+        return await read_converted(storage, conversion, call.namespace, call.name, read)
+
+    def _observe(self, ctx: InProcessRequest, call: Call, code: int, started: float) -> None:
+        server = self._server
+        server.metrics.requests.observe_call(ctx, call.verb, code, server.clock.monotonic() - started)
+
+    def _result_of_write(self, written: WriteResult, call: Call) -> Any:
         """Return the result of a write: the shared struct, unless the object has changed since."""
-        storage = self._server.registry.of(call.resource)
+        storage = self._server.registry.storage_of(call.resource)
         record = storage.store.get(written.key) if written.key else None
         if record is not None and record.mod_revision == written.revision:
-            return storage.shared(record)
-        if isinstance(written.obj, msgspec.Struct) and not storage.view.converts:
+            return storage.shared_struct(record)
+        if isinstance(written.obj, msgspec.Struct) and not storage.serializer.converts:
             return with_revision(written.obj, written.revision)
-        return decode_response(storage.view.object(written.value, written.revision), call)
+        return decode_response(storage.serializer.object(written.value, written.revision), call)
 
-    def edition(self) -> object | None:
+    def discovery_version(self) -> object | None:
         """Return an object that identifies the current discovery documents; None if other servers provide some."""
-        return None if self._server.aggregation.remotes else self._server.paths.edition
+        return None if self._server.aggregator.remotes else self._server.nonresource.discovery_version
 
     async def document(self, path: str) -> Any:
         """Return the document at a non-resource path as plain data."""
-        self._server.authorize_path(self._user, "GET", path)
-        remote = self._server.aggregation.remote_for(path)
+        waiting = self._server.authorize_path(self._user, "GET", path)
+        if waiting is not None:
+            await waiting
+        remote = self._server.aggregator.remote_for(path)
         if remote is not None:
             from kubeloop.apiserver.aggregator.local_transport import document_of
 
             return await document_of(remote, self._user, path)
         try:
-            response = self._server.paths.answer(Request("GET", path))
+            response = self._server.nonresource.handle(Request("GET", path))
         except PageNotFound:
             raise errors.generic_server_response(404) from None
         return msgspec.json.decode(_body_of(response))
 
     async def stream(self, call: Call) -> AsyncIterator[bytes]:
         """Yield a response's body in pieces, such as a log's."""
-        if (remote := self._remote(call)) is not None:
+        remote = self._remote(call)
+        target, query, waiting = self._authorize(call, remote)
+        if waiting is not None:
+            await waiting
+        if remote is not None:
             from kubeloop.apiserver.aggregator.local_transport import stream_remote
 
             async with aclosing(stream_remote(remote, self._user, call)) as passed_on:
                 async for piece in passed_on:
                     yield piece
             return
-        response = await self._server.serve(self._admit(call), call.verb)
+        started, ctx = self._server.clock.monotonic(), self._context(call, target, query)
+        response = await self._server.serve(ctx, call.verb)
         if isinstance(response, StreamResponse):
+            response = self._server.metrics.requests.observe_stream(
+                ctx, call.verb, response, lambda: self._server.clock.monotonic() - started
+            )
             async with aclosing(pieces_of(response)) as pieces:
                 async for piece in pieces:
                     yield piece
@@ -134,20 +177,25 @@ class InProcessTransport:
         """Do nothing: the transport holds no resources and does not stop the server."""
 
     def _remote(self, call: Call) -> RemoteAPIServer | None:
-        """Authorize the call and return the aggregated server that answers it, or None for this server."""
-        remotes = self._server.aggregation.remotes
-        remote = remotes.get((call.resource.group, call.resource.version)) if remotes else None
-        if remote is not None:
-            target = Target(call.resource, call.verb, call.namespace, call.name, call.subresource)
-            self._server.authorize(self._user, _METHODS[call.verb], target, call.verb, Query.of(call.options))
-        return remote
+        """Return the aggregated server that answers the call, or None for this server."""
+        remotes = self._server.aggregator.remotes
+        return remotes.get((call.resource.group, call.resource.version)) if remotes else None
 
-    def _admit(self, call: Call) -> RequestContext:
-        """Authorize a call and return its context; raises the errors of router and authorizer."""
-        resource, verb = self._server.served(call.resource), call.verb
+    def _authorize(self, call: Call, remote: RemoteAPIServer | None) -> tuple[Target, Query, Awaitable[None] | None]:
+        """Authorize a call, and return its target, its query, and what must be awaited first, if anything.
+
+        Raises the errors of router and authorizer.
+        """
+        resource, verb = call.resource, call.verb
+        if remote is None:
+            resource = self._server.resolve_resource(resource)
         target = Target(resource, verb, call.namespace, call.name, call.subresource)
-        query = Query.of(call.options)
-        self._server.authorize(self._user, _METHODS[verb], target, verb, query)
+        query = Query.from_options(call.options)
+        return target, query, self._server.authorize(self._user, _METHODS[verb], target, verb, query)
+
+    def _context(self, call: Call, target: Target, query: Query) -> InProcessRequest:
+        """Return the context of an authorized call; raises the errors of the router."""
+        resource, verb = target.resource, call.verb
         if call.subresource and call.subresource not in resource.by_name:
             raise errors.generic_server_response(404)
         if verb not in (resource.by_name[call.subresource].verbs if call.subresource else resource.verbs):
@@ -160,9 +208,9 @@ class InProcessTransport:
         if call.body is not None and overlay is None:
             request.body = call.body if isinstance(call.body, bytes) else codec.encode(body_document(call.body))
         form = _METADATA if call.metadata_only else PLAIN
-        ctx = RequestContext(request, target, query, self._user, form, self._server.clock.now().replace(microsecond=0))
+        ctx = InProcessRequest(request, target, query, self._user, form, self._server.clock.now)
         ctx.dry_run = bool(query.text("dryRun"))
-        ctx.overlay = overlay
+        ctx.struct_patch = overlay
         ctx.has_typed_body = isinstance(call.body, msgspec.Struct) and type(call.body) is resource.type
         return ctx
 
@@ -174,13 +222,13 @@ class InProcessTransport:
         record = storage.get(call.namespace, call.name)
         if record is None:
             raise errors.not_found(call.resource.group, call.resource.plural, call.name)
-        obj = storage.shared(record)
+        obj = storage.shared_struct(record)
         return _partial(obj) if call.metadata_only else obj
 
-    def _list(self, ctx: RequestContext, storage: ResourceStorage, call: Call) -> ListResult:
-        options = parse_list_options(ctx.query, storage.memory, watch=False)
-        page = list_page(storage.store, storage.prefix(call.namespace), options)
-        objects = map(storage.shared, page.records)
+    async def _list(self, ctx: RequestContext, storage: ResourceStorage, call: Call) -> ListResult:
+        options = parse_list_options(ctx.query, storage.field_cache, watch=False)
+        page = await list_page(storage.store, storage.prefix(call.namespace), options, storage.lists)
+        objects = map(storage.shared_struct, page.records)
         return ListResult(
             items=tuple(map(_partial, objects) if call.metadata_only else objects),
             resource_version=str(page.revision),
@@ -194,25 +242,31 @@ class InProcessTransport:
         The only bookmark is the one after the initial events: others serve to keep connections alive and to resume lost
         ones, which don't exist here.
         """
-        if (remote := self._remote(call)) is not None:
+        remote = self._remote(call)
+        target, query, waiting = self._authorize(call, remote)
+        if waiting is not None:
+            await waiting
+        if remote is not None:
             from kubeloop.apiserver.aggregator.local_transport import watch_remote
 
             async with aclosing(watch_remote(remote, self._user, call)) as batches:
                 async for passed_on in batches:
                     yield passed_on
             return
-        ctx = self._admit(call)
-        storage = self._server.registry.of(call.resource)
-        options = parse_list_options(ctx.query, storage.memory, watch=True)
-        if storage.store.shared:
+        ctx = self._context(call, target, query)
+        storage = self._server.registry.storage_of(call.resource)
+        options = parse_list_options(ctx.query, storage.field_cache, watch=True)
+        if storage.store.is_shared:
             await _wait_caught_up(storage, "watch", ctx.query)
-        watcher = InProcessWatcher(storage, call.namespace, options.selection, call.metadata_only)
+        watcher = InProcessWatcher(storage, call.namespace, options.selector, call.metadata_only)
         if storage.conversion is not None:
             from kubeloop.apiserver.apiextensions.conversion.reads import prepare_past
 
             await prepare_past(storage, storage.conversion, _revision(options.revision))
         _catch_up(storage, watcher, options)
         storage.hub.add(watcher)
+        end = self._server.metrics.requests.begin_long_running("watch", ctx.target)
+        started = self._server.clock.monotonic()
         timers = WatchTimers()
         if options.timeout_seconds:
             timers.after(options.timeout_seconds, watcher.close)
@@ -222,10 +276,12 @@ class InProcessTransport:
         finally:
             timers.cancel()
             storage.hub.remove(watcher)
+            end()
+            self._observe(ctx, call, 200, started)
 
     def is_in_process(self, resource: Resource) -> bool:
         """Return True if this server, and no aggregated one, serves the resource."""
-        return (resource.group, resource.version) not in self._server.aggregation.remotes
+        return (resource.group, resource.version) not in self._server.aggregator.remotes
 
 
 async def _wait_caught_up(storage: ResourceStorage, verb: str, query: Query) -> None:
@@ -240,12 +296,12 @@ def _catch_up(storage: ResourceStorage, watcher: InProcessWatcher, options: List
     asked, now = _revision(options.revision), storage.store.revision
     wants_state = options.initial_events if options.initial_events is not None else not asked
     if wants_state:
-        watcher.offer_state(storage.store.range(storage.prefix(watcher.namespace)).records)
+        watcher.deliver_state(storage.store.range(storage.prefix(watcher.namespace)).records)
         if options.initial_events and options.bookmarks:
             watcher.bookmark(now, initial_events_end=True)
     elif asked < now:
         try:
-            watcher.tell(storage.hub.replay(asked), {})
+            storage.hub.deliver_past(watcher, storage.hub.replay(asked))
         except CompactedError as error:
             raise errors.too_old_resource_version(asked, error.compact_revision) from None
 
@@ -274,23 +330,26 @@ class InProcessWatcher(WatchSubscriber):
         self._arrived = asyncio.Event()
         self.closed = False
 
-    def tell(self, changes: Sequence[WatchChange], shared: dict[object, bytes]) -> None:
+    def deliver(self, changes: Sequence[WatchChange], shared: dict[object, EncodedBatch]) -> None:
         """Queue the matching changes as shared structs; end the watch if too many are unread."""
+        before = len(self._events)
         for change in changes:
-            kind, record = self.seen(change)
+            kind, record = self.filter(change)
             if record is not None:
-                obj = self._storage.shared_at(record, change.event.revision)
+                obj = self._storage.shared_struct_at(record, change.event.revision)
                 if self._metadata_only:
                     obj = _partial(obj)
                 self._events.append(WatchEvent(kind.decode(), obj, str(change.event.revision)))  # type: ignore[arg-type]
         if self._events:
+            self._storage.watch_events.count += len(self._events) - before
             self._arrived.set()
         if len(self._events) > _BACKLOG:
             self.close()
 
-    def offer_state(self, records: Sequence[Record]) -> None:
+    def deliver_state(self, records: Sequence[Record]) -> None:
         """Queue the current records as ADDED events."""
-        self.tell([self._storage.hub.change(StoreEvent(one.mod_revision, one.key, one, None)) for one in records], {})
+        hub = self._storage.hub
+        hub.deliver_past(self, [hub.change_of(StoreEvent(one.mod_revision, one.key, one, None)) for one in records])
 
     def bookmark(self, revision: int, initial_events_end: bool = False) -> None:
         """Queue a BOOKMARK event."""

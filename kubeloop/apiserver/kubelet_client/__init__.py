@@ -2,5 +2,5 @@
 
 node ─▶ kubelet_address: host, port, path ─▶ kubelet_tls: verified connection ─┬▶ dialer: logs, proxied requests
                                                                                └▶ sessions (SPDY): exec, attach, ports
-metrics_group ─▶ resource_metrics: metrics.k8s.io from kubelets; pod_dialer: direct connections to pods
+metrics_group ─▶ resource_metrics: metrics.k8s.io from kubelets; dialer.dial_pod: direct connections to pods
 """

@@ -1,23 +1,31 @@
-"""Requests to kubelets on behalf of clients: logs, connections to containers, and proxied requests."""
+"""Requests to kubelets on behalf of clients: logs, connections to containers, and proxied requests; dials pods."""
 
 from __future__ import annotations
 
 import asyncio
-import ipaddress
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import suppress
 from typing import Any, Final, TypeVar
 
 from kubeloop.api import errors
 from kubeloop.api.generated.core_v1 import Node, Pod
-from kubeloop.api.node_calls import NodeConnectionRefused, PodConnections, PodLogOptions, PodStreamRequest
-from kubeloop.apiserver.aggregator.connection import RemoteConnection, RemoteUnreachable, ResponseHead
+from kubeloop.api.kubelet_requests import (
+    NodeConnectionRefused,
+    PodConnections,
+    PodLogOptions,
+    PodStreamRequest,
+    PortConnection,
+)
+from kubeloop.apiserver.aggregator.dialer import RemoteUnreachable, reason_of
 from kubeloop.apiserver.aggregator.endpoints import HostPort
 from kubeloop.apiserver.aggregator.proxy_identity import forwarded_headers
 from kubeloop.apiserver.aggregator.responses import proxied_response
 from kubeloop.apiserver.kubelet_client.kubelet_address import address_of, log_target, stream_target
 from kubeloop.apiserver.kubelet_client.kubelet_tls import KubeletClientConfig, KubeletDialer
+from kubeloop.apiserver.kubelet_client.proxyable_address import resolve_proxyable
 from kubeloop.apiserver.kubelet_client.sessions import KubeletSession
 from kubeloop.http import Request, Response
+from kubeloop.http.client import HttpClientConnection, ResponseHead, encode_request
 
 _HEAD_SECONDS: Final = 30.0  # seconds within which a response has to begin
 _LONGEST_REFUSAL: Final = 50_000
@@ -25,10 +33,12 @@ _LARGEST_PAGE: Final = 16 << 20
 _LOGS: Final = "pods/log"
 _COMMANDS: Final = "v4.channel.k8s.io"
 _PORTS: Final = "portforward.k8s.io"
-_UNSAFE: Final = str.maketrans({"\r": " ", "\n": " "})
+_UNSAFE: Final = str.maketrans({"\r": " ", "\n": " ", "\0": " "})
 
 FindNode = Callable[[str], Node | None]
 Made = TypeVar("Made")
+_DIAL_SECONDS = 10.0
+_PIECE = 64 << 10
 
 
 class KubeletClient:
@@ -37,32 +47,32 @@ class KubeletClient:
     def __init__(self, find: FindNode, config: KubeletClientConfig) -> None:
         self._find = find
         self._config = config
-        self._trust = KubeletDialer(config)
+        self._dialer = KubeletDialer(config)
 
     async def logs(self, pod: Pod, container: str, options: PodLogOptions) -> AsyncIterator[bytes]:
         """Yield a container's log."""
-        node, address = self._located(pod.spec.node_name)
+        node, address = self._locate(pod.spec.node_name)
         target = log_target(pod, container, options)
         try:
-            connection, head = await self._asked(node, address, _get(address, target), insecure=options.insecure)
+            connection, head = await self._send(node, address, _get(address, target), insecure=options.insecure)
         except RemoteUnreachable as error:
             raise errors.ApiError(f'Get "https://{address}{target}": {error}') from None
         try:
             if not 200 <= head.status <= 206:
                 raise log_error(head.status, await _read_prefix(connection), pod.metadata.name)
-            async for piece in connection.pieces():
+            while piece := await connection.read_piece():
                 yield piece
         except RemoteUnreachable as error:
             raise errors.ApiError(str(error)) from None
         finally:
-            connection.close()
+            connection.abort()
 
-    async def opened(self, pod: Pod, container: str, wanted: PodStreamRequest) -> PodConnections:
+    async def open(self, pod: Pod, container: str, wanted: PodStreamRequest) -> PodConnections:
         """Open an exec, attach or portforward connection."""
-        node, address = self._located(pod.spec.node_name)
+        node, address = self._locate(pod.spec.node_name)
         request = _upgrade(address, stream_target(pod, container, wanted), wanted)
         try:
-            connection, head = await self._asked(node, address, request)
+            connection, head = await self._send(node, address, request)
         except RemoteUnreachable as error:
             raise errors.ApiError(f"error dialing backend: {error}") from None
         if head.status == 101:
@@ -70,20 +80,22 @@ class KubeletClient:
         try:
             if head.status < 400:
                 raise errors.ApiError(f"invalid upgrade response: status code {head.status}")
-            raise NodeConnectionRefused(head.status, await _read_prefix(connection), head.text("content-type"))
+            raise NodeConnectionRefused(
+                head.status, await _read_prefix(connection), head.headers.get("content-type", "")
+            )
         finally:
-            connection.close()
+            connection.abort()
 
-    async def text(self, name: str, target: str, seconds: float) -> str:
+    async def get_text(self, name: str, target: str, seconds: float) -> str:
         """Return a page of a node within a timeout in seconds; raises an ApiError."""
-        node, address = self._located(name)
+        node, address = self._locate(name)
         try:
             async with asyncio.timeout(seconds):
-                connection, head = await self._asked(node, address, _get(address, target))
+                connection, head = await self._send(node, address, _get(address, target))
                 try:
                     body = await _read_prefix(connection, _LARGEST_PAGE)
                 finally:
-                    connection.close()
+                    connection.abort()
         except (RemoteUnreachable, TimeoutError) as error:
             raise errors.ApiError(f'Get "https://{address}{target}": {str(error) or "timeout"}') from None
         if head.status != 200:
@@ -92,48 +104,55 @@ class KubeletClient:
 
     async def proxy(self, request: Request, name: str, path: str) -> Response:
         """Forward a client's request to a node and return its response, which may be an upgrade."""
-        node, address = self._located(name)
-        if not (self._config.knows_nodes or is_proxyable_address(address.host)):
-            raise errors.bad_request("address not allowed")
+        node, address = self._locate(name)
+        dialled = address if self._config.allow_local_addresses else await _resolve(address)
         target = f"{path or '/'}?{request.query}" if request.query else path or "/"
         try:
             sent = _forwarded_request(request, address, target)
-            connection, head = await self._asked(node, address, sent, bodyless=request.method == "HEAD")
+            connection, head = await self._send(node, address, sent, has_body=request.method != "HEAD", dialled=dialled)
         except RemoteUnreachable as error:
             if request.upgrade:
                 raise errors.ApiError(f"error dialing backend: {error}") from None
             raise errors.service_unavailable(f"error trying to reach service: {error}") from None
         try:
-            return await proxied_response(connection, head, RemoteConnection.close)
+            return await proxied_response(connection, head, HttpClientConnection.abort)
         except RemoteUnreachable as error:
-            connection.close()
+            connection.abort()
             raise errors.service_unavailable(f"error trying to reach service: {error}") from None
 
-    def _located(self, name: str) -> tuple[Node, HostPort]:
+    def _locate(self, name: str) -> tuple[Node, HostPort]:
         node = self._find(name)
         if node is None:
             raise errors.not_found("", "nodes", name)
         return node, address_of(node, self._config.address_types)
 
-    async def _asked(
-        self, node: Node, address: HostPort, request: bytes, *, insecure: bool = False, bodyless: bool = False
-    ) -> tuple[RemoteConnection, ResponseHead]:
-        """Connect, send a request and return the connection with the response's head."""
+    async def _send(
+        self,
+        node: Node,
+        address: HostPort,
+        request: bytes,
+        *,
+        insecure: bool = False,
+        has_body: bool = True,
+        dialled: HostPort | None = None,
+    ) -> tuple[HttpClientConnection, ResponseHead]:
+        """Connect, send a request and return the connection with the response's head.
 
-        async def ask() -> tuple[RemoteConnection, ResponseHead]:
-            connection = await self._trust.connect(node, address, insecure=insecure)
+        `dialled` is the resolved address, if it was resolved before.
+        """
+
+        async def ask() -> tuple[HttpClientConnection, ResponseHead]:
+            connection = await self._dialer.connect(node, address, insecure=insecure, dialled=dialled)
             try:
-                return connection, await connection.ask(request, bodyless=bodyless)
+                return connection, await connection.exchange(request, has_body=has_body)
             except BaseException:
-                connection.close()
+                connection.abort()
                 raise
 
         return await _with_timeout(ask())
 
 
 async def _with_timeout(work: Coroutine[Any, Any, Made]) -> Made:
-    if asyncio.current_task() is None:
-        await asyncio.sleep(0)  # a handler has no task until it first waits, and a timeout needs one
     try:
         async with asyncio.timeout(_HEAD_SECONDS):
             return await work
@@ -154,18 +173,13 @@ def log_error(status: int, body: bytes, pod: str) -> errors.ApiError:
     return type(generic)(f"{generic.message} ( {_LOGS} {pod})", about, code=generic.code)
 
 
-def is_proxyable_address(host: str) -> bool:
-    """Return True unless the address is unspecified, loopback, multicast or link-local; names count as True."""
-    try:
-        found = ipaddress.ip_address(host)
-    except ValueError:
-        return True
-    return not (found.is_unspecified or found.is_loopback or found.is_multicast or found.is_link_local)
+async def _resolve(address: HostPort) -> HostPort:
+    return HostPort(await resolve_proxyable(address.host), address.port)
 
 
-async def _read_prefix(connection: RemoteConnection, most: int = _LONGEST_REFUSAL) -> bytes:
+async def _read_prefix(connection: HttpClientConnection, most: int = _LONGEST_REFUSAL) -> bytes:
     said = bytearray()
-    async for piece in connection.pieces():
+    while piece := await connection.read_piece():
         said += piece
         if len(said) >= most:
             break
@@ -173,22 +187,42 @@ async def _read_prefix(connection: RemoteConnection, most: int = _LONGEST_REFUSA
 
 
 def _get(address: HostPort, target: str) -> bytes:
-    return _bytes_of("GET", target, (("Host", str(address)), ("Accept", "*/*")))
+    return encode_request("GET", target, (("Host", str(address)), ("Accept", "*/*")))
 
 
 def _upgrade(address: HostPort, target: str, wanted: PodStreamRequest) -> bytes:
-    protocol = _PORTS if wanted.how == "portforward" else _COMMANDS
+    protocol = _PORTS if wanted.operation == "portforward" else _COMMANDS
     upgrade = (("Connection", "Upgrade"), ("Upgrade", "SPDY/3.1"), ("X-Stream-Protocol-Version", protocol))
-    return _bytes_of("POST", target, (("Host", str(address)), *upgrade, ("Content-Length", "0")))
+    return encode_request("POST", target, (("Host", str(address)), *upgrade))
 
 
 def _forwarded_request(request: Request, address: HostPort, target: str) -> bytes:
-    headers = [("Host", str(address)), *forwarded_headers(request, "")]
-    if request.body or request.method in ("POST", "PUT", "PATCH"):
-        headers.append(("Content-Length", str(len(request.body))))
-    return _bytes_of(request.method, target, headers) + request.body
+    headers = ((name, value.translate(_UNSAFE)) for name, value in forwarded_headers(request, ""))
+    return encode_request(request.method, target, [("Host", str(address)), *headers], request.body)
 
 
-def _bytes_of(method: str, target: str, headers: Iterable[tuple[str, str]]) -> bytes:
-    lines = [f"{method} {target} HTTP/1.1", *(f"{name}: {value.translate(_UNSAFE)}" for name, value in headers)]
-    return "\r\n".join((*lines, "", "")).encode("utf-8", "surrogateescape")
+async def dial_pod(address: HostPort, connection: PortConnection) -> None:
+    """Relay a connection to a pod, over the pod network, until the pod closes it; raises `RemoteUnreachable`."""
+    try:
+        async with asyncio.timeout(_DIAL_SECONDS):
+            reader, writer = await asyncio.open_connection(*address)
+    except TimeoutError:
+        raise RemoteUnreachable(f"dial tcp {address}: i/o timeout") from None
+    except OSError as error:
+        raise RemoteUnreachable(f"dial tcp {address}: connect: {reason_of(error)}") from None
+    sending = asyncio.ensure_future(_send(connection, writer))
+    try:
+        while piece := await reader.read(_PIECE):
+            await connection.write(piece)
+    except OSError as error:
+        raise RemoteUnreachable(reason_of(error)) from None
+    finally:
+        sending.cancel()
+        writer.transport.abort()
+
+
+async def _send(connection: PortConnection, writer: asyncio.StreamWriter) -> None:
+    with suppress(OSError):
+        while piece := await connection.read():
+            writer.write(piece)
+            await writer.drain()

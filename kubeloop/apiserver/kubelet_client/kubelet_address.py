@@ -7,7 +7,7 @@ from urllib.parse import quote, urlencode
 
 from kubeloop.api.errors import ApiError
 from kubeloop.api.generated.core_v1 import Node, Pod
-from kubeloop.api.node_calls import PodLogOptions, PodStreamRequest
+from kubeloop.api.kubelet_requests import PodLogOptions, PodStreamRequest
 from kubeloop.api.scalars.times import format_time
 from kubeloop.apiserver.aggregator.endpoints import HostPort
 
@@ -45,7 +45,7 @@ def log_target(pod: Pod, container: str, options: PodLogOptions) -> str:
 
 def stream_target(pod: Pod, container: str, wanted: PodStreamRequest) -> str:
     """Return path and query of an exec, attach or portforward request."""
-    path = f"/{_PATHS[wanted.how]}/{_words(pod)}" + (f"/{quote(container)}" if container else "")
+    path = f"/{_PATHS[wanted.operation]}/{_words(pod)}" + (f"/{quote(container)}" if container else "")
     flags = {"input": wanted.stdin, "output": wanted.stdout, "error": wanted.stderr, "tty": wanted.tty}
     pairs = [(name, "1") for name, is_on in flags.items() if is_on] + [("command", word) for word in wanted.command]
     return f"{path}?{urlencode(pairs)}" if pairs else path

@@ -14,18 +14,21 @@ import ssl
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from kubeloop.api import errors
 from kubeloop.api.generated.core_v1 import Node
-from kubeloop.api.node_calls import SERVING_CERTIFICATE_ANNOTATION
-from kubeloop.apiserver.aggregator.connection import RemoteConnection, RemoteUnreachable, UnknownAuthority, dial
+from kubeloop.api.kubelet_requests import SERVING_CERTIFICATE_ANNOTATION
+from kubeloop.apiserver.aggregator.dialer import RemoteUnreachable, UnknownAuthority, dial
 from kubeloop.apiserver.aggregator.endpoints import HostPort
 from kubeloop.apiserver.kubelet_client.kubelet_address import ADDRESS_TYPES
+from kubeloop.http.client import HttpClientConnection
 
 _NODE_USER = "system:node:"
 _MISMATCH = "tls: failed to verify certificate: x509: certificate is valid for {}, not {}"
-_NOT_PINNED = "tls: failed to verify certificate: x509: certificate is not the one that the Node object names"
+_NOT_PINNED = "tls: failed to verify certificate: x509: certificate does not match the one recorded in the Node object"
 _MAX_PINS = 10_000
+_PEM_END = "-----END CERTIFICATE-----"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +42,15 @@ class KubeletClientConfig:
     insecure: bool = False  # trust any certificate, as upstream does without an authority
     address_types: tuple[str, ...] = ADDRESS_TYPES
     timeout: float = 5.0
+    allow_local_addresses: bool = False  # forward requests to nodes at loopback and link-local addresses, too
+    serving_certificate: Path | None = None  # this server's own, by which it recognises itself
 
-    @property
-    def knows_nodes(self) -> bool:
-        """True if a connection verifies the identity of the node, not only its address."""
-        return not self.insecure and self.authority is None
+
+class _Route(NamedTuple):
+    """Address that a certificate has to be valid for, and the resolved one to connect to."""
+
+    address: HostPort
+    dialled: HostPort
 
 
 class _Checks(Enum):
@@ -62,22 +69,28 @@ class KubeletDialer:
         self._contexts: dict[_Checks, tuple[object, ssl.SSLContext]] = {}
         self._pinned: set[str] = set()  # certificates that our authority is known not to have signed
 
-    async def connect(self, node: Node, address: HostPort, *, insecure: bool = False) -> RemoteConnection:
-        """Return a connection to the kubelet of this very node; raises `RemoteUnreachable`."""
+    async def connect(
+        self, node: Node, address: HostPort, *, insecure: bool = False, dialled: HostPort | None = None
+    ) -> HttpClientConnection:
+        """Return a connection to the kubelet of this very node; raises `RemoteUnreachable`.
+
+        `dialled` is the resolved address, if it was resolved before. Raises BadRequest if the node is this server.
+        """
         config = self._config
+        route = _Route(address, dialled or address)
         if insecure or config.insecure:
-            return await self._dial(address, _Checks.NOTHING)
+            return self._require_other(await self._dial(route, _Checks.NOTHING))
         if config.authority is not None:
-            return await self._dial(address, _Checks.HOST)
+            return self._require_other(await self._dial(route, _Checks.HOST))
         pin = node.metadata.annotations.get(SERVING_CERTIFICATE_ANNOTATION, "")
-        if pin in self._pinned and (connection := await self._dial_pinned(address, pin)) is not None:
+        if pin in self._pinned and (connection := await self._dial_pinned(route, pin)) is not None:
             return connection
         try:
-            return _require_node_identity(await self._dial(address, _Checks.CHAIN), node.metadata.name)
+            return _require_node_identity(await self._dial(route, _Checks.CHAIN), node.metadata.name)
         except UnknownAuthority:
             if not pin:
                 raise
-        connection = await self._dial_pinned(address, pin)
+        connection = await self._dial_pinned(route, pin)
         if connection is None:
             raise RemoteUnreachable(_NOT_PINNED)
         if len(self._pinned) >= _MAX_PINS:
@@ -85,17 +98,26 @@ class KubeletDialer:
         self._pinned.add(pin)
         return connection
 
-    async def _dial_pinned(self, address: HostPort, pin: str) -> RemoteConnection | None:
+    def _require_other(self, connection: HttpClientConnection) -> HttpClientConnection:
+        """Return the connection, unless it leads to this very server: that would believe its own certificate."""
+        own = self._config.serving_certificate
+        shown = connection.get_extra_info("ssl_object").getpeercert(True)
+        if own is not None and own.is_file() and shown == ssl.PEM_cert_to_DER_cert(_first_pem(own.read_text())):
+            connection.abort()
+            raise errors.bad_request("address not allowed")
+        return connection
+
+    async def _dial_pinned(self, route: _Route, pin: str) -> HttpClientConnection | None:
         """Return a connection if the pinned certificate is presented, else None."""
-        connection = await self._dial(address, _Checks.NOTHING)
-        shown = connection.writer.get_extra_info("ssl_object").getpeercert(True)
+        connection = await self._dial(route, _Checks.NOTHING)
+        shown = connection.get_extra_info("ssl_object").getpeercert(True)
         if pin != fingerprint(shown or b""):
-            connection.close()
+            connection.abort()
             return None
         return connection
 
-    async def _dial(self, address: HostPort, checks: _Checks) -> RemoteConnection:
-        return await dial(*address, self._context(checks), address.host, self._config.timeout)
+    async def _dial(self, route: _Route, checks: _Checks) -> HttpClientConnection:
+        return await dial(*route.dialled, self._context(checks), route.address.host, self._config.timeout)
 
     def _context(self, checks: _Checks) -> ssl.SSLContext:
         """Return the TLS context; its files are read again after a change."""
@@ -108,7 +130,7 @@ class KubeletDialer:
         try:
             made = _context_of(config, checks)
         except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
-            raise RemoteUnreachable(f"the certificates for kubelets can't be used: {error}") from None
+            raise RemoteUnreachable(f"unable to load the kubelet client certificates: {error}") from None
         self._contexts[checks] = stamp, made
         return made
 
@@ -132,6 +154,11 @@ def _context_of(config: KubeletClientConfig, checks: _Checks) -> ssl.SSLContext:
     return context
 
 
+def _first_pem(text: str) -> str:
+    """Return the first certificate of a file, which is the server's own."""
+    return text.partition(_PEM_END)[0] + _PEM_END
+
+
 def _stamp(path: Path | None) -> object:
     try:
         return path.stat().st_mtime_ns if path is not None else None
@@ -139,11 +166,11 @@ def _stamp(path: Path | None) -> object:
         return None
 
 
-def _require_node_identity(connection: RemoteConnection, node: str) -> RemoteConnection:
+def _require_node_identity(connection: HttpClientConnection, node: str) -> HttpClientConnection:
     """Return the connection if its certificate names the node; else close it and raise `RemoteUnreachable`."""
-    peer: Any = connection.writer.get_extra_info("peercert") or {}
+    peer: Any = connection.get_extra_info("peercert") or {}
     names = [value for part in peer.get("subject", ()) for key, value in part if key == "commonName"]
     if names != [f"{_NODE_USER}{node}"]:
-        connection.close()
+        connection.abort()
         raise RemoteUnreachable(_MISMATCH.format(", ".join(names), f"{_NODE_USER}{node}"))
     return connection

@@ -35,14 +35,14 @@ class MetricsBatch:
     """Result of one scrape."""
 
     at: float
-    points: dict[MetricOwner, MetricsPoint] = field(default_factory=dict)
+    points_by_owner: dict[MetricOwner, MetricsPoint] = field(default_factory=dict)
 
 
 class MetricSample(NamedTuple):
     """Parsed line of Prometheus text."""
 
     name: str
-    whose: MetricOwner
+    owner: MetricOwner
     value: float
     at: float | None
 
@@ -52,9 +52,9 @@ def parse_scrape(text: str, at: float) -> MetricsBatch:
     telling = MetricsBatch(at)
     for sample in _samples(text):
         kind, _, what = sample.name.partition("_")
-        if kind not in ("node", "container") or (kind == "node") != (sample.whose == NODE):
+        if kind not in ("node", "container") or (kind == "node") != (sample.owner == NODE):
             continue
-        point = telling.points.setdefault(sample.whose, MetricsPoint(at=at))
+        point = telling.points_by_owner.setdefault(sample.owner, MetricsPoint(at=at))
         if what == _CPU:
             point.cpu_seconds, point.at = sample.value, at if sample.at is None else sample.at
         elif what == _MEMORY:
@@ -66,10 +66,10 @@ def parse_scrape(text: str, at: float) -> MetricsBatch:
 
 def usage_between(before: MetricsBatch | None, now: MetricsBatch, whose: MetricOwner) -> ResourceUsage | None:
     """Return the usage between two scrapes; None if it cannot be computed yet."""
-    point = now.points.get(whose)
+    point = now.points_by_owner.get(whose)
     if point is None or point.cpu_seconds is None or point.memory_bytes is None:
         return None
-    last = before.points.get(whose) if before is not None else None
+    last = before.points_by_owner.get(whose) if before is not None else None
     if last is None or last.cpu_seconds is None or last.cpu_seconds > point.cpu_seconds or last.at >= point.at:
         # A new container has used everything since its start.
         if point.started is None or (before is not None and point.started < before.at) or point.started >= point.at:
@@ -82,7 +82,7 @@ def usage_between(before: MetricsBatch | None, now: MetricsBatch, whose: MetricO
 def containers_of(telling: MetricsBatch) -> Mapping[tuple[str, str], list[str]]:
     """Return the containers of a scrape, by namespace and pod."""
     found: dict[tuple[str, str], list[str]] = {}
-    for namespace, pod, container in telling.points:
+    for namespace, pod, container in telling.points_by_owner:
         if container:
             found.setdefault((namespace, pod), []).append(container)
     return found

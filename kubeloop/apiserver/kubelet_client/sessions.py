@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from kubeloop.api.generated.core_v1 import Pod
-from kubeloop.api.node_calls import (
+from kubeloop.api.kubelet_requests import (
     CommandFailed,
     NodeForwardFailed,
     PodStreamRequest,
@@ -18,8 +18,8 @@ from kubeloop.api.node_calls import (
     StandardStreams,
     TerminalSize,
 )
-from kubeloop.apiserver.aggregator.connection import RemoteConnection
 from kubeloop.http.byte_pipe import TransportCarrier
+from kubeloop.http.client import HttpClientConnection
 from kubeloop.http.upgrade.spdy import SpdyConnection, SpdyStream
 
 _UNUSED_SECONDS = 30.0  # seconds within which the session must be used
@@ -30,14 +30,16 @@ _CUT = "error reading from error stream: unexpected EOF"
 class KubeletSession:
     """SPDY connection to a kubelet, for one command or for any number of port connections."""
 
-    def __init__(self, connection: RemoteConnection, wanted: PodStreamRequest) -> None:
+    def __init__(self, connection: HttpClientConnection, wanted: PodStreamRequest) -> None:
         self._wanted = wanted
         self._wire = TransportCarrier(self._data, self._ended)
         self._spdy = SpdyConnection(self._wire)
         self._requests = count()
-        self._raw = connection  # keeps a reference: the writer closes the transport when it is collected
         self._unused = asyncio.get_running_loop().call_later(_UNUSED_SECONDS, self.close)
-        self._wire.take_over(connection.writer.transport, connection.early)  # type: ignore[arg-type]  # a TCP transport is bidirectional
+        transport, early = connection.detach()
+        self._wire.take_over(transport, early)
+        if transport.is_closing():  # the kubelet closed the connection before it was used
+            self._wire.close()
 
     def close(self) -> None:
         """Close the connection."""
@@ -100,7 +102,7 @@ class KubeletSession:
         self._spdy.feed(data)
 
     def _ended(self) -> None:
-        self._spdy.lost()
+        self._spdy.connection_lost()
 
 
 def exit_code(told: bytes) -> int:

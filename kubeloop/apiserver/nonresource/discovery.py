@@ -57,6 +57,15 @@ class DiscoveryDocuments:
         """Return the versions of a group, preferred first; empty for a group that isn't served."""
         return tuple(self._groups.get(group, ()))
 
+    def paths(self) -> Iterator[str]:
+        """Yield the paths of the documents of built-in groups, and of `/api` and `/apis` themselves."""
+        yield from ("/api", "/apis", "/apis/")
+        for group, versions in self._groups.items():
+            if self.has_built_in(group):
+                root = f"/apis/{group}" if group else "/api"
+                yield root
+                yield from (f"{root}/{version}" for version in versions)
+
     def core_versions(self) -> bytes:
         """Return the document of `/api`; never cached, as the address may change."""
         return msgspec.json.encode(
@@ -71,7 +80,7 @@ class DiscoveryDocuments:
 
     def groups(self) -> bytes:
         """Return the document of `/apis`."""
-        return self._kept(
+        return self._cached(
             ("groups",),
             lambda: {
                 "kind": "APIGroupList",
@@ -84,7 +93,7 @@ class DiscoveryDocuments:
         """Return the document of `/apis/<group>`, or None."""
         if not group or group not in self._groups:
             return None
-        return self._kept(
+        return self._cached(
             ("group", group),
             lambda: {"kind": "APIGroup", "apiVersion": "v1"} | group_document(group, self.versions_of(group)),
         )
@@ -94,15 +103,15 @@ class DiscoveryDocuments:
         served = self._groups.get(group, {}).get(version)
         if served is None:
             return None
-        return self._kept(("resources", group, version), lambda: _resource_list(group, version, served))
+        return self._cached(("resources", group, version), lambda: _resource_list(group, version, served))
 
     def aggregated_core(self) -> bytes:
         """Return the aggregated document of `/api`."""
-        return self._kept(("aggregated", ""), lambda: _aggregated([("", self._groups.get("", {}))]))
+        return self._cached(("aggregated", ""), lambda: _aggregated([("", self._groups.get("", {}))]))
 
     def aggregated_groups(self) -> bytes:
         """Return the aggregated document of `/apis`."""
-        return self._kept(("aggregated",), lambda: _aggregated(self._named_groups()))
+        return self._cached(("aggregated",), lambda: _aggregated(self._named_groups()))
 
     def aggregated_core_etag(self) -> str:
         """Return the ETag of the aggregated document of `/api`."""
@@ -115,7 +124,7 @@ class DiscoveryDocuments:
     def _named_groups(self) -> list[tuple[str, dict[str, list[Resource]]]]:
         return [(name, versions) for name, versions in self._groups.items() if name]
 
-    def _kept(self, key: tuple[str, ...], make: Callable[[], dict[str, Any]]) -> bytes:
+    def _cached(self, key: tuple[str, ...], make: Callable[[], dict[str, Any]]) -> bytes:
         document = self._documents.get(key)
         if document is None:
             document = self._documents[key] = msgspec.json.encode(make())
@@ -198,9 +207,10 @@ def aggregated_version(version: str, resources: Sequence[Resource]) -> dict[str,
 
 
 def _aggregated_resource(resource: Resource) -> dict[str, Any]:
+    own_version = resource.group_version if resource.is_custom else ""  # upstream names it for custom resources only
     entry: dict[str, Any] = {
         "resource": resource.plural,
-        "responseKind": _response_kind("", resource.kind),
+        "responseKind": _response_kind(own_version, resource.kind),
         "scope": "Namespaced" if resource.namespaced else "Cluster",
         "singularResource": resource.singular,
         "verbs": resource.verbs,
@@ -210,7 +220,9 @@ def _aggregated_resource(resource: Resource) -> dict[str, Any]:
         entry["subresources"] = [
             {
                 "subresource": subresource.name,
-                "responseKind": _response_kind(subresource.group_version, subresource.kind or resource.kind),
+                "responseKind": _response_kind(
+                    subresource.group_version or own_version, subresource.kind or resource.kind
+                ),
                 "verbs": subresource.verbs,
             }
             for subresource in resource.subresources

@@ -1,4 +1,4 @@
-"""Handler of non-resource paths: health, version, metrics, discovery and OpenAPI documents."""
+"""Handler of non-resource paths: health, version, metrics, discovery, OpenAPI and OpenID documents."""
 
 from __future__ import annotations
 
@@ -11,18 +11,20 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from kubeloop import KUBERNETES_VERSION, __version__
-from kubeloop.api import errors, schema
+from kubeloop.api import errors
 from kubeloop.api.kinds import Resource
-from kubeloop.apiserver.authentication import openid
 from kubeloop.apiserver.metrics import ApiServerMetrics
 from kubeloop.apiserver.nonresource.discovery import AGGREGATED_MEDIA_TYPE, DiscoveryDocuments, wants_aggregated
 from kubeloop.apiserver.nonresource.health import HealthChecks
 from kubeloop.apiserver.nonresource.openapi import OpenAPI, v2_media_type, v3_media_type
+from kubeloop.apiserver.nonresource.openapi.schemas import DefinitionsSource, built_in_definitions
 from kubeloop.apiserver.nonresource.openapi.v3 import link_to
+from kubeloop.apiserver.nonresource.zpages import flagz_response, statusz_response
 from kubeloop.apiserver.request.etag import is_not_modified
-from kubeloop.apiserver.request.negotiation import negotiate
+from kubeloop.apiserver.request.negotiation import ACCEPTED, check_representations, requested_format
 from kubeloop.apiserver.request.query import Query
 from kubeloop.apiserver.request.routing import PageNotFound
+from kubeloop.apiserver.response.documents import JSON, TEXT, encode_document
 from kubeloop.clock import Clock
 from kubeloop.http import Request, Response
 
@@ -30,10 +32,13 @@ if TYPE_CHECKING:
     from kubeloop.apiserver.aggregator.discovery_cache import RemoteVersion
     from kubeloop.apiserver.authentication.service_account_tokens import ServiceAccountTokens
 
-TEXT = "text/plain; charset=utf-8"
+COMPONENT = "kube-apiserver"
 # Resources, the definitions of their types, and resources without type definitions.
-_Described = tuple[Sequence[Resource], Callable[[], Mapping[str, Mapping[str, Any]]], Sequence[Resource]]
+_Described = tuple[Sequence[Resource], DefinitionsSource, Sequence[Resource]]
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_OPENID_CONFIGURATION_PATH = "/.well-known/openid-configuration"
+_JWKS_PATH = "/openid/v1/jwks"
+_CACHED_HEADERS = (("Cache-Control", "public, max-age=3600"),)
 
 
 class NonResourceHandler:
@@ -48,34 +53,39 @@ class NonResourceHandler:
         clock: Clock,
         issuer: Callable[[], ServiceAccountTokens] | None = None,
         keys_uri: str = "",
+        flags: Mapping[str, str] | None = None,
     ) -> None:
+        self._flags = flags or {}
+        self._started = clock.now()
         self._issuer = issuer
         self._keys_uri = keys_uri
         self._address = server_address
         self._health = health
         self._metrics = metrics
+        self._aggregations = metrics.registry.counter("aggregator_discovery_aggregation_count_total").with_labels()
         self._clock = clock
         self._discovery = DiscoveryDocuments(resources, server_address)
         self._openapi = OpenAPI(resources)
         self._remote: Sequence[RemoteVersion] = ()
-        self._described: _Described = (resources, schema.definitions, ())
+        self._described: _Described = (resources, built_in_definitions, ())
 
-    def serve(
+    def set_resources(
         self,
         resources: Sequence[Resource],
-        definitions: Callable[[], Mapping[str, Mapping[str, Any]]],
+        definitions: DefinitionsSource,
         undescribed: Sequence[Resource] = (),
     ) -> None:
         """Set the described resources; those without a schema appear in discovery only."""
         self._described = resources, definitions, undescribed
-        self._describe_anew()
+        self._rebuild_documents()
 
-    def serve_remote(self, remote: Sequence[RemoteVersion]) -> None:
+    def set_remote_versions(self, remote: Sequence[RemoteVersion]) -> None:
         """Set the described versions of extension API servers."""
         self._remote = remote
-        self._describe_anew()
+        self._rebuild_documents()
 
-    def _describe_anew(self) -> None:
+    def _rebuild_documents(self) -> None:
+        self._aggregations.value += 1
         resources, definitions, undescribed = self._described
         if not self._remote:
             self._discovery = DiscoveryDocuments((*resources, *undescribed), self._address)
@@ -88,60 +98,69 @@ class NonResourceHandler:
         self._openapi = MergedOpenAPI(resources, definitions, self._openapi, self._remote)
 
     @property
-    def edition(self) -> object:
+    def discovery_version(self) -> object:
         """Object that identifies the current documents: it changes with the served resources."""
         return self._discovery
 
-    def answer(self, request: Request) -> Response:
-        """Return the response for a non-resource path."""
+    def handle(self, request: Request) -> Response:
+        """Return the response for a non-resource path.
+
+        Only routes of upstream's router look at the method; its other handlers serve every method like GET.
+        """
         path = request.path.rstrip("/") or "/"
         first = path.split("/", 2)[1]
         if first in ("healthz", "livez", "readyz"):
-            return self._health.answer(path, Query(request.query))
-        if request.method not in ("GET", "HEAD"):
-            return self._only_read(path)
-        if first == "version" and path == "/version":
-            return Response(200, _version())
-        if path == "/metrics":
-            return Response(200, self._metrics.render(), METRICS_TYPE)
+            return self._health.handle(request.path, Query(request.query))
+        if path == "/flagz":
+            return flagz_response(COMPONENT, self._flags, request.headers.get("accept", ""))
+        if path == "/statusz":
+            accept = request.headers.get("accept", "")
+            return statusz_response(COMPONENT, self._started, self._clock.now(), self._paths(), accept)
         if path == "/":
             return Response(200, self._root())
+        if path == "/metrics":
+            return Response(200, self._metrics.render(), METRICS_TYPE)
         if first in ("api", "apis"):
-            return self._discover(path, request)
+            return self._discovery_response(path, request)
         if first == "openapi":
-            return self._describe(request.path, request)
-        if path in (openid.CONFIGURATION_PATH, openid.KEYS_PATH) and self._issuer is not None:
-            return self._describe_issuer(path, self._issuer())
+            return self._openapi_response(request.path, request)
+        if first == "version":
+            return self._version_response(path, request)
+        if path in (_OPENID_CONFIGURATION_PATH, _JWKS_PATH) and self._issuer is not None:
+            _require_get(request)
+            return self._openid_response(path, self._issuer())
         raise PageNotFound
 
-    def _describe_issuer(self, path: str, tokens: ServiceAccountTokens) -> Response:
-        if not openid.is_valid_issuer(tokens.issuer):
+    def _version_response(self, path: str, request: Request) -> Response:
+        if path != "/version":
+            raise errors.generic_server_response(404)
+        _require_get(request)
+        check_representations(request.headers.get("accept", ""), (JSON,))
+        return Response(200, _version())
+
+    def _openid_response(self, path: str, tokens: ServiceAccountTokens) -> Response:
+        if not _is_valid_issuer(tokens.issuer):
             raise PageNotFound
-        if path == openid.KEYS_PATH:
-            return openid.jwks_response(tokens)
-        return openid.openid_configuration_response(
-            tokens, self._keys_uri or f"https://{self._address()}{openid.KEYS_PATH}"
-        )
+        if path == _JWKS_PATH:
+            return jwks_response(tokens)
+        return openid_configuration_response(tokens, self._keys_uri or f"https://{self._address()}{_JWKS_PATH}")
 
-    def _only_read(self, path: str) -> Response:
-        if path in ("/version", "/metrics", "/api", "/apis") or path.startswith(("/api/", "/apis/", "/openapi/")):
-            raise errors.generic_server_response(405)
-        raise PageNotFound
-
-    def _discover(self, path: str, request: Request) -> Response:
+    def _discovery_response(self, path: str, request: Request) -> Response:
         accept = request.headers.get("accept", "")
         parts = path.split("/")[1:]
+        if parts[0] == "api" and len(parts) == 1:
+            _require_get(request)
         if len(parts) == 1 and wants_aggregated(accept):
             return self._aggregated(parts[0], request)
-        form = negotiate(accept, convertible=False)
         body = self._document(parts)
         if body is None:
             if parts[0] == "apis" and not (parts[1] and self._discovery.has_built_in(parts[1])):
                 raise PageNotFound
             raise errors.generic_server_response(404)
-        if form.yaml:
-            return Response(200, _yaml(body), "application/yaml")
-        return Response(200, body)
+        if parts[0] == "api" or (len(parts) > 2 and self._discovery.has_built_in(parts[1])):
+            _require_get(request)
+            check_representations(accept, ACCEPTED)
+        return Response(200, *encode_document(body, requested_format(request, convertible=False)))
 
     def _document(self, parts: list[str]) -> bytes | None:
         if parts[0] == "api":
@@ -161,7 +180,7 @@ class NonResourceHandler:
             return Response(304, b"", AGGREGATED_MEDIA_TYPE, headers)
         return Response(200, body, AGGREGATED_MEDIA_TYPE, headers)
 
-    def _describe(self, path: str, request: Request) -> Response:
+    def _openapi_response(self, path: str, request: Request) -> Response:
         accept = request.headers.get("accept", "")
         if path.rstrip("/") == "/openapi/v2":
             media = v2_media_type(accept)
@@ -172,13 +191,11 @@ class NonResourceHandler:
             return self._cached(request, etag, media, self._openapi.v2_json if json else self._openapi.v2_protobuf)
         if not path.startswith("/openapi/v3"):
             raise PageNotFound
-        media = v3_media_type(accept)
-        if media is None:
-            return Response(406, b"", TEXT)
         name = path.removeprefix("/openapi/v3").strip("/")
         if not name:
-            return self._cached(request, self._openapi.v3_index_etag(), media, self._openapi.v3_index)
-        return self._versioned(request, name, media)
+            return self._cached(request, self._openapi.v3_index_etag(), JSON, self._openapi.v3_index)
+        media = v3_media_type(accept)
+        return Response(406, b"", TEXT) if media is None else self._versioned(request, name, media)
 
     def _cached(self, request: Request, etag: str, media: str, body: Callable[[], bytes]) -> Response:
         headers = (("ETag", etag), ("Vary", "Accept"))
@@ -205,22 +222,29 @@ class NonResourceHandler:
         return Response(200, body, media, headers)
 
     def _root(self) -> bytes:
-        paths = ["/api", "/apis", "/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version"]
+        return _indented({"paths": sorted(self._paths())})
+
+    def _paths(self) -> set[str]:
+        paths = {"/flagz", "/metrics", "/openapi/v2", "/openapi/v3", "/openapi/v3/", "/statusz", "/version"}
+        paths |= {*self._health.paths(), *self._discovery.paths()}
         if self._issuer is not None:
-            paths += [openid.CONFIGURATION_PATH, openid.KEYS_PATH]
-        return msgspec.json.encode({"paths": sorted(paths)})
+            paths |= {_OPENID_CONFIGURATION_PATH, _JWKS_PATH}
+        return paths
 
 
-def _yaml(body: bytes) -> bytes:
-    import yaml
+def _require_get(request: Request) -> None:
+    if request.method != "GET":
+        raise errors.generic_server_response(405)
 
-    text: str = yaml.safe_dump(msgspec.json.decode(body), default_flow_style=False)
-    return text.encode()
+
+def _indented(document: Mapping[str, Any]) -> bytes:
+    """Encode a document that upstream indents for every client."""
+    return msgspec.json.format(msgspec.json.encode(document), indent=2)
 
 
 def _version() -> bytes:
     major, minor, _ = KUBERNETES_VERSION.split(".")
-    return msgspec.json.encode(
+    return _indented(
         {
             "major": major,
             "minor": minor,
@@ -228,12 +252,12 @@ def _version() -> bytes:
             "emulationMinor": minor,
             "minCompatibilityMajor": major,
             "minCompatibilityMinor": str(int(minor) - 1),
-            "gitVersion": f"v{KUBERNETES_VERSION}+kubeloop.{__version__}",
+            "gitVersion": f"v{KUBERNETES_VERSION}",
             "gitCommit": "",
             "gitTreeState": "clean",
             "buildDate": "1970-01-01T00:00:00Z",
             "goVersion": f"python{platform.python_version()}",
-            "compiler": platform.python_implementation().lower(),
+            "compiler": f"{platform.python_implementation().lower()}+kubeloop.{__version__}",
             "platform": f"{platform.system().lower()}/{_architecture()}",
         }
     )
@@ -242,3 +266,26 @@ def _version() -> bytes:
 def _architecture() -> str:
     machine = platform.machine().lower()
     return {"x86_64": "amd64", "aarch64": "arm64"}.get(machine, machine)
+
+
+def _is_valid_issuer(issuer: str) -> bool:
+    """Return True if the issuer is a plain https URL, from which keys could be fetched."""
+    return issuer.startswith("https://") and "?" not in issuer and "#" not in issuer
+
+
+def openid_configuration_response(tokens: ServiceAccountTokens, keys_uri: str) -> Response:
+    """Return the OpenID discovery document, by which others verify service account tokens."""
+    document = {
+        "issuer": tokens.issuer,
+        "jwks_uri": keys_uri,
+        "response_types_supported": ["id_token"],
+        "subject_types_supported": ["public"],
+        "id_token_signing_alg_values_supported": sorted({key.scheme.algorithm for key in tokens.public_keys}),
+    }
+    return Response(200, msgspec.json.encode(document), headers=_CACHED_HEADERS)
+
+
+def jwks_response(tokens: ServiceAccountTokens) -> Response:
+    """Return the JSON Web Key Set as response."""
+    document = {"keys": [key.to_jwk() for key in tokens.public_keys]}
+    return Response(200, msgspec.json.encode(document), "application/jwk-set+json", _CACHED_HEADERS)

@@ -24,7 +24,7 @@ async def snapshot_response(store: Store, request: Request) -> Response:
     """Stream a snapshot of one revision that includes everything acknowledged before the request."""
     if request.method != "GET":
         raise errors.generic_server_response(405)
-    await store.current()
+    await store.wait_current()
     with tempfile.TemporaryDirectory(prefix="kubeloop-") as folder:
         path = Path(folder) / "snapshot"
         await store.snapshot(str(path))
@@ -45,7 +45,7 @@ class _Snapshot(StreamResponse):
                 if stream.closed:
                     return
                 stream.write(encode_chunk(piece))
-                await stream.drained()
+                await stream.wait_drained()
 
 
 async def _pieces(file: BinaryIO) -> AsyncGenerator[bytes, None]:

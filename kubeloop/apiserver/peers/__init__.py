@@ -1,4 +1,4 @@
 """Several API servers on one store: identity leases and the endpoints of the kubernetes Service.
 
-server ──▶ register.announce ──▶ identity_lease (a Lease per server), endpoint_reconciler (shared stores only)
+server ──▶ register.register_server ──▶ IdentityLease (a Lease per server), endpoint_reconciler (shared stores only)
 """

@@ -39,21 +39,21 @@ class LeaseEndpointReconciler:
     def __init__(self, registry: StorageRegistry, own: BootstrapWriter, address: str, port: int) -> None:
         self._registry = registry
         self._store = registry.store
-        self._own = own
+        self._bootstrap_writer = own
         self._server = _Server(address, port)
         self._key = f"{PREFIX}{address}:{port}"
-        self._store.expires(PREFIX, _LIFE_SECONDS)
-        self._subscription = self._store.subscribe(PREFIX, self._store.revision, self._changed)
+        self._store.set_ttl(PREFIX, _LIFE_SECONDS)
+        self._subscription = self._store.subscribe(PREFIX, self._store.revision, self._on_events)
 
     async def join(self) -> None:
         """Register this server; returns when the registration is durable."""
-        await self._written()
-        self._correct()
+        await self._write_lease()
+        self._reconcile_endpoints()
 
     def renew(self) -> None:
         """Renew the registration and reconcile; called every few seconds."""
-        self._written().add_done_callback(_consume_result)
-        self._correct()
+        self._write_lease().add_done_callback(_consume_result)
+        self._reconcile_endpoints()
 
     async def leave(self) -> None:
         """Unregister at once instead of by expiry."""
@@ -61,17 +61,17 @@ class LeaseEndpointReconciler:
         with suppress(StoreError, TimeoutError):
             async with asyncio.timeout(_LEAVE_SECONDS):
                 await self._store.write(self._key, None)
-        self._correct()
+        self._reconcile_endpoints()
 
-    def _written(self) -> asyncio.Future[StoreEvent]:
+    def _write_lease(self) -> asyncio.Future[StoreEvent]:
         self._server = msgspec.structs.replace(self._server, generation=self._server.generation + 1)
         return self._store.write(self._key, msgspec.json.encode(self._server))
 
-    def _changed(self, events: Sequence[StoreEvent]) -> None:
-        if any(event.deleted or event.previous is None for event in events):
-            self._correct()
+    def _on_events(self, events: Sequence[StoreEvent]) -> None:
+        if any(event.is_deleted or event.previous is None for event in events):
+            self._reconcile_endpoints()
 
-    def _correct(self) -> None:
+    def _reconcile_endpoints(self) -> None:
         """Write the endpoints that differ; a conflict with a server that wrote the same is ignored."""
         alive = [msgspec.json.decode(one.value, type=_Server) for one in self._store.range(PREFIX).records]
         if not alive:
@@ -79,12 +79,12 @@ class LeaseEndpointReconciler:
         wanted = list(endpoint_objects((one.address, one.port) for one in alive))
         for resource, obj in wanted:
             with suppress(StoreError):
-                if (write := self._own.write(resource, obj)) is not None:
+                if (write := self._bootstrap_writer.write(resource, obj)) is not None:
                     write.add_done_callback(_consume_result)
-        self._remove_slices_but({obj.metadata.name for _, obj in wanted})
+        self._remove_other_slices({obj.metadata.name for _, obj in wanted})
 
-    def _remove_slices_but(self, wanted: set[str]) -> None:
-        slices = self._registry.named("discovery.k8s.io", "v1", "endpointslices")
+    def _remove_other_slices(self, wanted: set[str]) -> None:
+        slices = self._registry.storage_named("discovery.k8s.io", "v1", "endpointslices")
         for record in self._store.range(slices.key("default", f"{_SERVICE}-")).records:
             found = codec.decode(record.value, EndpointSlice).metadata
             ours = found.labels.get("kubernetes.io/service-name") == _SERVICE

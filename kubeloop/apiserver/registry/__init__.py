@@ -2,5 +2,5 @@
 
 handlers ──▶ store.Mutations: existing, field_manager, admission, validation ──▶ storage.Storage ──▶ kubeloop.store
 storage: serializer (bytes ↔ structs), selector_fields (list and watch selectors), watch.hub, allocation (Services)
-pod_create_cache and pod_spec_interner are shortcuts for many equal pods; consistency adds resourceVersion semantics.
+pod_create_cache and storage.PodSpecInterner are shortcuts for equal pods; consistency adds resourceVersion semantics.
 """

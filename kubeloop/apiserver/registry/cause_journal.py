@@ -29,7 +29,7 @@ class WriteCause(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     agent: str = ""
     cause: str = ""
 
-    def shown(self) -> dict[str, object]:
+    def to_document(self) -> dict[str, object]:
         """Return the entry as JSON-compatible document for the API."""
         told: dict[str, object] = {
             "resourceVersion": str(self.revision),
@@ -47,18 +47,18 @@ class CauseJournal:
     """Bounded journal of the latest writes, oldest first."""
 
     def __init__(self, remembered: int = 20_000) -> None:
-        self._reasons: deque[WriteCause] = deque(maxlen=remembered)
+        self._entries: deque[WriteCause] = deque(maxlen=remembered)
 
-    def note(self, ctx: RequestContext, key: str, revision: int) -> None:
+    def record(self, ctx: RequestContext, key: str, revision: int) -> None:
         """Record a durable write."""
         headers = ctx.request.headers
         cause = headers.get(CAUSE_HEADER, "")[:_LONGEST_CAUSE]
         agent = headers.get("user-agent", "")
-        self._reasons.append(WriteCause(revision, key, ctx.now, ctx.target.verb, ctx.user.name, agent, cause))
+        self._entries.append(WriteCause(revision, key, ctx.now, ctx.target.verb, ctx.user.name, agent, cause))
 
-    def of(self, key: str) -> list[WriteCause]:
+    def entries_of(self, key: str) -> list[WriteCause]:
         """Return the entries of one object, by its store key."""
-        return [reason for reason in self._reasons if reason.key == key]
+        return [reason for reason in self._entries if reason.key == key]
 
 
 def _parse_cause(cause: str) -> object:

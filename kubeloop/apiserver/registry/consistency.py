@@ -32,26 +32,26 @@ async def with_consistency(store: Store, verb: str, query: Query, answer: Callab
     """Return the answer computed on a store state that is new enough; raises `StoreError` if that is unknown."""
     if verb in _OBJECT_WRITES:
         return await _retry_stale_rejection(store, answer)
-    if store.shared:
+    if store.is_shared:
         await wait_for_request_revision(store, verb, query)
     return await answer()
 
 
 async def _retry_stale_rejection(store: Store, answer: Callable[[], Awaitable[Answer]]) -> Answer:
-    knows_everything = not store.shared
+    knows_everything = not store.is_shared
     for _ in range(_ATTEMPTS - 1):
-        known, lost = store.revision, store.lost
+        known, lost = store.revision, store.rollbacks
         try:
             return await answer()
         except errors.ApiError as error:
             if error.code == _OVERLOADED:
                 raise
-            await store.settled()
-            await store.current()
-            if store.lost == lost and (knows_everything or store.revision == known):
+            await store.wait_settled()
+            await store.wait_current()
+            if store.rollbacks == lost and (knows_everything or store.revision == known):
                 raise
         except DependentConflict:
-            await store.current()
+            await store.wait_current()
         knows_everything = True
     return await answer()
 
@@ -60,9 +60,9 @@ async def wait_for_request_revision(store: Store, verb: str, query: Query) -> No
     """Wait until the store's state is new enough for a request; raises `StoreError` if that is unknown."""
     needed = _required_revision(verb, query)
     if needed is None:
-        await store.current()
+        await store.wait_current()
     elif needed > store.revision:
-        await store.reached(needed)
+        await store.wait_revision(needed)
 
 
 def _required_revision(verb: str, query: Query) -> int | None:

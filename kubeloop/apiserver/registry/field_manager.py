@@ -11,8 +11,10 @@ from typing import Any
 import msgspec
 
 from kubeloop.api import codec
+from kubeloop.api.apply.change import ManagedWrite
+from kubeloop.api.apply.field_filters import FieldFilter, exclude_fields, include_fields
 from kubeloop.api.apply.fields.field_owners import update_field_owners
-from kubeloop.api.apply.settable import FieldFilter, exclude_fields, include_fields
+from kubeloop.api.apply.shape import InvalidListItem
 from kubeloop.api.generated.meta_v1 import ManagedFieldsEntry, ObjectMeta
 from kubeloop.api.kinds import Resource
 from kubeloop.api.scalars.times import format_time
@@ -20,12 +22,13 @@ from kubeloop.api.scalars.wire import Time
 from kubeloop.api.schema import SchemaNode
 from kubeloop.api.strategy import Strategy
 from kubeloop.api.structural.instance import CustomResourceObject
-from kubeloop.apiserver.registry.existing import ExistingObject, plain_entry
+from kubeloop.apiserver.registry.existing_object import ExistingObject, plain_entry
 from kubeloop.apiserver.registry.versions import conversion_of
-from kubeloop.apiserver.request.context import RequestContext
+from kubeloop.apiserver.request.context import RequestContext, has_typed_body
 
 _MAX_NAME = 128
 _DEEPEST_PLAIN = 3
+_MAX_CREATE_FIELDS = 1024
 _UNKNOWN = msgspec.Raw()
 
 
@@ -82,22 +85,29 @@ def _entry(plain: dict[str, Any]) -> ManagedFieldsEntry:
 
 
 class _CreateFieldsCache:
-    """Cache of the fields owned by creators, by a digest of the new object: pods of one template share an entry."""
+    """Cache of the fields owned by creators, by a digest of the new object: pods of one template share an entry.
 
-    def __init__(self, remembered: int) -> None:
-        self._remembered = remembered
-        self._known: dict[tuple[Resource, str, object], msgspec.Raw | None] = {}
+    Invariant: an entry is a pure function of its key, and is never changed. It belongs to one server, whose custom
+    resources have schemas of their own. The worker thread uses it, too: it gets and sets whole entries, and an entry
+    that another thread overwrites or clears is computed again.
+    """
 
-    def track(self, obj: Any, resource: Resource, ctx: RequestContext, settable: FieldFilter | None) -> None:
+    def __init__(self, max_entries: int) -> None:
+        self._max_entries = max_entries
+        self._cache: dict[tuple[Resource, str, object], msgspec.Raw | None] = {}
+
+    def set_managed_fields(
+        self, obj: Any, resource: Resource, ctx: RequestContext, settable: FieldFilter | None
+    ) -> None:
         """Set managedFields of a new object that has none yet."""
         manager = manager_of(ctx)
         likeness = (resource, manager, _cache_key(obj, resource, ctx))
-        fields = self._known.get(likeness, _UNKNOWN)
+        fields = self._cache.get(likeness, _UNKNOWN)
         if fields is _UNKNOWN:
-            fields = self._owned(obj, resource, manager, settable)
-            if len(self._known) >= self._remembered:
-                self._known.clear()
-            self._known[likeness] = fields
+            fields = self._compute_fields(obj, resource, manager, settable)
+            if len(self._cache) >= self._max_entries:
+                self._cache.clear()
+            self._cache[likeness] = fields
         if fields is None:
             codec.force_setattr(obj.metadata, "managed_fields", ())
             return
@@ -111,19 +121,26 @@ class _CreateFieldsCache:
         )
         codec.force_setattr(obj.metadata, "managed_fields", (entry,))
 
-    def _owned(self, obj: Any, resource: Resource, manager: str, settable: FieldFilter | None) -> msgspec.Raw | None:
+    def _compute_fields(
+        self, obj: Any, resource: Resource, manager: str, settable: FieldFilter | None
+    ) -> msgspec.Raw | None:
         plain = codec.to_plain(obj)
-        entries = update_field_owners(None, plain, resource.node, manager, resource.group_version, "", "", [], settable)
+        write = ManagedWrite(
+            resource.kind, resource.group_version, resource.schema_node, manager, now="", settable=settable
+        )
+        entries = update_field_owners(None, plain, write, [])
         return msgspec.Raw(msgspec.json.encode(entries[0]["fieldsV1"])) if entries else None
 
 
 def _cache_key(obj: Any, resource: Resource, ctx: RequestContext) -> object:
     """Return a cache key that is equal for objects with equal field sets, as cheap to compute as possible."""
     meta = obj.metadata
-    if ctx.has_typed_body and meta.generate_name:
+    if has_typed_body(ctx) and meta.generate_name:
         return ctx.request.body  # equal for all objects that a controller makes from one template
-    if _has_fixed_field_names(resource) and not (
-        meta.labels or meta.annotations or meta.finalizers or meta.owner_references
+    if (
+        not resource.is_custom
+        and _has_fixed_schema(resource)
+        and not (meta.labels or meta.annotations or meta.finalizers or meta.owner_references)
     ):
         return bool(meta.generate_name), *_outline(obj)
     return _digest(obj)
@@ -141,11 +158,9 @@ def _outline(part: msgspec.Struct) -> tuple[object, ...]:
 
 
 @cache
-def _has_fixed_field_names(resource: Resource) -> bool:
-    """Return True if a kind has neither lists nor maps outside of metadata, as Event: its field names are fixed."""
-    return not resource.is_custom and all(
-        _has_fixed_names(node) for name, node in resource.node.fields.items() if name != "metadata"
-    )
+def _has_fixed_schema(resource: Resource) -> bool:
+    """Return True if a built-in kind has neither lists nor maps outside of metadata, as Event."""
+    return all(_has_fixed_names(node) for name, node in resource.schema_node.fields.items() if name != "metadata")
 
 
 def _has_fixed_names(node: SchemaNode, depth: int = 0) -> bool:
@@ -174,37 +189,61 @@ def _digest(obj: Any) -> bytes:
     return hashlib.blake2b(encoded, digest_size=16).digest()
 
 
-_CREATE_FIELDS = _CreateFieldsCache(remembered=1024)
+class ManagedFieldsUpdater:
+    """Updates managedFields for the writes of one server."""
 
+    def __init__(self) -> None:
+        self._create_fields = _CreateFieldsCache(_MAX_CREATE_FIELDS)
 
-def update_managed_fields(
-    obj: Any,
-    current: ExistingObject | None,
-    resource: Resource,
-    ctx: RequestContext,
-    subresource: str,
-    settable: FieldFilter | None,
-) -> None:
-    """Update managedFields: attribute the changes from the existing to the new object to the request's manager."""
-    if current is None and not obj.metadata.managed_fields:
-        _CREATE_FIELDS.track(obj, resource, ctx, settable)
-        return
-    new_plain = codec.to_plain(obj) if current is None else current.compared_with(obj)
-    meta = new_plain["metadata"] = {**new_plain["metadata"]}
-    given = [plain_entry(entry) for entry in obj.metadata.managed_fields]
-    meta.pop("managedFields", None)
-    if given or ctx.forgets_managers:
-        meta["managedFields"] = given
-    entries = update_field_owners(
-        None if current is None else current.compared,
-        new_plain,
-        resource.node,
-        manager_of(ctx),
-        resource.group_version,
-        subresource,
-        format_time(ctx.now),
-        [] if current is None else current.entries,
-        settable,
-        conversion_of(resource),
-    )
-    set_entries(obj, entries, {} if current is None else current.known_entries)
+    def update(
+        self,
+        obj: Any,
+        current: ExistingObject | None,
+        resource: Resource,
+        ctx: RequestContext,
+        subresource: str,
+        settable: FieldFilter | None,
+    ) -> None:
+        """Update managedFields: attribute the changes from the existing to the new object to the request's manager.
+
+        An object with a list item that lacks its keys keeps its owners, as upstream can't tell its items apart.
+        """
+        try:
+            self._update(obj, current, resource, ctx, subresource, settable)
+        except InvalidListItem:
+            known = () if current is None else current.form.served.metadata.managed_fields
+            codec.force_setattr(obj.metadata, "managed_fields", known)
+
+    def _update(
+        self,
+        obj: Any,
+        current: ExistingObject | None,
+        resource: Resource,
+        ctx: RequestContext,
+        subresource: str,
+        settable: FieldFilter | None,
+    ) -> None:
+        if current is None and not obj.metadata.managed_fields:
+            self._create_fields.set_managed_fields(obj, resource, ctx, settable)
+            return
+        new_plain = codec.to_plain(obj) if current is None else current.diff_target(obj)
+        meta = new_plain["metadata"] = {**new_plain["metadata"]}
+        given = [plain_entry(entry) for entry in obj.metadata.managed_fields]
+        meta.pop("managedFields", None)
+        if given or ctx.resets_managed_fields:
+            meta["managedFields"] = given
+        write = ManagedWrite(
+            resource.kind,
+            resource.group_version,
+            resource.schema_node,
+            manager_of(ctx),
+            format_time(ctx.now),
+            subresource,
+            settable,
+            conversion_of(resource),
+        )
+        if current is None:
+            set_entries(obj, update_field_owners(None, new_plain, write, []), {})
+            return
+        entries = update_field_owners(current.diff_base, new_plain, write, current.form.managed_fields)
+        set_entries(obj, entries, current.form.managed_fields_by_id)

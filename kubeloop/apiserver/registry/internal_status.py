@@ -7,9 +7,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from kubeloop.api.apply.change import ManagedWrite
 from kubeloop.api.apply.fields.field_owners import update_field_owners
 from kubeloop.api.scalars.times import format_time
-from kubeloop.apiserver.registry.existing import ExistingObject
+from kubeloop.apiserver.registry.existing_object import OwnedObject
 from kubeloop.apiserver.registry.field_manager import set_entries
 from kubeloop.apiserver.registry.serializer import encode_stored
 from kubeloop.apiserver.registry.storage import ResourceStorage
@@ -31,21 +32,13 @@ def write_change(
     storage: ResourceStorage, record: Record, change: Callable[[Any], Any], clock: Clock, subresource: str = ""
 ) -> None:
     """Write another part of an object, likewise."""
-    current = ExistingObject(storage, record)
+    current = OwnedObject(storage, record)
     changed = change(current.stored)
     if changed == current.stored:
         return
-    resource = storage.resource
-    entries = update_field_owners(
-        current.plain,
-        current.plain_of(changed),
-        resource.node,
-        _MANAGER,
-        resource.group_version,
-        subresource,
-        format_time(clock.now()),
-        current.entries,
-    )
+    resource, now = storage.resource, format_time(clock.now())
+    write = ManagedWrite(resource.kind, resource.group_version, resource.schema_node, _MANAGER, now, subresource)
+    entries = update_field_owners(current.plain, current.plain_of(changed), write, current.managed_fields)
     set_entries(changed, entries)
     with suppress(StoreConflict):
         storage.store.write(record.key, encode_stored(changed), record.mod_revision).add_done_callback(_consume_result)

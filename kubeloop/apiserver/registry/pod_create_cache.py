@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.api.meta.object_meta import time_of
 from kubeloop.apiserver.admission import AdmissionChain, LookupRecord
-from kubeloop.apiserver.request.context import RequestContext, User
+from kubeloop.apiserver.request.context import RequestContext, User, has_typed_body
 
 _MAX_ENTRIES: Final = 256  # maximum number of entries
 
@@ -25,7 +25,7 @@ class PodCreateEntry(NamedTuple):
     user: User
     agent: str
     namespace: str
-    answers: tuple[LookupRecord, ...]
+    lookups: tuple[LookupRecord, ...]
 
 
 class PodCreateCache:
@@ -33,39 +33,39 @@ class PodCreateCache:
 
     def __init__(self, admission: AdmissionChain) -> None:
         self._admission = admission
-        self._known: dict[bytes, PodCreateEntry] = {}
+        self._entries: dict[bytes, PodCreateEntry] = {}
 
-    def of(self, ctx: RequestContext) -> PodCreateEntry | None:
+    def get(self, ctx: RequestContext) -> PodCreateEntry | None:
         """Return the cached entry from which a new pod can be cloned, or None."""
-        if not ctx.has_typed_body or ctx.query or self._admission.mutate is not None:
+        if not has_typed_body(ctx) or ctx.query or self._admission.dynamic_mutate is not None:
             return None
-        model = self._known.get(ctx.request.body)
+        model = self._entries.get(ctx.request.body)
         if model is None or model.user is not ctx.user or model.namespace != ctx.target.namespace:
             return None
         if model.agent != ctx.request.headers.get("user-agent", ""):
             return None
-        return model if all(one.ask(*one.question) is one.answer for one in model.answers) else None
+        return model if all(one.function(*one.args) is one.result for one in model.lookups) else None
 
-    def may_become(self, ctx: RequestContext, obj: Any) -> bool:
+    def is_cacheable(self, ctx: RequestContext, obj: Any) -> bool:
         """Return True if the created object can be cached: a pod with a generated name and no special options."""
         return (
-            ctx.has_typed_body
+            has_typed_body(ctx)
             and not ctx.query
             and isinstance(obj, Pod)
             and self._admission.lookup is not None
-            and self._admission.mutate is None
+            and self._admission.dynamic_mutate is None
             and not any(volume.ephemeral is not None for volume in obj.spec.volumes)
         )
 
-    def remember(self, ctx: RequestContext, pod: Pod, answers: list[LookupRecord]) -> None:
+    def put(self, ctx: RequestContext, pod: Pod, answers: list[LookupRecord]) -> None:
         """Cache a valid pod with the lookups that admission made while completing it."""
         if ctx.warnings:
             return  # warnings may contain the pod's name
-        if len(self._known) >= _MAX_ENTRIES:
-            self._known.clear()
+        if len(self._entries) >= _MAX_ENTRIES:
+            self._entries.clear()
         agent = ctx.request.headers.get("user-agent", "")
-        unique = {(one.ask, one.question): one for one in answers}
-        self._known[ctx.request.body] = PodCreateEntry(
+        unique = {(one.function, one.args): one for one in answers}
+        self._entries[ctx.request.body] = PodCreateEntry(
             pod, ctx.user, agent, ctx.target.namespace, tuple(unique.values())
         )
 

@@ -84,28 +84,38 @@ _LABELS = msgspec.json.Decoder(_OnlyLabels)
 _ANY = msgspec.json.Decoder()
 
 
+# Maximum number of requirements in a selector: every object, and every event of a watch, is tested against all.
+_MAX_REQUIREMENTS = 1_000
+
+
 class ObjectSelector:
     """Parsed label and field selector of one request; `exact_name` is set if it can match one object only."""
 
-    __slots__ = ("_memory", "exact_name", "fields", "labels", "namespace")
+    __slots__ = ("_field_cache", "exact_name", "fields", "labels", "namespace")
 
     def __init__(self, labels: LabelSelector | None, fields: FieldSelector | None, memory: SelectorFieldCache) -> None:
         self.labels = labels
         self.fields = fields
-        self._memory = memory
+        self._field_cache = memory
         self.exact_name = fields.requires_exact_match("metadata.name") if fields else None
         self.namespace = fields.requires_exact_match("metadata.namespace") if fields else None
 
     @property
-    def everything(self) -> bool:
+    def is_empty(self) -> bool:
         """True if there is no selector."""
         return self.labels is None and self.fields is None
 
+    @property
+    def size(self) -> int:
+        """Number of requirements."""
+        labels = len(self.labels.requirements) if self.labels is not None else 0
+        return labels + (len(self.fields.requirements) if self.fields is not None else 0)
+
     def matches(self, record: Record) -> bool:
         """Return True if a stored object matches both selectors."""
-        if self.labels is not None and not self.labels.matches(self._memory.labels(record)):
+        if self.labels is not None and not self.labels.matches(self._field_cache.labels(record)):
             return False
-        return self.fields is None or self.fields.matches(self._memory.fields(record).__getitem__)
+        return self.fields is None or self.fields.matches(self._field_cache.fields(record).__getitem__)
 
 
 class SelectorFieldCache:
@@ -121,21 +131,28 @@ class SelectorFieldCache:
         self._supported = {name: name if selectable else _STORED_NAMES.get(name, name) for name in names}
         self._has_own = bool(selectable or own)
 
-    def selection(self, label_text: str, field_text: str) -> ObjectSelector:
-        """Parse both selectors; raises BadRequest with upstream's message."""
+    def parse(self, label_text: str, field_text: str) -> ObjectSelector:
+        """Parse both selectors; raises BadRequest with upstream's message. `check_fields` is up to the caller."""
         try:
             labels = parse_label_selector(label_text) if label_text else None
             fields = parse_field_selector(field_text) if field_text else None
         except SelectorError as error:
             raise errors.bad_request(str(error)) from None
-        if fields is not None:
-            for requirement in fields.requirements:
-                self._check(requirement.field)
-        return ObjectSelector(
-            labels if labels is not None and not labels.empty else None,
+        selector = ObjectSelector(
+            labels if labels is not None and not labels.is_empty else None,
             fields if fields is not None and fields.requirements else None,
             self,
         )
+        if selector.size > _MAX_REQUIREMENTS:
+            raise errors.bad_request(
+                f"too many requirements in the selectors: {selector.size}: must have at most {_MAX_REQUIREMENTS}"
+            )
+        return selector
+
+    def check_fields(self, field_text: str) -> None:
+        """Raise BadRequest for a field of a valid selector that the resource does not select by."""
+        for requirement in parse_field_selector(field_text).requirements if field_text else ():
+            self._check(requirement.field)
 
     def _check(self, field: str) -> None:
         if field in self._supported:
@@ -151,13 +168,13 @@ class SelectorFieldCache:
 
     def labels(self, record: Record) -> Mapping[str, str]:
         """Return the labels of a stored object."""
-        return self._remember(self._labels, record, _labels_of)
+        return self._cached(self._labels, record, _labels_of)
 
     def fields(self, record: Record) -> Mapping[str, str]:
         """Return the selectable fields of a stored object, by name."""
-        return self._remember(self._fields, record, self._fields_of)
+        return self._cached(self._fields, record, self._fields_of)
 
-    def _remember(
+    def _cached(
         self,
         known: dict[str, tuple[int, Mapping[str, str]]],
         record: Record,

@@ -37,7 +37,7 @@ class StoredSerializer:
     def __init__(self, resource: Resource) -> None:
         self.resource = resource
         kind = b'"kind":"%b","apiVersion":"%b",' % (resource.kind.encode(), resource.group_version.encode())
-        stored = "/".join(part for part in resource.stored_version if part)
+        stored = "/".join(part for part in resource.storage_version if part)
         self._skip = len(b'{"kind":"%b","apiVersion":"%b","metadata":{' % (resource.kind.encode(), stored.encode()))
         self._object_head = b"{" + kind + b'"metadata":{"resourceVersion":"'
         self._item_head = b'{"metadata":{"resourceVersion":"'
@@ -46,8 +46,8 @@ class StoredSerializer:
             resource.group_version.encode(),
         )
         self._convert: Callable[[Any], Any] | None = None
-        if resource.stored_as is not None:
-            self._convert = converter(resource.stored_as, (resource.group, resource.version), resource.kind)
+        if resource.storage_override is not None:
+            self._convert = converter(resource.storage_override, (resource.group, resource.version), resource.kind)
 
     @property
     def converts(self) -> bool:
@@ -102,7 +102,7 @@ class StoredSerializer:
 @cache
 def stored_type_of(resource: Resource) -> Any:
     """Return the struct class of the version that a resource's objects are stored in."""
-    group, version = resource.stored_version
+    group, version = resource.storage_version
     return type_of(definition_of(f"{group}/{version}" if group else version, resource.kind))
 
 

@@ -4,20 +4,53 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
+from msgspec.structs import replace
 
 from kubeloop.api import codec
+from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.api.kinds import Resource
 from kubeloop.api.strategy import Strategy, strategy_of
 from kubeloop.api.structural.instance import CustomResourceObject
 from kubeloop.apiserver.registry.allocation import DEFAULT_RANGES, ServiceAllocator, ServiceRanges
-from kubeloop.apiserver.registry.pod_spec_interner import PodSpecInterner
 from kubeloop.apiserver.registry.selector_fields import SelectorFieldCache
 from kubeloop.apiserver.registry.serializer import StoredSerializer, encode_stored
+from kubeloop.apiserver.watch.counters import ListCounters, WatchEventCounters
 from kubeloop.apiserver.watch.hub import WatchHub
 from kubeloop.store import Record, Store
+
+_MAX_SPECS: Final = 512  # maximum number of specs; above it, specs that no pod uses are dropped
+
+
+class PodSpecInterner:
+    """Interner of pod specs: pods of one template have equal specs except for their node, and share one in memory."""
+
+    def __init__(self) -> None:
+        self._specs: dict[bytes, Any] = {}
+        self._interned_ids: set[int] = set()  # identities of the interned specs
+
+    def __len__(self) -> int:
+        return len(self._specs)
+
+    def intern(self, obj: Any) -> None:
+        """Replace a new pod's spec by an equal interned one. Other kinds are ignored: they are few."""
+        if not isinstance(obj, Pod):
+            return
+        node = obj.spec.node_name
+        spec = replace(obj.spec, node_name="") if node else obj.spec
+        if id(spec) in self._interned_ids:
+            return
+        text = codec.encode(spec)
+        known = self._specs.get(text)
+        if known is None:
+            if len(self._specs) >= _MAX_SPECS:
+                self._specs.clear()
+                self._interned_ids.clear()
+            known = self._specs[text] = spec
+            self._interned_ids.add(id(spec))
+        codec.force_setattr(obj, "spec", replace(known, node_name=node) if node else known)
 
 
 class Conversion(Protocol):
@@ -45,17 +78,19 @@ class ResourceStorage:
     ) -> None:
         self.store = store
         self.resource = resource
-        self.view = view or StoredSerializer(resource)
-        self.memory = memory or SelectorFieldCache(resource)
-        self.hub = hub or WatchHub(store, resource.key_prefix, resource.namespaced, self.memory)
+        self.serializer = view or StoredSerializer(resource)
+        self.field_cache = memory or SelectorFieldCache(resource)
+        self.hub = hub or WatchHub(store, resource.key_prefix, resource.namespaced, self.field_cache)
         # Predicate: rewrite the record even if the object is unchanged, as after a change of the encryption key.
         self.is_stale: Callable[[Record], bool] = getattr(store, "is_stale", _never_stale)
+        self.lists = ListCounters()
+        self.watch_events = WatchEventCounters()
         self.allocator: ServiceAllocator | None = None
         self.conversion: Conversion | None = None
         self._strategy: Strategy | None = None
-        self._objects: dict[str, tuple[Record, int, Any]] = {}
-        self._written: dict[str, tuple[bytes, Any]] = {}
-        self._specs = PodSpecInterner()
+        self._shared_structs: dict[str, tuple[Record, int, Any]] = {}
+        self._published: dict[str, tuple[bytes, Any]] = {}
+        self._spec_interner = PodSpecInterner()
 
     @property
     def strategy(self) -> Strategy:
@@ -64,71 +99,71 @@ class ResourceStorage:
             self._strategy = strategy_of(self.resource)
         return self._strategy
 
-    def shared(self, record: Record) -> Any:
+    def shared_struct(self, record: Record) -> Any:
         """Return a record decoded as the struct that all in-process readers share; it must not be changed."""
-        return self.shared_at(record, record.mod_revision)
+        return self.shared_struct_at(record, record.mod_revision)
 
-    def shared_at(self, record: Record, revision: int) -> Any:
+    def shared_struct_at(self, record: Record, revision: int) -> Any:
         """Return the shared struct with another revision, as that of its deletion."""
-        known = self._objects.get(record.key)
+        known = self._shared_structs.get(record.key)
         if known is not None and known[0] is record and known[1] == revision:
             return known[2]
         if revision != record.mod_revision:
-            self._objects.pop(record.key, None)
+            self._shared_structs.pop(record.key, None)
             return self._with_revision(record, known, revision)
-        obj = self._as_written(record)
+        obj = self._decode_or_published(record)
         if obj is None:
-            obj = self.decoded(record, revision)
-            self._specs.unite(obj)
-        self._objects[record.key] = (record, revision, obj)
+            obj = self.decode(record, revision)
+            self._spec_interner.intern(obj)
+        self._shared_structs[record.key] = (record, revision, obj)
         return obj
 
-    def seen(self, record: Record) -> Any:
+    def peek_decoded(self, record: Record) -> Any:
         """Return the shared struct if there is one, else decode the record without sharing the result."""
-        known = self._objects.get(record.key)
-        return known[2] if known is not None and known[0] is record else self.view.decode_record(record)
+        known = self._shared_structs.get(record.key)
+        return known[2] if known is not None and known[0] is record else self.serializer.decode_record(record)
 
     def _with_revision(self, record: Record, known: tuple[Record, int, Any] | None, revision: int) -> Any:
         """Return a deleted object with the revision of its deletion."""
         if known is None or known[0] is not record or not isinstance(known[2], msgspec.Struct):
-            return self.decoded(record, revision)
+            return self.decode(record, revision)
         return with_revision(known[2], revision)
 
-    def unite(self, obj: Any) -> None:
+    def intern(self, obj: Any) -> None:
         """Intern parts of a new object, if in-process readers keep objects."""
-        if self._objects:
-            self._specs.unite(obj)
+        if self._shared_structs:
+            self._spec_interner.intern(obj)
 
     @contextmanager
-    def expecting(self, key: str, value: bytes, obj: Any) -> Iterator[None]:
+    def publish_struct(self, key: str, value: bytes, obj: Any) -> Iterator[None]:
         """Publish a struct while its object is stored, so that in-process watchers share it without decoding.
 
         The caller must not change the object afterwards.
         """
-        if self._objects and not self.view.converts and not isinstance(obj, CustomResourceObject):
-            self._written[key] = value, obj
+        if self._shared_structs and not self.serializer.converts and not isinstance(obj, CustomResourceObject):
+            self._published[key] = value, obj
         try:
             yield
         finally:
-            self._written.pop(key, None)
+            self._published.pop(key, None)
 
-    def _as_written(self, record: Record) -> Any:
-        written = self._written.get(record.key)
+    def _decode_or_published(self, record: Record) -> Any:
+        written = self._published.get(record.key)
         if written is None or written[0] is not record.value:
             return None
         codec.force_setattr(written[1].metadata, "resource_version", str(record.mod_revision))
         return written[1]
 
-    def decoded(self, record: Record, revision: int) -> Any:
+    def decode(self, record: Record, revision: int) -> Any:
         """Decode a record into a struct that belongs to the caller."""
-        return self.view.decode(record.value, revision)
+        return self.serializer.decode(record.value, revision)
 
-    async def prepare(self, *records: Record | None) -> None:
+    async def prepare_conversion(self, *records: Record | None) -> None:
         """Convert records by webhook, if needed, before they are decoded outside of a read."""
         if self.conversion is not None:
             await self.conversion.prepare([record.value for record in records if record is not None])
 
-    async def stored(self, obj: Any) -> bytes:
+    async def encode(self, obj: Any) -> bytes:
         """Return the bytes to store for an object of the served version."""
         value = encode_stored(obj)
         return value if self.conversion is None else await self.conversion.to_stored(value)
@@ -172,28 +207,28 @@ class StorageRegistry:
                 storage = ResourceStorage(store, resource, hubs.get(resource.key_prefix))
                 hubs.setdefault(resource.key_prefix, storage.hub)
                 self._storages[resource.group, resource.version, resource.plural] = storage
-                if resource.qualified == "services":
+                if resource.group_resource == "services":
                     storage.allocator = ServiceAllocator(store, services)
 
-    def of(self, resource: Resource) -> ResourceStorage:
+    def storage_of(self, resource: Resource) -> ResourceStorage:
         """Return the storage of a resource; raises KeyError."""
         return self._storages[resource.group, resource.version, resource.plural]
 
-    def named(self, group: str, version: str, plural: str) -> ResourceStorage:
+    def storage_named(self, group: str, version: str, plural: str) -> ResourceStorage:
         """Return the storage of a resource by its names; raises KeyError."""
         return self._storages[group, version, plural]
 
-    def find(self, plural: str, namespace: str, name: str, group: str = "", version: str = "v1") -> Any | None:
+    def get_object(self, plural: str, namespace: str, name: str, group: str = "", version: str = "v1") -> Any | None:
         """Return a committed object as a struct, or None, for lookups by admission and other steps."""
         storage = self._storages[group, version, plural]
         record = storage.get(namespace, name)
-        return None if record is None else storage.view.decode_record(record)
+        return None if record is None else storage.serializer.decode_record(record)
 
-    def every(self, plural: str, namespace: str = "", group: str = "", version: str = "v1") -> list[Any]:
+    def list_objects(self, plural: str, namespace: str = "", group: str = "", version: str = "v1") -> list[Any]:
         """Return all committed objects of a kind, in one namespace or in all."""
         storage = self._storages[group, version, plural]
         records = storage.store.range(storage.prefix(namespace)).records
-        return [storage.view.decode_record(record) for record in records]
+        return [storage.serializer.decode_record(record) for record in records]
 
     def serve_custom(self, storages: Iterable[ResourceStorage]) -> None:
         """Replace all storages of custom resources."""

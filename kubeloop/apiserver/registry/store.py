@@ -16,20 +16,20 @@ import msgspec
 from kubeloop.api import errors
 from kubeloop.api.codec import force_setattr
 from kubeloop.api.conversion import to_storage_version
-from kubeloop.api.features.gates import DEFAULT_FEATURES, set_process_features
+from kubeloop.api.features.gates import Features
 from kubeloop.api.kinds import Resource
 from kubeloop.api.meta import field_path, object_meta
 from kubeloop.api.meta.field_path import FieldPath
 from kubeloop.api.scalars.times import format_time
 from kubeloop.api.strategy import Strategy
 from kubeloop.api.structural.instance import CustomResourceObject
-from kubeloop.api.validation import validate_create, validate_update
+from kubeloop.api.validation import ObjectValidator
 from kubeloop.api.warnings import warnings_for
-from kubeloop.apiserver.admission import AdmissionChain, Attributes, Operation
-from kubeloop.apiserver.background.offload import WorkerThread, is_expensive_json
+from kubeloop.apiserver.admission import AdmissionChain, Attributes, LookupRecord, Operation
+from kubeloop.apiserver.background.offload import WorkerThread, is_expensive_body, is_expensive_json
 from kubeloop.apiserver.registry.cause_journal import CauseJournal
-from kubeloop.apiserver.registry.existing import ExistingObject
-from kubeloop.apiserver.registry.field_manager import settable_fields_of, update_managed_fields
+from kubeloop.apiserver.registry.existing_object import ExistingObject
+from kubeloop.apiserver.registry.field_manager import ManagedFieldsUpdater, settable_fields_of
 from kubeloop.apiserver.registry.pod_create_cache import PodCreateCache, PodCreateEntry, clone_pod
 from kubeloop.apiserver.registry.serializer import encode_stored
 from kubeloop.apiserver.registry.storage import ResourceStorage, StorageRegistry
@@ -38,6 +38,7 @@ from kubeloop.clock import Clock, new_uid, random_suffix
 from kubeloop.store import Record, StoreConflict
 
 if TYPE_CHECKING:
+    from kubeloop.apiserver.metrics.storage import StorageMetrics
     from kubeloop.apiserver.registry.allocation.service_allocation import ServiceAllocation
 
 T = TypeVar("T")
@@ -60,28 +61,51 @@ class WriteResult(NamedTuple):
     obj: Any = None  # the object as a struct, if there is one that is not changed any more
 
 
+class UpdateMode(NamedTuple):
+    """Variant of an update: by which subresource, with which side effects."""
+
+    subresource: str = ""
+    may_create: bool = False
+    tracked: bool = True  # the field manager attributes the changes to the request
+    retry: bool = False  # on the newest record, if another write was faster
+
+
 class ObjectStore:
-    """Create, update and delete of all objects of one server."""
+    """Create, update and delete of all objects of one server.
+
+    Its features never change, so its caches need not have them in their keys.
+    """
 
     def __init__(
-        self, registry: StorageRegistry, admission: AdmissionChain, clock: Clock, aside: WorkerThread | None = None
+        self,
+        registry: StorageRegistry,
+        admission: AdmissionChain,
+        clock: Clock,
+        features: Features,
+        worker_thread: WorkerThread,
+        metrics: StorageMetrics,
+        *,
+        allow_privileged: bool = True,
     ) -> None:
-        self.aside = aside or WorkerThread()
+        self._metrics = metrics
+        self.worker_thread = worker_thread
         self._registry = registry
         self._admission = admission
         self._clock = clock
-        self.features = DEFAULT_FEATURES  # ApiServer sets its own
+        self._features = features
+        self._validator = ObjectValidator(features, allow_privileged)
+        self.managed_fields = ManagedFieldsUpdater()
         self.causes = CauseJournal()
-        self.models = PodCreateCache(admission)
+        self.pod_create_cache = PodCreateCache(admission)
 
     # -- create -----------------------------------------------------------------------------------------------------
 
     async def create(self, ctx: RequestContext, obj: Any, tracked: bool = True) -> WriteResult:
         """Store a new object; a generated name that is taken is replaced by another one."""
-        storage = self._registry.of(ctx.resource)
+        storage = self._registry.storage_of(ctx.resource)
         if storage.allocator is None:
             return await self._create(ctx, storage, obj, tracked)
-        with storage.allocator.claim(self._clock, ctx.dry_run) as claim:
+        with storage.allocator.allocation_for_write(self._clock, ctx.dry_run) as claim:
             return await self._create(ctx, storage, obj, tracked, claim)
 
     async def _create(
@@ -93,7 +117,7 @@ class ObjectStore:
         claim: ServiceAllocation | None = None,
     ) -> WriteResult:
         resource, meta = ctx.resource, obj.metadata
-        long = is_expensive_json(ctx.request.body)
+        long = is_expensive_body(ctx.request)
         ensure_namespace(meta, ctx.target.namespace)
         generated = bool(meta.generate_name) and not meta.name
         object_meta.fill_system_fields(meta, ctx.target.namespace, new_uid(self._clock), ctx.now)
@@ -101,52 +125,56 @@ class ObjectStore:
             ctx.warn(_DUPLICATE_OWNERS)
         if tracked:
             settable = settable_fields_of(storage.strategy, "")
-            await self._done(long, update_managed_fields, obj, None, resource, ctx, "", settable)
+            await self.worker_thread.run_if(long, self.managed_fields.update, obj, None, resource, ctx, "", settable)
         if generated:
-            self._draw_name(meta)
-        attempt = self._attempt("CREATE", ctx, "", obj, None)
-        attempt.has_drawn_name = generated
-        answers = None
-        if generated and tracked and self.models.may_become(ctx, obj):
-            answers = self._admission.admit_openly(attempt)
+            self._generate_name(meta)
+        attempt = self._attributes("CREATE", ctx, "", obj, None)
+        attempt.has_generated_name = generated
+        answers: list[LookupRecord] | None = None
+        if generated and tracked and not long and self.pod_create_cache.is_cacheable(ctx, obj):
+            answers, waiting = self._admission.admit_recording_lookups(attempt)
+            if waiting is not None:
+                await waiting
+                answers = None
         else:
-            obj = await self._admit(attempt)
-        meta, generated = obj.metadata, attempt.has_drawn_name
+            obj = await self._admit(attempt, long)
+        meta, generated = obj.metadata, attempt.has_generated_name
         stored = to_storage_version(obj, resource)
         if claim is not None:
             claim.allocate(stored, None)
-        self._prepare_create(ctx, storage.strategy, stored)
+        await self.worker_thread.run_if(long, self._prepare_create, ctx, storage.strategy, stored)
         checked = obj if storage.strategy.validated_as_served else stored
-        self._refuse_invalid(resource, meta.name, await self._judged(long, validate_create, checked))
-        for text in warnings_for(stored, None):
+        found = await self._run_rules(long, self._validator.validate_create, checked)
+        self._raise_invalid(resource, meta.name, found)
+        for text in await self.worker_thread.run_if(long, warnings_for, stored, None):
             ctx.warn(text)
-        await self._check(attempt)
-        if meta.resource_version:
+        validated = stored.metadata
+        await self._validate_admission(attempt, long)
+        if meta.resource_version and not ctx.dry_run and _names_revision(meta.resource_version):
             raise errors.ApiError("resourceVersion should not be set on objects to be created")
-        if answers is not None:
-            self.models.remember(ctx, stored, answers)
+        if answers is not None and stored.metadata is validated:  # else a plugin has marked this one pod
+            self.pod_create_cache.put(ctx, stored, answers)
         return await self._insert(ctx, storage, stored, generated, claim)
 
-    async def create_after(self, ctx: RequestContext, model: PodCreateEntry) -> WriteResult:
+    async def create_from_cache(self, ctx: RequestContext, model: PodCreateEntry) -> WriteResult:
         """Store a new pod cloned from a cached one, with a new name."""
-        storage = self._registry.of(ctx.resource)
+        storage = self._registry.storage_of(ctx.resource)
         stored = clone_pod(model, ctx, new_uid(self._clock))
-        self._draw_name(stored.metadata)
-        if storage.strategy.stamp is not None:
-            storage.strategy.stamp(stored, None, format_time(ctx.now))
-        attempt = self._attempt("CREATE", ctx, "", stored, None)
-        attempt.has_drawn_name = True
-        await self._check(attempt)
+        self._generate_name(stored.metadata)
+        if storage.strategy.set_timestamps is not None:
+            storage.strategy.set_timestamps(stored, None, format_time(ctx.now))
+        attempt = self._attributes("CREATE", ctx, "", stored, None)
+        attempt.has_generated_name = True
+        await self._validate_admission(attempt)
         return await self._insert(ctx, storage, stored, True, None)
 
     def _prepare_create(self, ctx: RequestContext, strategy: Strategy, stored: Any) -> None:
-        set_process_features(self.features)
-        strategy.prepare_create(stored)
-        if strategy.name_author is not None:
+        strategy.prepare_create(stored, self._features)
+        if strategy.set_creator is not None:
             user = ctx.user
-            strategy.name_author(stored, user.name, user.uid, user.groups, dict(user.extra))
-        if strategy.stamp is not None:
-            strategy.stamp(stored, None, format_time(ctx.now))
+            strategy.set_creator(stored, user.name, user.uid, user.groups, dict(user.extra))
+        if strategy.set_timestamps is not None:
+            strategy.set_timestamps(stored, None, format_time(ctx.now))
 
     async def _insert(
         self,
@@ -159,23 +187,25 @@ class ObjectStore:
         """Write an object under its name, or under the first free one of several generated names."""
         for attempts_left in range(_NAME_ATTEMPTS - 1 if generated else 0, -1, -1):
             key = storage.key(ctx.target.namespace, stored.metadata.name)
-            value = await storage.stored(stored)
+            value = await storage.encode(stored)
             if ctx.dry_run:
                 if storage.store.peek(key) is None:
                     return WriteResult(value, 0, True)
             else:
-                storage.unite(stored)
+                storage.intern(stored)
                 with suppress(StoreConflict):
-                    with storage.expecting(key, value, stored):
+                    with storage.publish_struct(key, value, stored):
+                        started = self._clock.monotonic()
                         event = await (claim or storage.store).write(key, value, 0)
-                    self.causes.note(ctx, key, event.revision)
+                    self._metrics.observe_write("create", storage, self._clock.monotonic() - started)
+                    self.causes.record(ctx, key, event.revision)
                     return WriteResult(event.record.value if event.record else value, event.revision, True, key)
             if attempts_left:
-                self._draw_name(stored.metadata)
-        await storage.prepare(storage.peek(ctx.target.namespace, stored.metadata.name))
+                self._generate_name(stored.metadata)
+        await storage.prepare_conversion(storage.peek(ctx.target.namespace, stored.metadata.name))
         raise self._already_exists(storage, ctx.target.namespace, stored.metadata, generated)
 
-    def _draw_name(self, meta: Any) -> None:
+    def _generate_name(self, meta: Any) -> None:
         force_setattr(meta, "name", object_meta.generate_name(meta.generate_name, random_suffix(self._clock)))
 
     def _already_exists(self, storage: ResourceStorage, namespace: str, meta: Any, generated: bool) -> errors.ApiError:
@@ -184,42 +214,34 @@ class ObjectStore:
             return errors.generate_name_conflict(resource.group, resource.plural, meta.name)
         error = errors.already_exists(resource.group, resource.plural, meta.name)
         record = storage.peek(namespace, meta.name)
-        if record is not None and storage.view.decode_record(record).metadata.deletion_timestamp is not None:
+        if record is not None and storage.serializer.decode_record(record).metadata.deletion_timestamp is not None:
             error.message = f"object is being deleted: {error.message}"
         return error
 
     # -- update -----------------------------------------------------------------------------------------------------
 
-    async def update(
-        self,
-        ctx: RequestContext,
-        produce: Produce,
-        *,
-        subresource: str = "",
-        may_create: bool = False,
-        tracked: bool = True,
-        retry: bool = False,
-    ) -> WriteResult:
+    async def update(self, ctx: RequestContext, produce: Produce, mode: UpdateMode) -> WriteResult:
         """Replace an object by the result of `produce` on its newest record."""
-        storage = self._registry.of(ctx.resource)
+        storage = self._registry.storage_of(ctx.resource)
         key = storage.key(ctx.target.namespace, ctx.target.name)
         for _ in range(_UPDATE_ATTEMPTS):
             record = storage.store.peek(key)
             if record is None:
-                if not may_create:
+                if not mode.may_create:
                     raise errors.not_found(ctx.resource.group, ctx.resource.plural, ctx.target.name)
-                return await self._create_by_update(ctx, produce(None), tracked)
-            await storage.prepare(record)
+                wanted = await self.worker_thread.run_if(is_expensive_body(ctx.request), produce, None)
+                return await self._create_by_update(ctx, wanted, mode.tracked)
+            await storage.prepare_conversion(record)
             current = ExistingObject(storage, record)
             try:
-                long = is_expensive_json(ctx.request.body) or is_expensive_json(record.value)
-                wanted = await self._done(long, produce, current)
-                if storage.allocator is None or subresource:
-                    return await self._replace(ctx, storage, current, wanted, subresource, tracked)
-                with storage.allocator.claim(self._clock, ctx.dry_run) as claim:
-                    return await self._replace(ctx, storage, current, wanted, subresource, tracked, claim)
+                long = is_expensive_body(ctx.request) or is_expensive_json(record.value)
+                wanted = await self.worker_thread.run_if(long, produce, current)
+                if storage.allocator is None or mode.subresource:
+                    return await self._replace(ctx, current, wanted, mode)
+                with storage.allocator.allocation_for_write(self._clock, ctx.dry_run) as claim:
+                    return await self._replace(ctx, current, wanted, mode, claim)
             except StoreConflict:
-                if not retry:
+                if not mode.retry:
                     break
         raise errors.conflict(ctx.resource.group, ctx.resource.plural, ctx.target.name)
 
@@ -231,6 +253,7 @@ class ObjectStore:
                 ctx.target.name,
                 f"Precondition failed: UID in precondition: {obj.metadata.uid}, UID in object meta: ",
             )
+        _requested_revision(obj.metadata)
         force_setattr(obj.metadata, "resource_version", "")
         force_setattr(obj.metadata, "generation", 0)
         return await self.create(ctx, obj, tracked)
@@ -238,71 +261,76 @@ class ObjectStore:
     async def _replace(
         self,
         ctx: RequestContext,
-        storage: ResourceStorage,
         current: ExistingObject,
         obj: Any,
-        subresource: str,
-        tracked: bool,
+        mode: UpdateMode,
         claim: ServiceAllocation | None = None,
     ) -> WriteResult:
-        resource, strategy, record = storage.resource, storage.strategy, current.record
+        storage, record, subresource = current.storage, current.record, mode.subresource
+        resource, strategy = storage.resource, storage.strategy
         self._check_version(resource, ctx.target.name, obj.metadata, record, strategy.allow_unconditional_update)
         if object_meta.deduplicate_owner_references(obj.metadata):
             ctx.warn(_DUPLICATE_OWNERS)
-        old = current.stored
-        long = is_expensive_json(ctx.request.body) or is_expensive_json(record.value)
-        if tracked:
+        old = current.form.stored
+        long = is_expensive_body(ctx.request) or is_expensive_json(record.value)
+        if mode.tracked:
             settable = settable_fields_of(strategy, subresource)
-            await self._done(long, update_managed_fields, obj, current, resource, ctx, subresource, settable)
-        attempt = self._attempt("UPDATE", ctx, subresource, obj, current.served)
-        obj = await self._admit(attempt)
+            await self.worker_thread.run_if(
+                long, self.managed_fields.update, obj, current, resource, ctx, subresource, settable
+            )
+        attempt = self._attributes("UPDATE", ctx, subresource, obj, current.form.served)
+        obj = await self._admit(attempt, long)
         new = to_storage_version(obj, resource)
         if claim is not None:
             claim.allocate(new, old)
-        self._prepare_update(ctx, strategy, new, old, subresource)
+        await self.worker_thread.run_if(long, self._prepare_update, ctx, strategy, new, old, subresource)
         checked_as = "" if subresource in _WHOLE_OBJECT else subresource
-        checked = (obj, current.served) if strategy.validated_as_served else (new, old)
-        found = await self._judged(long, validate_update, *checked, checked_as)
-        self._refuse_invalid(resource, ctx.target.name, found)
-        for text in warnings_for(new, old, checked_as):
+        checked = (obj, current.form.served) if strategy.validated_as_served else (new, old)
+        found = await self._run_rules(long, self._validator.validate_update, *checked, checked_as)
+        self._raise_invalid(resource, ctx.target.name, found)
+        for text in await self.worker_thread.run_if(long, warnings_for, new, old, checked_as):
             ctx.warn(text)
-        await self._check(attempt)
-        value = await storage.stored(new)
+        await self._validate_admission(attempt, long)
+        value = await storage.encode(new)
         if object_meta.should_delete_during_update(new.metadata, old.metadata) and not object_meta.has_spec_finalizers(
             new
         ):
             return await self._remove(ctx, storage, record, value)
         unchanged = value == record.value or _is_noop_except_timestamps(new, old, value, record.value)
         if unchanged and not storage.is_stale(record):
-            return WriteResult(record.value, await storage.store.durable(record))
+            return WriteResult(record.value, await storage.store.wait_durable(record))
         if ctx.dry_run:
-            return WriteResult(value, await storage.store.durable(record))
-        with storage.expecting(record.key, value, new):
+            return WriteResult(value, await storage.store.wait_durable(record))
+        with storage.publish_struct(record.key, value, new):
+            started = self._clock.monotonic()
             event = await (claim or storage.store).write(record.key, value, record.mod_revision)
-        self.causes.note(ctx, record.key, event.revision)
+        self._metrics.observe_write("update", storage, self._clock.monotonic() - started)
+        self.causes.record(ctx, record.key, event.revision)
         return WriteResult(event.record.value if event.record else value, event.revision, False, record.key)
 
     def _check_version(self, resource: Resource, name: str, meta: Any, record: Record, unconditional: bool) -> None:
-        asked = meta.resource_version
-        if asked and asked != str(record.mod_revision):
-            raise errors.conflict(resource.group, resource.plural, name)
+        current = str(record.mod_revision)
+        if meta.resource_version == current:
+            return
+        asked = _requested_revision(meta)
         if not asked and not unconditional:
             missing = field_path.invalid(_RESOURCE_VERSION, 0, "must be specified for an update")
             raise errors.invalid(resource.group, resource.plural, name, [missing])
-        force_setattr(meta, "resource_version", str(record.mod_revision))
+        if asked and asked != record.mod_revision:
+            raise errors.conflict(resource.group, resource.plural, name)
+        force_setattr(meta, "resource_version", current)
 
     def _prepare_update(self, ctx: RequestContext, strategy: Strategy, new: Any, old: Any, subresource: str) -> None:
-        set_process_features(self.features)
         ensure_namespace(new.metadata, ctx.target.namespace)
         force_setattr(new.metadata, "generation", old.metadata.generation)
         if subresource in _WHOLE_OBJECT:
-            strategy.prepare_update(new, old)
-        elif subresource in strategy.other_updates:
-            strategy.other_updates[subresource](new, old)
+            strategy.prepare_update(new, old, self._features)
+        elif subresource in strategy.subresource_updates:
+            strategy.subresource_updates[subresource](new, old, self._features)
         else:
-            strategy.prepare_status_update(new, old)
-        if strategy.stamp is not None:
-            strategy.stamp(new, old, format_time(ctx.now))
+            strategy.prepare_status_update(new, old, self._features)
+        if strategy.set_timestamps is not None:
+            strategy.set_timestamps(new, old, format_time(ctx.now))
         object_meta.preserve_on_update(new.metadata, old.metadata)
 
     # -- delete -----------------------------------------------------------------------------------------------------
@@ -313,78 +341,92 @@ class ObjectStore:
 
     async def put_record(self, ctx: RequestContext, storage: ResourceStorage, record: Record, obj: Any) -> WriteResult:
         """Write an object that the server itself changed, as deletion does."""
-        value = await storage.stored(obj)
+        value = await storage.encode(obj)
         if ctx.dry_run:
-            return WriteResult(value, await storage.store.durable(record), obj=obj)
-        with storage.expecting(record.key, value, obj):
+            return WriteResult(value, await storage.store.wait_durable(record), obj=obj)
+        with storage.publish_struct(record.key, value, obj):
+            started = self._clock.monotonic()
             event = await storage.store.write(record.key, value, record.mod_revision)
-        self.causes.note(ctx, record.key, event.revision)
+        self._metrics.observe_write("update", storage, self._clock.monotonic() - started)
+        self.causes.record(ctx, record.key, event.revision)
         return WriteResult(value, event.revision, False, record.key, obj)
 
     async def _remove(self, ctx: RequestContext, storage: ResourceStorage, record: Record, last: bytes) -> WriteResult:
         if ctx.dry_run:
-            return WriteResult(last, await storage.store.durable(record))
+            return WriteResult(last, await storage.store.wait_durable(record))
+        started = self._clock.monotonic()
         if storage.allocator is not None:
             event = await storage.allocator.remove(record, self._clock)
         else:
             event = await storage.store.write(record.key, None, record.mod_revision)
-        self.causes.note(ctx, record.key, event.revision)
+        self._metrics.observe_write("delete", storage, self._clock.monotonic() - started)
+        self.causes.record(ctx, record.key, event.revision)
         return WriteResult(last, event.revision)
 
     async def admit_delete(self, ctx: RequestContext, old: Any, options: Any) -> None:
         """Run mutating and validating admission for a DELETE."""
-        attempt = self._attempt("DELETE", ctx, "", None, old)
+        attempt = self._attributes("DELETE", ctx, "", None, old)
         attempt.delete_options = options
         await self._admit(attempt)
-        await self._check(attempt)
+        await self._validate_admission(attempt)
 
-    async def admit_posted(self, ctx: RequestContext, obj: Any) -> Any:
+    async def admit_create_subresource(self, ctx: RequestContext, obj: Any) -> Any:
         """Run admission for a POST that is not stored (binding, eviction, token request).
 
         Returns the admitted object.
         """
-        attempt = self._attempt("CREATE", ctx, ctx.target.subresource, obj, None)
-        await self._admit(attempt)
-        await self._check(attempt)
+        attempt = self._attributes("CREATE", ctx, ctx.target.subresource, obj, None)
+        long = is_expensive_body(ctx.request)
+        await self._admit(attempt, long)
+        await self._validate_admission(attempt, long)
         return attempt.obj
 
     async def admit_connect(self, ctx: RequestContext, options: Any) -> Any:
         """Run admission for a CONNECT to a pod, service or node; return the admitted options."""
-        attempt = self._attempt("CONNECT", ctx, ctx.target.subresource, options, None)
+        attempt = self._attributes("CONNECT", ctx, ctx.target.subresource, options, None)
         await self._admit(attempt)
-        await self._check(attempt)
+        await self._validate_admission(attempt)
         return attempt.obj
 
     # -- admission --------------------------------------------------------------------------------------------------
 
-    async def _admit(self, attempt: Attributes) -> Any:
-        """Run mutating admission and return the object; awaits only if webhooks or policies are configured."""
-        self._admission.admit(attempt)
-        if self._admission.mutate is not None:
-            await self._admission.mutate(attempt)
+    async def _admit(self, attempt: Attributes, long: bool = False) -> Any:
+        """Run mutating admission and return the object; awaits only plugins, webhooks and policies that wait.
+
+        The plugins look at a long object in the worker thread, from where they look up other objects through the loop.
+        """
+        waiting = await self.worker_thread.run_if(long, self._admission.admit, attempt)
+        if waiting is not None:
+            await waiting
+        if self._admission.dynamic_mutate is not None:
+            await self._admission.dynamic_mutate(attempt)
         return attempt.obj
 
-    async def _check(self, attempt: Attributes) -> None:
-        self._admission.check(attempt)
-        if self._admission.validate is not None:
-            await self._admission.validate(attempt)
-        self._admission.charge(attempt)
+    async def _validate_admission(self, attempt: Attributes, long: bool = False) -> None:
+        waiting = await self.worker_thread.run_if(long, self._admission.validate, attempt)
+        if waiting is not None:
+            await waiting
+        if self._admission.dynamic_validate is not None:
+            await self._admission.dynamic_validate(attempt)
+        waiting = self._admission.validate_quota(attempt)
+        if waiting is not None:
+            await waiting
 
-    async def _done(self, long: bool, work: Callable[..., T], *args: Any) -> T:
-        """Run a step of a write; a long one runs in the worker thread, so that other requests are not delayed."""
-        return await self.aside.run(work, *args) if long else work(*args)
-
-    async def _judged(self, long: bool, work: Callable[..., T], checked: Any, *others: Any) -> T:
+    async def _run_rules(self, long: bool, work: Callable[..., T], checked: Any, *others: Any) -> T:
         """Run a step that evaluates the validation rules of custom objects, likewise."""
         if long or not isinstance(checked, CustomResourceObject):
-            return await self._done(long, work, checked, *others)
-        return await self.aside.patiently(work, checked, *others)
+            return await self.worker_thread.run_if(long, work, checked, *others)
+        return await self.worker_thread.run_within_budget(work, checked, *others)
 
     # -- shared -----------------------------------------------------------------------------------------------------
 
-    def _attempt(self, operation: Operation, ctx: RequestContext, subresource: str, obj: Any, old: Any) -> Attributes:
+    def _attributes(
+        self, operation: Operation, ctx: RequestContext, subresource: str, obj: Any, old: Any
+    ) -> Attributes:
         target = ctx.target
         name = target.name or (obj.metadata.name if obj is not None else "")
+        if self._admission.dynamic_mutate is not None or self._admission.dynamic_validate is not None:
+            ctx.exclude_latency(0.0)
         return Attributes(
             operation,
             target.resource,
@@ -400,12 +442,13 @@ class ObjectStore:
             ctx.query,
             annotations=ctx.annotations,
             method=ctx.request.method,
+            latency=ctx.latency,
         )
 
-    def _refuse_invalid(self, resource: Resource, name: str, found: list[field_path.FieldError]) -> None:
+    def _raise_invalid(self, resource: Resource, name: str, found: list[field_path.FieldError]) -> None:
         if found:
             # Upstream names the kind of the stored version.
-            raise errors.invalid(resource.stored_version[0], resource.kind, name, found)
+            raise errors.invalid(resource.storage_version[0], resource.kind, name, found)
 
 
 _RESOURCE_VERSION = FieldPath("metadata").child("resourceVersion")
@@ -422,6 +465,22 @@ def ensure_namespace(meta: Any, namespace: str) -> None:
             "the namespace of the provided object does not match the namespace sent on the request"
         )
     force_setattr(meta, "namespace", namespace)
+
+
+def _requested_revision(meta: Any) -> int:
+    """Return the revision that an update expects, 0 if any; raises ApiError (500, as upstream) if it is no number."""
+    try:
+        return object_meta.parse_resource_version(meta.resource_version)
+    except ValueError as error:
+        raise errors.ApiError(str(error)) from None
+
+
+def _names_revision(resource_version: str) -> bool:
+    """Return True if a resourceVersion is a revision; zero and what is no number are ignored on create."""
+    try:
+        return object_meta.parse_resource_version(resource_version) != 0
+    except ValueError:
+        return False
 
 
 def _is_noop_except_timestamps(new: Any, old: Any, value: bytes, stored: bytes) -> bool:

@@ -38,6 +38,6 @@ def _conversion_under(key_prefix: str) -> Convert:
             return None
         source = versions[plain["apiVersion"]]
         obj = decode_document(plain, source, "Ignore").obj
-        return codec.to_plain(to_served_version(to_storage_version(obj, source), target)), target.node
+        return codec.to_plain(to_served_version(to_storage_version(obj, source), target)), target.schema_node
 
     return convert

@@ -1,7 +1,8 @@
-"""Context of one resource request, and the authenticated user."""
+"""Context of one resource request, over HTTP or in process, and the authenticated user."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -11,11 +12,11 @@ from kubeloop.api.struct_patch import StructPatch
 from kubeloop.apiserver.request.negotiation import ResponseFormat
 from kubeloop.apiserver.request.query import Query
 from kubeloop.apiserver.request.routing import Target
+from kubeloop.apiserver.request.warning_recorder import WarningRecorder
 from kubeloop.http import Request
 
 if TYPE_CHECKING:
     from kubeloop.apiserver.flowcontrol.controller import RequestFlow
-    from kubeloop.apiserver.registry.store import WriteResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,15 @@ CREDENTIAL_ID = "authentication.kubernetes.io/credential-id"
 ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
 
 
+class RequestLatency:
+    """Seconds of a request that the service level indicator leaves out: webhooks, and the queue of flow control."""
+
+    __slots__ = ("excluded",)
+
+    def __init__(self) -> None:
+        self.excluded = 0.0
+
+
 @dataclass(slots=True)
 class RequestContext:
     """Resource request with its resolved target, authenticated user and negotiated response format."""
@@ -42,24 +52,49 @@ class RequestContext:
     target: Target
     query: Query
     user: User
-    form: ResponseFormat
-    now: datetime
-    warnings: list[str] = field(default_factory=list)
+    format: ResponseFormat
+    read_clock: Callable[[], datetime]
+    warnings: WarningRecorder = field(default_factory=WarningRecorder)
     annotations: dict[str, str] = field(default_factory=dict)  # for the audit log
     dry_run: bool = False
-    forgets_managers: bool = False  # the client sent an empty managedFields list, which resets field management
-    takes_object: bool = False  # the caller is in this process, and receives an object instead of bytes
-    has_typed_body: bool = False  # the body was encoded from a struct of the resource's own class
-    overlay: StructPatch | None = None  # the patch as a struct, sent by an in-process caller
-    written: WriteResult | None = None  # the result for a caller that takes an object
+    resets_managed_fields: bool = False  # the client sent an empty managedFields list, which resets field management
+    latency: RequestLatency | None = None  # set once a part of the request's time is left out
+    has_seat: bool = False  # set once a write has its seat
+    _now: datetime | None = None
     flow: RequestFlow | None = None  # flow of priority and fairness; None for in-process callers
+
+    @property
+    def now(self) -> datetime:
+        """Time of the request in whole seconds, read on first use: most reads have none."""
+        if self._now is None:
+            self._now = self.read_clock().replace(microsecond=0)
+        return self._now
 
     @property
     def resource(self) -> Resource:
         """Resource of the target."""
         return self.target.resource
 
+    def exclude_latency(self, seconds: float) -> None:
+        """Leave seconds out of the request's service level indicator."""
+        if self.latency is None:
+            self.latency = RequestLatency()
+        self.latency.excluded += seconds
+
     def warn(self, message: str) -> None:
         """Add a Warning header to the response; each text appears once."""
-        if message not in self.warnings:
-            self.warnings.append(message)
+        self.warnings.add(message)
+
+
+@dataclass(slots=True)
+class InProcessRequest(RequestContext):
+    """Resource request of a caller in this process, which passes structs instead of bytes."""
+
+    wants_object: bool = False  # the response is the object instead of its bytes
+    has_typed_body: bool = False  # the body was encoded from a struct of the resource's own class
+    struct_patch: StructPatch | None = None  # the patch as a struct
+
+
+def has_typed_body(ctx: RequestContext) -> bool:
+    """Return True if the body was encoded from a struct of the resource's own class."""
+    return isinstance(ctx, InProcessRequest) and ctx.has_typed_body

@@ -28,20 +28,20 @@ class CallFault(Protocol):
         """Error to return instead of serving the call, or None."""
 
     @property
-    def loses_answer(self) -> bool:
+    def drops_response(self) -> bool:
         """True if the call is served but its response is dropped."""
 
 
 class FaultInjector(Protocol):
     """Source of injected faults. Resources are qualified by their group, as in `deployments.apps`."""
 
-    def strike(self, user: str, verb: str, resource: str, name: str) -> CallFault | None:
+    def fault_of(self, user: str, verb: str, resource: str, name: str) -> CallFault | None:
         """Return the faults of a call, or None."""
 
-    def delay_of_event(self, user: str, resource: str) -> float:
+    def event_delay(self, user: str, resource: str) -> float:
         """Return the delay in seconds of the next events of an open watch."""
 
-    def watch_opened(self, resource: str, cut: Callable[[], None]) -> Callable[[], None]:
+    def register_watch(self, resource: str, cut: Callable[[], None]) -> Callable[[], None]:
         """Register an open watch that `cut` breaks; returns the function that unregisters it."""
 
     async def run(self) -> None:
@@ -52,14 +52,14 @@ async def serve_with_faults(
     faults: FaultInjector, ctx: RequestContext, verb: str, serve: Callable[[], Awaitable[Response]]
 ) -> Response:
     """Serve a call with the faults chosen for it."""
-    user, resource = ctx.user.name, ctx.resource.qualified
-    struck = faults.strike(user, verb, resource, ctx.target.name)
+    user, resource = ctx.user.name, ctx.resource.group_resource
+    struck = faults.fault_of(user, verb, resource, ctx.target.name)
     if struck is not None:
         if struck.delay:
             await asyncio.sleep(struck.delay)
         if struck.error is not None:
             raise struck.error
-        if struck.loses_answer:
+        if struck.drops_response:
             with suppress(errors.ApiError, StoreError):
                 await serve()
             return NoResponse()
@@ -82,12 +82,12 @@ class _FaultyWatch(StreamResponse):
         self._resource = resource
 
     async def run(self, stream: ResponseStream) -> None:
-        late = _DelayedStream(stream, lambda: self._faults.delay_of_event(self._user, self._resource))
-        stream.on_close(self._faults.watch_opened(self._resource, stream.cut_off))
+        late = _DelayedStream(stream, lambda: self._faults.event_delay(self._user, self._resource))
+        stream.on_close(self._faults.register_watch(self._resource, stream.cut_off))
         running = self._inner.run(late)
         if running is not None:
             await running
-        late.send()
+        late.flush()
 
 
 class _DelayedStream(ResponseStream):
@@ -109,22 +109,22 @@ class _DelayedStream(ResponseStream):
             self._held.append(data)
         elif delay := self._delay():
             self._held.append(data)
-            asyncio.get_running_loop().call_later(delay, self.send)
+            asyncio.get_running_loop().call_later(delay, self.flush)
         else:
             self._inner.write(data)
 
-    def send(self) -> None:
+    def flush(self) -> None:
         """Write the delayed data."""
         held, self._held = self._held, []
         for data in held:
             self._inner.write(data)
 
-    async def drained(self) -> None:
-        await self._inner.drained()
+    async def wait_drained(self) -> None:
+        await self._inner.wait_drained()
 
     def on_close(self, callback: Callable[[], None]) -> None:
         self._inner.on_close(callback)
 
     def close(self) -> None:
-        self.send()
+        self.flush()
         self._inner.close()

@@ -7,6 +7,10 @@ from urllib.parse import parse_qsl
 
 from kubeloop.api import errors
 
+# Go ignores a query with more parameters.
+_MAX_PARAMETERS = 10_000
+_MAX_DIGITS = 20  # leading zeros apart, no 64-bit integer has more
+
 
 class Query:
     """Options of one request's query string."""
@@ -14,11 +18,12 @@ class Query:
     __slots__ = ("_pairs", "_values")
 
     def __init__(self, text: str) -> None:
-        self._pairs = parse_qsl(text, keep_blank_values=True) if text else []
+        is_parsed = text and text.count("&") < _MAX_PARAMETERS
+        self._pairs = parse_qsl(text, keep_blank_values=True) if is_parsed else []
         self._values = dict(reversed(self._pairs))
 
     @classmethod
-    def of(cls, options: Mapping[str, str]) -> Query:
+    def from_options(cls, options: Mapping[str, str]) -> Query:
         """Make a query from options that an in-process caller passes as a mapping."""
         if not options:
             return NO_OPTIONS
@@ -37,7 +42,11 @@ class Query:
         """Return the first value of an option, or an empty string."""
         return self._values.get(key, "")
 
-    def every(self, key: str) -> tuple[str, ...]:
+    def values(self, key: str) -> tuple[str, ...]:
+        """Return all values of an option that may be repeated, empty ones included."""
+        return tuple(value for name, value in self._pairs if name == key)
+
+    def all_values(self, key: str) -> tuple[str, ...]:
         """Return all non-empty values of an option that may be repeated."""
         return tuple(value for name, value in self._pairs if name == key and value)
 
@@ -50,14 +59,15 @@ class Query:
         return self.flag(key) if key in self._values else None
 
     def integer(self, key: str) -> int | None:
-        """Return an option as a 64-bit integer, or None if it is empty; raises BadRequest with Go's message."""
-        value = self._values.get(key, "")
-        if not value:
+        """Return an option as a 64-bit integer, or None if it is absent; raises BadRequest with Go's message."""
+        value = self._values.get(key)
+        if value is None:
             return None
-        digits = value.removeprefix("-").removeprefix("+")
+        digits = value[1:] if value.startswith(("+", "-")) else value
         if not (digits.isascii() and digits.isdigit()):
             raise errors.bad_request(f'strconv.ParseInt: parsing "{value}": invalid syntax')
-        number = int(value)
+        digits = digits.lstrip("0") or "0"
+        number = int(f"-{digits}" if value.startswith("-") else digits) if len(digits) <= _MAX_DIGITS else 2**63
         if not -(2**63) <= number < 2**63:
             raise errors.bad_request(f'strconv.ParseInt: parsing "{value}": value out of range')
         return number

@@ -22,7 +22,7 @@ class Target(NamedTuple):
     namespace: str = ""
     name: str = ""
     subresource: str = ""
-    rest: str = ""  # path after the proxy subresource
+    proxy_path: str = ""  # path after the proxy subresource
     watch_path: bool = False  # deprecated /watch/ prefix
 
 
@@ -43,7 +43,7 @@ class Router:
             self._tables.setdefault((resource.group, resource.version), {})[resource.plural] = resource
         self._groups = {group for group, _ in self._tables}
         # Groups without built-in resources: an unserved resource is a plain-text 404 there, as upstream does.
-        self._made_up = self._groups - {one.group for one in resources if not one.is_custom}
+        self._custom_groups = self._groups - {one.group for one in resources if not one.is_custom}
 
     def find(self, method: str, path: str) -> Target:
         """Return the target of `/api/…` or `/apis/…`.
@@ -61,18 +61,18 @@ class Router:
         if rest and not rest[-1]:
             rest.pop()
         if table is None or not rest:
-            raise PageNotFound if self.is_made_up(parts) else errors.generic_server_response(404)
+            raise PageNotFound if self.is_custom_group(parts) else errors.generic_server_response(404)
         watch_path = rest[0] == "watch" and len(rest) > 1
         if watch_path:
             rest = rest[1:]
         try:
             return _target(table, method, [unquote(part) for part in rest], watch_path)
         except NotServed:
-            raise PageNotFound if self.is_made_up(parts) else errors.generic_server_response(404) from None
+            raise PageNotFound if self.is_custom_group(parts) else errors.generic_server_response(404) from None
 
-    def is_made_up(self, parts: list[str]) -> bool:
+    def is_custom_group(self, parts: list[str]) -> bool:
         """Return True if a path, split at its slashes, belongs to a group that has custom resources only."""
-        return parts[1] == "apis" and parts[2] in self._made_up
+        return parts[1] == "apis" and parts[2] in self._custom_groups
 
 
 def _target(table: dict[str, Resource], method: str, parts: list[str], watch_path: bool) -> Target:

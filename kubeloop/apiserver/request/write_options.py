@@ -56,7 +56,7 @@ def _common_errors(query: Query) -> list[FieldError]:
 
 def dry_run_errors(query: Query) -> list[FieldError]:
     """Return the field errors of the dryRun option; only `All` is valid."""
-    value = query.text("dryRun")
-    if value and value != "All":
-        return [field_path.not_supported(FieldPath("dryRun"), (value,), ("All",))]
+    values = query.values("dryRun") if "dryRun" in query else ()
+    if any(value != "All" for value in values):
+        return [field_path.not_supported(FieldPath("dryRun"), values, ("All",))]
     return []

@@ -2,67 +2,70 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
 
 import msgspec
 
 from kubeloop.api import errors
 from kubeloop.apiserver.handlers.list_objects import ListPage
 from kubeloop.apiserver.registry.storage import ResourceStorage
+from kubeloop.apiserver.registry.store import WriteResult
 from kubeloop.apiserver.request.context import RequestContext
-from kubeloop.apiserver.request.negotiation import ACCEPTED, PROTOBUF, ResponseFormat
+from kubeloop.apiserver.request.negotiation import PLAIN, ResponseFormat
+from kubeloop.apiserver.response.documents import encode_document, warning_headers
 from kubeloop.apiserver.watch.hub import WatchEncoder
-from kubeloop.http import Response
+from kubeloop.http import Response, encode_chunk
 from kubeloop.store import Record
 
-# Response placeholder for an in-process caller, who takes the object itself.
-OBJECT_TAKEN_RESPONSE = Response(200, b"")
+# Length of a protobuf message in a stream.
+_LENGTH_BYTES: Final = 4
+# Responses of more bytes than this are encoded in the worker thread, if they need more than the stored bytes.
+_LARGE = 64 << 10
 
 
-def warning_headers(warnings: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    """Return Warning headers as kubectl prints them: `299 - "text"`, quotes and backslashes escaped."""
-    escape = str.maketrans({'"': '\\"', "\\": "\\\\"})
-    return tuple(("Warning", f'299 - "{_one_line(text).translate(escape)}"') for text in warnings)
+class DeferredResponse(Response):
+    """Response whose encoding would delay other requests: the server runs it in the worker thread."""
+
+    __slots__ = ("encode",)
+
+    def __init__(self, encode: Callable[[], Response]) -> None:
+        super().__init__()
+        self.encode = encode
 
 
-def _one_line(text: str) -> str:
-    return "".join(char if char.isprintable() else " " for char in text)
+class ObjectResponse(Response):
+    """Response to an in-process caller: the result of a write instead of its bytes."""
+
+    __slots__ = ("written",)
+
+    def __init__(self, written: WriteResult) -> None:
+        super().__init__()
+        self.written = written
 
 
 def document_response(ctx: RequestContext, document: bytes, status: int = 200) -> Response:
-    """Return one JSON document as response, re-encoded or indented as requested."""
+    """Return one JSON document as response, in the negotiated format."""
+    if ctx.format is PLAIN:
+        headers = warning_headers(ctx.warnings) if ctx.warnings else ()
+        return Response(status, document + b"\n", headers=headers)
+    if len(document) > _LARGE and (ctx.format.yaml or ctx.format.protobuf or ctx.format.pretty):
+        return DeferredResponse(partial(_encoded_response, ctx, document, status))
+    return _encoded_response(ctx, document, status)
+
+
+def _encoded_response(ctx: RequestContext, document: bytes, status: int) -> Response:
     headers = warning_headers(ctx.warnings) if ctx.warnings else ()
-    if ctx.form.yaml:
-        return Response(status, _to_yaml(document), "application/yaml", headers)
-    if ctx.form.protobuf:
-        return Response(status, _to_protobuf(document), PROTOBUF, headers)
-    if ctx.query and ctx.query.flag("pretty"):
-        document = msgspec.json.format(document, indent=2)
-    return Response(status, document + b"\n", headers=headers)
-
-
-def _to_yaml(document: bytes) -> bytes:
-    import yaml
-
-    text: str = yaml.safe_dump(msgspec.json.decode(document), default_flow_style=False, allow_unicode=True)
-    return text.encode()
-
-
-def _to_protobuf(document: bytes) -> bytes:
-    from kubeloop.api import protobuf  # imported on first use
-
-    plain = msgspec.json.decode(document)
-    if not protobuf.is_known(plain["apiVersion"], plain["kind"]):
-        raise errors.not_acceptable(ACCEPTED)
-    return protobuf.encode_object(plain)
+    body, media = encode_document(document, ctx.format)
+    return Response(status, body, media, headers)
 
 
 def object_response(
     ctx: RequestContext, storage: ResourceStorage, value: bytes, revision: int, status: int = 200
 ) -> Response:
     """Return the response for one stored object."""
-    form, view = ctx.form, storage.view
+    form, view = ctx.format, storage.serializer
     if not form.convert:
         return document_response(ctx, view.object(value, revision), status)
     if form.convert == "PartialObjectMetadata":
@@ -76,11 +79,17 @@ def object_response(
 
 def list_response(ctx: RequestContext, storage: ResourceStorage, page: ListPage) -> Response:
     """Return the response for one page of a list."""
-    form, view = ctx.form, storage.view
+    if ctx.format.convert and storage.conversion is None and sum(len(one.value) for one in page.records) > _LARGE:
+        return DeferredResponse(partial(_encoded_list, ctx, storage, page))
+    return _encoded_list(ctx, storage, page)
+
+
+def _encoded_list(ctx: RequestContext, storage: ResourceStorage, page: ListPage) -> Response:
+    form, view = ctx.format, storage.serializer
     if not form.convert:
         items = [view.item(record.value, record.mod_revision) for record in page.records]
         parts = view.list(page.metadata(), items)
-        if form.yaml or form.protobuf or ctx.query.flag("pretty"):
+        if form is not PLAIN:
             return document_response(ctx, b"".join(parts))
         return Response(200, parts, headers=warning_headers(ctx.warnings))
     if form.convert == "PartialObjectMetadataList":
@@ -89,11 +98,11 @@ def list_response(ctx: RequestContext, storage: ResourceStorage, page: ListPage)
             b'{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/%b","metadata":'
             % form.meta_version.encode()
         )
-        return document_response(ctx, head + page.metadata() + b',"items":[' + b",".join(items) + b"]}")
+        shown = b"[%b]" % b",".join(items) if items else b"null"
+        return _encoded_response(ctx, b'%b%b,"items":%b}' % (head, page.metadata(), shown), 200)
     if form.convert == "Table":
-        return document_response(
-            ctx, encode_table(ctx, storage, page.records, msgspec.json.decode(page.metadata()), is_list=True)
-        )
+        meta = msgspec.json.decode(page.metadata())
+        return _encoded_response(ctx, encode_table(ctx, storage, page.records, meta, is_list=True), 200)
     raise _unsupported_format_error(ctx, "a list", storage.resource.list_kind)
 
 
@@ -107,14 +116,14 @@ def encode_table(
     with_columns: bool = True,
 ) -> bytes:
     """Return records as an encoded Table; `includeObject` decides what each row carries of its object."""
-    from kubeloop.apiserver.response.tables import render_table
+    from kubeloop.apiserver.response.tables import TableOptions, render_table
 
     include = ctx.query.text("includeObject") or "Metadata"
     if include not in ("None", "Metadata", "Object"):
         raise errors.bad_request(
             f"Unable to convert to Table as requested: unrecognized includeObject value: {include}"
         )
-    view = storage.view
+    view = storage.serializer
     rows = (
         (
             view.decode_record(record),
@@ -123,46 +132,50 @@ def encode_table(
         )
         for record in records
     )
-    return render_table(
-        storage.resource,
-        rows,
-        meta,
-        include,
-        ctx.now,
-        is_list=is_list,
-        with_columns=with_columns,
-        version=ctx.form.meta_version,
-    )
+    options = TableOptions(include, is_list, with_columns, ctx.format.meta_version)
+    return render_table(storage.resource, rows, meta, ctx.now, options)
 
 
 def _unsupported_format_error(ctx: RequestContext, what: str, kind: str) -> errors.ApiError:
     package = ctx.resource.group.partition(".")[0] or "core"
     return errors.NotAcceptable(
-        f"you requested {ctx.form.convert}, but the requested object is {what} (*{package}.{kind})"
+        f"you requested {ctx.format.convert}, but the requested object is {what} (*{package}.{kind})"
     )
 
 
 class _JsonEncoder:
-    """Encoder of watch events as lines of JSON."""
+    """Encoder of watch events as lines of JSON, a chunk each."""
 
-    def event(self, kind: bytes, body: bytes) -> bytes:
-        return b'{"type":"%b","object":%b}\n' % (kind, body)
+    def encode_frame(self, kind: bytes, body: bytes) -> bytes:
+        return encode_chunk(encode_json_event(kind, body))
+
+
+def encode_json_event(kind: bytes, body: bytes) -> bytes:
+    """Return a watch event as a line of JSON."""
+    return b'{"type":"%b","object":%b}\n' % (kind, body)
+
+
+def encode_protobuf_event(kind: bytes, body: bytes) -> bytes:
+    """Return a watch event as a protobuf message."""
+    from kubeloop.api import protobuf  # imported on first use
+
+    return protobuf.encode_watch_event(kind.decode(), msgspec.json.decode(body))
 
 
 class ObjectWatchEncoder(_JsonEncoder):
     """Watch events with whole objects."""
 
     def __init__(self, storage: ResourceStorage) -> None:
-        self._view = storage.view
-        self.token: object = self._view.resource.group_version
+        self._serializer = storage.serializer
+        self.token: object = self._serializer.resource.group_version
 
-    def event_object(self, value: bytes, revision: int) -> bytes:
+    def encode_object(self, value: bytes, revision: int) -> bytes:
         """Return the encoded object."""
-        return self._view.object(value, revision)
+        return self._serializer.object(value, revision)
 
-    def bookmark(self, revision: int, initial_events_end: bool) -> bytes:
+    def encode_bookmark(self, revision: int, initial_events_end: bool) -> bytes:
         """Return an object of the kind with nothing but its resourceVersion."""
-        resource = self._view.resource
+        resource = self._serializer.resource
         return _bookmark(resource.kind, resource.group_version, revision, initial_events_end)
 
 
@@ -170,15 +183,15 @@ class MetadataWatchEncoder(_JsonEncoder):
     """Watch events with metadata only."""
 
     def __init__(self, storage: ResourceStorage, form: ResponseFormat) -> None:
-        self._view = storage.view
+        self._serializer = storage.serializer
         self._version = form.meta_version
-        self.token: object = (self._view.resource.group_version, "metadata", self._version)
+        self.token: object = (self._serializer.resource.group_version, "metadata", self._version)
 
-    def event_object(self, value: bytes, revision: int) -> bytes:
+    def encode_object(self, value: bytes, revision: int) -> bytes:
         """Return the object as encoded PartialObjectMetadata."""
-        return self._view.partial(value, revision, self._version)
+        return self._serializer.partial(value, revision, self._version)
 
-    def bookmark(self, revision: int, initial_events_end: bool) -> bytes:
+    def encode_bookmark(self, revision: int, initial_events_end: bool) -> bytes:
         """Return a PartialObjectMetadata with nothing but its resourceVersion."""
         return _bookmark("PartialObjectMetadata", f"meta.k8s.io/{self._version}", revision, initial_events_end)
 
@@ -192,13 +205,13 @@ class TableWatchEncoder(_JsonEncoder):
         self._first = True
         self.token: object = self
 
-    def event_object(self, value: bytes, revision: int) -> bytes:
+    def encode_object(self, value: bytes, revision: int) -> bytes:
         """Return the object as an encoded Table of one row."""
         first, self._first = self._first, False
         record = Record("", value, revision, revision)
         return encode_table(self._ctx, self._storage, [record], {"resourceVersion": str(revision)}, with_columns=first)
 
-    def bookmark(self, revision: int, initial_events_end: bool) -> bytes:
+    def encode_bookmark(self, revision: int, initial_events_end: bool) -> bytes:
         """Return an object of the kind with nothing but its resourceVersion."""
         resource = self._storage.resource
         return _bookmark(resource.kind, resource.group_version, revision, initial_events_end)
@@ -211,19 +224,18 @@ class ProtobufWatchEncoder:
         self._inner = inner
         self.token: object = ("protobuf", inner.token)
 
-    def event_object(self, value: bytes, revision: int) -> bytes:
+    def encode_object(self, value: bytes, revision: int) -> bytes:
         """Return the wrapped presenter's encoded object."""
-        return self._inner.event_object(value, revision)
+        return self._inner.encode_object(value, revision)
 
-    def bookmark(self, revision: int, initial_events_end: bool) -> bytes:
+    def encode_bookmark(self, revision: int, initial_events_end: bool) -> bytes:
         """Return the wrapped presenter's encoded bookmark."""
-        return self._inner.bookmark(revision, initial_events_end)
+        return self._inner.encode_bookmark(revision, initial_events_end)
 
-    def event(self, kind: bytes, body: bytes) -> bytes:
-        """Return the event as a framed protobuf message."""
-        from kubeloop.api import protobuf  # imported on first use
-
-        return protobuf.encode_watch_frame(kind.decode(), msgspec.json.decode(body))
+    def encode_frame(self, kind: bytes, body: bytes) -> bytes:
+        """Return the event as a chunk with a protobuf message and its length."""
+        message = encode_protobuf_event(kind, body)
+        return encode_chunk(len(message).to_bytes(_LENGTH_BYTES, "big") + message)
 
 
 def _bookmark(kind: str, api_version: str, revision: int, initial_events_end: bool) -> bytes:

@@ -38,9 +38,9 @@ class Channels:
 
     async def send(self, channel: int, data: bytes) -> None:
         """Send data on a channel once the peer has room."""
-        await self.socket.send(self._framed(channel, data))
+        await self.socket.send(self._frame(channel, data))
 
-    def _framed(self, channel: int, data: bytes) -> bytes:
+    def _frame(self, channel: int, data: bytes) -> bytes:
         if self._is_text:
             return bytes([ord("0") + channel]) + base64.b64encode(data)
         return bytes([channel]) + data

@@ -34,9 +34,7 @@ def command_response(request: Request, options: StreamOptions, run: Run, failure
         return UpgradeResponse(_SpdyCommandSession(options, spoken, run, failure).take_over, spdy_headers(spoken))
     protocol = negotiate_protocol(headers, WEBSOCKET_PROTOCOLS)
     if protocol is None:
-        raise errors.bad_request(
-            f"unable to negotiate a subprotocol; this server speaks {', '.join(WEBSOCKET_PROTOCOLS)}"
-        )
+        raise errors.bad_request(f"unable to negotiate a subprotocol; supported are {', '.join(WEBSOCKET_PROTOCOLS)}")
     return UpgradeResponse(
         _WebSocketCommandSession(options, protocol, run, failure).take_over, handshake_headers(headers, protocol)
     )
@@ -48,19 +46,19 @@ class _WebSocketCommandSession(CommandSession):
     def __init__(self, options: StreamOptions, protocol: str, run: Run, failure: str) -> None:
         super().__init__(options)
         self._protocol = protocol
-        self._what = run, failure
-        self._channels = Channels(protocol, self._receive, self._closed, self.abandon)
+        self._run_and_failure = run, failure
+        self._channels = Channels(protocol, self._receive, self._closed, self.client_lost)
         self.input = BytePipe(self._channels.socket)
 
     def take_over(self, transport: asyncio.Transport, early: bytes) -> None:
         self._channels.socket.take_over(transport, early)
-        self.begin(self._greeted, self._what[1])
+        self.begin(self._greet_and_run, self._run_and_failure[1])
 
-    async def _greeted(self, _: object) -> int | None:
+    async def _greet_and_run(self, _: object) -> int | None:
         """Send an empty message on the first open channel, so that the client knows it is connected; then run."""
         options = self.options
         await self._channels.send(_STDOUT if options.stdout else _STDERR if options.stderr else _ERROR, b"")
-        return await self._what[0](self)
+        return await self._run_and_failure[0](self)
 
     def _receive(self, channel: int, data: bytes) -> None:
         if channel == _STDIN and self.input is not None:
@@ -95,7 +93,7 @@ class _SpdyCommandSession(CommandSession):
     def __init__(self, options: StreamOptions, protocol: str, run: Run, failure: str) -> None:
         super().__init__(options)
         self._protocol = protocol
-        self._what = run, failure
+        self._run_and_failure = run, failure
         self._wire = TransportCarrier(self._data, self._ended)
         self._connection = SpdyConnection(self._wire, self._opened)
         self._streams: dict[str, SpdyStream] = {}
@@ -113,12 +111,12 @@ class _SpdyCommandSession(CommandSession):
         self._connection.feed(data)
 
     def _ended(self) -> None:
-        self._connection.lost()
+        self._connection.connection_lost()
         if self._late is not None:
             self._late.cancel()
         if self._sizes is not None:
             self._sizes.cancel()
-        self.abandon()
+        self.client_lost()
 
     def _opened(self, stream: SpdyStream) -> None:
         name = stream.headers.get("streamtype", "")
@@ -138,7 +136,7 @@ class _SpdyCommandSession(CommandSession):
             self.input = self._streams["stdin"].input
         if "resize" in self._streams:
             self._sizes = asyncio.ensure_future(self._follow_sizes(self._streams["resize"]))
-        self.begin(*self._what)
+        self.begin(*self._run_and_failure)
 
     async def _follow_sizes(self, stream: SpdyStream) -> None:
         while data := await stream.read():

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
-
-import httptools
-from httptools.parser.errors import HttpParserError
 
 from kubeloop.api import errors
-from kubeloop.api.node_calls import PortConnection
+from kubeloop.api.kubelet_requests import PortConnection
 from kubeloop.http import Request, Response
+from kubeloop.http.client import ResponseReader, encode_request
 
 _SECONDS = 30.0
 _LARGEST_ANSWER = 64 << 20
@@ -21,7 +18,6 @@ _DROPPED_HEADERS = frozenset({"connection", "content-length", "content-type", "d
 async def send_request(request: Request, host: str, connect: Callable[[PortConnection], Awaitable[None]]) -> Response:
     """Send a request and return the complete response; errors of `connect` propagate."""
     call = _Call(request, host)
-    await asyncio.sleep(0)  # a handler has no task until it first waits, and a timeout needs one
     try:
         async with asyncio.timeout(_SECONDS):
             await connect(call)
@@ -31,44 +27,33 @@ async def send_request(request: Request, host: str, connect: Callable[[PortConne
 
 
 class _Call:
-    """Client side of the connection; parses what is written to it."""
+    """Client side of the connection; reads the response from what is written to it."""
 
     def __init__(self, request: Request, host: str) -> None:
         self._sent = [_bytes_of(request, host)]
-        self._parser: Any = httptools.HttpResponseParser(self)
-        self._fields: list[tuple[str, str]] = []
-        self._body = bytearray()
+        self._reader = ResponseReader()
+        self._reader.begin(has_body=request.method != "HEAD")
         self._broken = False
 
     async def read(self) -> bytes:
         return self._sent.pop() if self._sent else b""
 
     async def write(self, data: bytes) -> None:
-        try:
-            self._parser.feed_data(data)
-        except HttpParserError:
-            self._broken = True
-        if len(self._body) > _LARGEST_ANSWER:
-            self._broken = True
+        reader = self._reader
+        if self._broken or reader.is_complete:  # nothing follows a response
+            return
+        failure = reader.feed(data)
+        self._broken = (failure is not None and not reader.is_complete) or reader.held > _LARGEST_ANSWER
 
     def answer(self) -> Response:
-        if self._broken or not self._parser.get_status_code():
+        head = self._reader.head
+        if self._broken or head is None:
             raise errors.service_unavailable("error trying to reach service: malformed HTTP response")
-        kept = tuple(one for one in self._fields if one[0].lower() not in _DROPPED_HEADERS)
-        content_type = next((value for name, value in self._fields if name.lower() == "content-type"), "")
-        return Response(self._parser.get_status_code(), bytes(self._body), content_type, kept)
-
-    # Parser callbacks.
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        self._fields.append((name.decode("latin-1"), value.decode("utf-8", "replace")))
-
-    def on_body(self, piece: bytes) -> None:
-        self._body += piece
+        kept = tuple(one for one in head.fields if one[0].lower() not in _DROPPED_HEADERS)
+        return Response(head.status, self._reader.take(), head.headers.get("content-type", ""), kept)
 
 
 def _bytes_of(request: Request, host: str) -> bytes:
     target = f"{request.path}?{request.query}" if request.query else request.path
-    fields = {**request.headers, "host": host, "connection": "close", "content-length": str(len(request.body))}
-    lines = [f"{request.method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in fields.items())]
-    return "\r\n".join(lines).encode() + b"\r\n\r\n" + request.body
+    fields = {**request.headers, "host": host, "connection": "close"}
+    return encode_request(request.method, target, tuple(fields.items()), request.body)

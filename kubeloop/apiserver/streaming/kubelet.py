@@ -7,7 +7,7 @@ from contextlib import aclosing
 from typing import Any
 from urllib.parse import parse_qsl
 
-from kubeloop.api.node_calls import NodeDialer, NodeRequest, NodeResponse
+from kubeloop.api.kubelet_requests import NodeDialer, NodeRequest, NodeResponse
 from kubeloop.apiserver.request.query import Query
 from kubeloop.apiserver.streaming.pods import OF_KUBELET, stream_response
 from kubeloop.apiserver.streaming.pods import PodStreamTarget as PodStream
@@ -25,7 +25,7 @@ async def kubelet_response(request: Request, path: str, node: str, nodes: NodeDi
         return await _stream_response(request, first, rest, node, nodes, find)
     pairs = tuple(parse_qsl(request.query, keep_blank_values=True))
     asked = NodeRequest(method=request.method, path=path, query=pairs, body=request.body)
-    return _response(await nodes.page(node, asked))
+    return _response(await nodes.send_request(node, asked))
 
 
 async def _stream_response(
@@ -65,4 +65,4 @@ class _Pieces(StreamResponse):
                 if stream.closed:
                     return
                 stream.write(encode_chunk(piece))
-                await stream.drained()
+                await stream.wait_drained()

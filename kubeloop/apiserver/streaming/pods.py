@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from kubeloop.api import errors
 from kubeloop.api.generated.core_v1 import Pod
-from kubeloop.api.node_calls import (
+from kubeloop.api.kubelet_requests import (
     NodeConnectionRefused,
     PodConnections,
     PodDialer,
@@ -16,7 +16,7 @@ from kubeloop.api.node_calls import (
 )
 from kubeloop.apiserver.request.query import Query
 from kubeloop.apiserver.streaming.commands import command_response
-from kubeloop.apiserver.streaming.forwarding import PortForwarder, forward_response
+from kubeloop.apiserver.streaming.port_forward import PortForwarder, forward_response
 from kubeloop.apiserver.streaming.sessions import Run, stream_options_of
 from kubeloop.http import Request, Response
 
@@ -44,9 +44,9 @@ async def stream_response(
     wanted, options = PodStreamRequest(how), None
     if how != "portforward":
         options = stream_options_of(query, names)
-        wanted = PodStreamRequest(how, query.every("command") if how == "exec" else (), *options)
+        wanted = PodStreamRequest(how, query.all_values("command") if how == "exec" else (), *options)
     try:
-        connections = await nodes.opened(pod, container, wanted)
+        connections = await nodes.open(pod, container, wanted)
     except NodeConnectionRefused as refused:
         return Response(refused.status, refused.body, refused.content_type)
     try:
@@ -65,7 +65,7 @@ def _run(connections: PodConnections, stream: PodStreamTarget, wanted: PodStream
     async def execute(streams: StandardStreams) -> int:
         return await connections.execute(stream.pod, stream.container, wanted.command, streams)
 
-    return attach if wanted.how == "attach" else execute
+    return attach if wanted.operation == "attach" else execute
 
 
 def _forwarding(connections: PodConnections, pod: Pod) -> PortForwarder:

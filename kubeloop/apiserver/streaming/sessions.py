@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
 from kubeloop.api import errors
-from kubeloop.api.node_calls import CommandFailed, StandardStreams, TerminalSize
+from kubeloop.api.kubelet_requests import CommandFailed, StandardStreams, TerminalSize
 from kubeloop.apiserver.request.query import Query
 from kubeloop.http.byte_pipe import BytePipe
 
@@ -84,7 +84,7 @@ class CommandSession:
         """Start the command; errors are prefixed with `failure`."""
         self._running = asyncio.ensure_future(self._run(run, failure))
 
-    def abandon(self) -> None:
+    def client_lost(self) -> None:
         """End the input and cancel the command, because the client has left."""
         if self.input is not None:
             self.input.end()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from kubeloop.apiserver.registry.selector_fields import ObjectSelector, SelectorFieldCache
-from kubeloop.http import encode_chunk
+from kubeloop.apiserver.watch.counters import EncodedBatch, WatchEventCounters
 from kubeloop.store import Record, Store, StoreEvent, Subscription
 
 # Encrypting and sending to one watcher takes about 20 µs, and waking its client as long again: deliveries shall use
@@ -43,12 +43,12 @@ class WatchChange:
         self.frames: dict[object, bytes] = {}
 
     def frame(self, kind: bytes, record: Record, present: WatchEncoder) -> bytes:
-        """Return the event as one chunk. A deleted object carries the revision of the deletion."""
+        """Return the event as one frame. A deleted object carries the revision of the deletion."""
         token = (kind, present.token)
         found = self.frames.get(token)
         if found is None:
-            body = present.event_object(record.value, self.event.revision)
-            found = self.frames[token] = encode_chunk(present.event(kind, body))
+            body = present.encode_object(record.value, self.event.revision)
+            found = self.frames[token] = present.encode_frame(kind, body)
         return found
 
 
@@ -57,41 +57,41 @@ class WatchEncoder(Protocol):
 
     token: object
 
-    def event_object(self, value: bytes, revision: int) -> bytes:
+    def encode_object(self, value: bytes, revision: int) -> bytes:
         """Return the encoded object of an event."""
 
-    def bookmark(self, revision: int, initial_events_end: bool) -> bytes:
+    def encode_bookmark(self, revision: int, initial_events_end: bool) -> bytes:
         """Return the encoded object of a BOOKMARK event."""
 
-    def event(self, kind: bytes, body: bytes) -> bytes:
-        """Return the encoded event: its type (`ADDED`, …) and its object."""
+    def encode_frame(self, kind: bytes, body: bytes) -> bytes:
+        """Return an event, its type (`ADDED`, …) and its object, framed for the watcher's connection."""
         ...
 
 
 class WatchSubscriber:
     """Receiver of one resource's changes; subclasses implement the delivery."""
 
-    __slots__ = ("namespace", "selection")
+    __slots__ = ("namespace", "selector")
 
     def __init__(self, namespace: str, selection: ObjectSelector) -> None:
         self.namespace = namespace
-        self.selection = selection
+        self.selector = selection
 
-    def tell(self, changes: Sequence[WatchChange], shared: dict[object, bytes]) -> None:
-        """Deliver the matching changes; `shared` caches encoded batches for equal watchers of this round."""
+    def deliver(self, changes: Sequence[WatchChange], shared: dict[object, EncodedBatch]) -> None:
+        """Deliver the matching changes; `shared` holds the encoded batches of this round, by equal watchers."""
         raise NotImplementedError
 
     def close(self) -> None:
         """End the watch from the server's side."""
         raise NotImplementedError
 
-    def seen(self, change: WatchChange) -> tuple[bytes, Record | None]:
+    def filter(self, change: WatchChange) -> tuple[bytes, Record | None]:
         """Return event type and record of a change as filtered by the selector; the record is None if filtered out."""
         event = change.event
         if self.namespace and change.namespace != self.namespace:
             return b"", None
-        selection, record, previous = self.selection, event.record, event.previous
-        if selection.everything:
+        selection, record, previous = self.selector, event.record, event.previous
+        if selection.is_empty:
             was, now = previous is not None, record is not None
         else:
             was = previous is not None and selection.matches(previous)
@@ -105,39 +105,50 @@ class WatchSubscriber:
 class StreamWatcher(WatchSubscriber):
     """Watcher that writes frames to a stream in its requested format."""
 
-    __slots__ = ("present", "sink")
+    __slots__ = ("_counters", "encoder", "sink")
 
-    def __init__(self, sink: FrameSink, namespace: str, selection: ObjectSelector, present: WatchEncoder) -> None:
+    def __init__(
+        self,
+        sink: FrameSink,
+        namespace: str,
+        selection: ObjectSelector,
+        present: WatchEncoder,
+        counters: WatchEventCounters,
+    ) -> None:
         super().__init__(namespace, selection)
         self.sink = sink
-        self.present = present
+        self.encoder = present
+        self._counters = counters
 
-    def tell(self, changes: Sequence[WatchChange], shared: dict[object, bytes]) -> None:
+    def deliver(self, changes: Sequence[WatchChange], shared: dict[object, EncodedBatch]) -> None:
         """Write the matching changes to the stream."""
         if self.sink.closed:
             return
         # Watchers without selector, of one namespace and in one format, share the same bytes.
-        token = (self.namespace, self.present.token) if self.selection.everything else None
-        joined = shared.get(token)
-        if joined is None:
-            joined = b"".join(map(self._frame, changes))
-            if token is not None:
-                shared[token] = joined
-        if joined:
-            self.sink.write(joined)
+        token = (self.namespace, self.encoder.token) if self.selector.is_empty else self
+        batch = shared.get(token)
+        if batch is None:
+            batch = shared[token] = EncodedBatch([*filter(None, map(self._frame, changes))], self._counters)
+        if batch.data:
+            batch.watchers += 1
+            self.sink.write(batch.data)
 
     def close(self) -> None:
         """Close the stream."""
         self.sink.close()
 
     def _frame(self, change: WatchChange) -> bytes:
-        kind, record = self.seen(change)
-        return b"" if record is None else change.frame(kind, record, self.present)
+        kind, record = self.filter(change)
+        return b"" if record is None else change.frame(kind, record, self.encoder)
 
     def bookmark(self, revision: int, initial_events_end: bool = False) -> None:
         """Write a BOOKMARK event with this revision."""
-        body = self.present.bookmark(revision, initial_events_end)
-        self.sink.write(encode_chunk(self.present.event(b"BOOKMARK", body)))
+        body = self.encoder.encode_bookmark(revision, initial_events_end)
+        self.sink.write(self.encoder.encode_frame(b"BOOKMARK", body))
+
+    def error(self, status: bytes) -> None:
+        """Write an ERROR event with an encoded Status."""
+        self.sink.write(self.encoder.encode_frame(b"ERROR", status))
 
 
 class WatchHub:
@@ -151,11 +162,15 @@ class WatchHub:
         self._store = store
         self._prefix = prefix
         self._namespaced = namespaced
-        self._memory = memory
+        self._field_cache = memory
         self._watchers: dict[WatchSubscriber, None] = {}  # in order of arrival, so that a seeded run repeats exactly
         self._subscription: Subscription | None = None
-        self._gathered: list[StoreEvent] = []
+        self._pending: list[StoreEvent] = []
         self._pause: asyncio.TimerHandle | None = None
+        self.received = 0  # events from the store while there are watchers
+        self.dispatched = 0  # events that all watchers of their time were served
+        self.subscriptions = 0
+        self.initial_events = 0
 
     @property
     def watchers(self) -> int:
@@ -166,7 +181,7 @@ class WatchHub:
         """Return all changes after a revision; raises `CompactedError`."""
         changes: list[WatchChange] = []
         subscription = self._store.subscribe(
-            self._prefix, after, lambda events: changes.extend(map(self.change, events))
+            self._prefix, after, lambda events: changes.extend(map(self.change_of, events))
         )
         subscription.cancel()
         return changes
@@ -176,9 +191,10 @@ class WatchHub:
         self._deliver()  # the collected changes precede the new watcher
         if self._subscription is None:
             self._subscription = self._store.subscribe(self._prefix, self._store.revision, self._publish)
+            self.subscriptions += 1
         self._watchers[watcher] = None
 
-    def settle(self) -> int:
+    def flush(self) -> int:
         """Deliver the collected changes; return the revision up to which every watcher is served."""
         self._deliver()
         return self._store.revision
@@ -189,22 +205,30 @@ class WatchHub:
         if not self._watchers and self._subscription is not None:
             self._subscription.cancel()
             self._subscription = None
-            self._gathered.clear()
+            self._pending.clear()
 
     def close(self) -> None:
         """End every watch, as when the server stops."""
         for watcher in tuple(self._watchers):
             watcher.close()
 
-    def change(self, event: StoreEvent) -> WatchChange:
+    def change_of(self, event: StoreEvent) -> WatchChange:
         """Return the store event as a Change with its namespace."""
         if not self._namespaced:
             return WatchChange(event, "")
         start = len(self._prefix)
         return WatchChange(event, event.key[start : event.key.index("/", start)])
 
+    def deliver_past(self, watcher: WatchSubscriber, changes: Sequence[WatchChange]) -> None:
+        """Deliver changes from before a watcher's registration to it."""
+        shared: dict[object, EncodedBatch] = {}
+        watcher.deliver(changes, shared)
+        self.initial_events += len(changes)
+        count_events(shared)
+
     def _publish(self, events: Sequence[StoreEvent]) -> None:
-        self._gathered.extend(events)
+        self.received += len(events)
+        self._pending.extend(events)
         if self._pause is None:
             self._deliver()
 
@@ -212,22 +236,31 @@ class WatchHub:
         if self._pause is not None:
             self._pause.cancel()
             self._pause = None
-        events, self._gathered = self._gathered, []
+        events, self._pending = self._pending, []
         if not events:
             return
-        self._tell(events)
+        self._deliver_events(events)
         pause = min(len(self._watchers) * _SECONDS_PER_WATCHER, _LONGEST_PAUSE)
         if pause > _SHORTEST_PAUSE:
             self._pause = asyncio.get_running_loop().call_later(pause, self._deliver)
 
-    def _tell(self, events: Sequence[StoreEvent]) -> None:
-        changes = [self.change(event) for event in events]
-        shared: dict[object, bytes] = {}
+    def _deliver_events(self, events: Sequence[StoreEvent]) -> None:
+        changes = [self.change_of(event) for event in events]
+        shared: dict[object, EncodedBatch] = {}
         for watcher in tuple(self._watchers):
-            watcher.tell(changes, shared)
+            watcher.deliver(changes, shared)
+        self.dispatched += len(events)
+        count_events(shared)
         for event in events:
             if event.record is None:
-                self._memory.forget(event.key)
+                self._field_cache.forget(event.key)
+
+
+def count_events(shared: dict[object, EncodedBatch]) -> None:
+    """Count the events of one delivery to all watchers."""
+    for batch in shared.values():
+        if batch.watchers:
+            batch.counters.add(batch)
 
 
 class WatchTimers:

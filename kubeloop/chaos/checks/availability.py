@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from kubeloop.chaos.checks.circumstances import FaultTimeline, ProcessOutage, Span, subtract_spans
+from kubeloop.chaos.checks.fault_timeline import FaultTimeline, ProcessOutage, Span, subtract_spans
 from kubeloop.chaos.checks.history import Action
 
 # broken: the connection ended. late: nothing came within the client's patience. refused: an answer that is none.
@@ -32,8 +32,8 @@ class ClientAttempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     called: float
     returned: float
     failure: Failure = ""
-    message: str = ""  # what it was told instead
-    on_purpose: bool = False  # the plan may have asked for it
+    message: str = ""  # outcome for the client
+    on_purpose: bool = False  # the plan may have injected it
 
     @property
     def span(self) -> Span:
@@ -60,7 +60,7 @@ def check_availability(attempts: Iterable[ClientAttempt], circumstances: FaultTi
     for own in by_client.values():
         used: set[ProcessOutage] = set()
         for attempt in own:
-            is_promised = not circumstances.is_excused(attempt.span)
+            is_promised = not circumstances.is_unguaranteed(attempt.span)
             promised += is_promised
             broken += is_promised and attempt.failure == "broken"
             problem = _failure_problem(attempt, circumstances, used) or _delay_problem(attempt, circumstances)
@@ -72,9 +72,11 @@ def check_availability(attempts: Iterable[ClientAttempt], circumstances: FaultTi
 
 def _failure_problem(attempt: ClientAttempt, circumstances: FaultTimeline, used: set[ProcessOutage]) -> str:
     """Return the problem of a failed attempt, if it is one; `used` are faults already excused once."""
-    if not attempt.failure or attempt.on_purpose or circumstances.is_excused(attempt.span):
+    if not attempt.failure or attempt.on_purpose or circumstances.is_unguaranteed(attempt.span):
         return ""
-    illnesses = circumstances.of("apiserver", attempt.span, circumstances.pace.failover + circumstances.pace.breath)
+    illnesses = circumstances.outages_of(
+        "apiserver", attempt.span, circumstances.pace.failover + circumstances.pace.slack
+    )
     if attempt.failure == "broken":
         for illness in illnesses:
             if illness.kind != "full" and illness not in used:
@@ -83,16 +85,16 @@ def _failure_problem(attempt: ClientAttempt, circumstances: FaultTimeline, used:
     elif attempt.action != "get" and any(illness.kind == "full" for illness in illnesses):
         return ""
     return (
-        f"{_told(attempt)} failed at {circumstances.at(attempt.returned)}, though etcd had its majority and an API"
-        f" server was there: {attempt.failure}, {attempt.message}"
+        f"{_told(attempt)} failed at {circumstances.format_time(attempt.returned)}, although etcd had a quorum "
+        f"and an API server was running: {attempt.failure}, {attempt.message}"
     )
 
 
 def _delay_problem(attempt: ClientAttempt, circumstances: FaultTimeline) -> str:
-    taken, allowed = circumstances.answerable(attempt.span), allowed_delay(attempt.span, circumstances)
+    taken, allowed = circumstances.guaranteed_seconds(attempt.span), allowed_delay(attempt.span, circumstances)
     if taken <= allowed:
         return ""
-    until = circumstances.at(attempt.returned)
+    until = circumstances.format_time(attempt.returned)
     return f"{_told(attempt)} took {taken:.1f} s until {until}, where {allowed:.1f} s are enough"
 
 
@@ -103,10 +105,10 @@ def _told(attempt: ClientAttempt) -> str:
 def allowed_delay(span: Span, circumstances: FaultTimeline) -> float:
     """Return the longest allowed duration of a call, given the faults at that time."""
     pace = circumstances.pace
-    promised = list(subtract_spans(span, circumstances.excused))
-    allowed = pace.breath + pace.slowed_by
-    servers = {illness for part in promised for illness in circumstances.of("apiserver", part, pace.failover)}
-    members = {illness for part in promised for illness in circumstances.of("etcd", part, pace.election)}
+    promised = list(subtract_spans(span, circumstances.unguaranteed))
+    allowed = pace.slack + pace.slowed_by
+    servers = {illness for part in promised for illness in circumstances.outages_of("apiserver", part, pace.failover)}
+    members = {illness for part in promised for illness in circumstances.outages_of("etcd", part, pace.election)}
     allowed += sum(pace.cut for illness in servers if illness.kind == "silent")
     allowed += sum(pace.failover if illness.kind == "silent" else pace.election for illness in members)
     return allowed
@@ -118,25 +120,25 @@ def _longest_outage(attempts: Sequence[ClientAttempt], circumstances: FaultTimel
     for attempt in attempts:
         since = attempt.called if since is None else since
         if not attempt.failure:
-            longest, since = max(longest, circumstances.answerable(Span(since, attempt.returned))), None
+            longest, since = max(longest, circumstances.guaranteed_seconds(Span(since, attempt.returned))), None
     return longest
 
 
 def check_recoveries(circumstances: FaultTimeline) -> list[str]:
     """Check that every recovered process was ready again in time without intervention."""
-    limit = circumstances.pace.start + circumstances.pace.breath
+    limit = circumstances.pace.start + circumstances.pace.slack
     return [
-        f"{illness.process} took {taken:.1f} s to be ready again"
-        for illness, taken in circumstances.returns()
+        f"{illness.process} took {taken:.1f} s to become ready again"
+        for illness, taken in circumstances.recoveries()
         if taken > limit
     ]
 
 
 def check_exits(ends: Iterable[tuple[str, float]], circumstances: FaultTimeline) -> list[str]:
     """Check that no process exited by itself without a reason, such as lost etcd or a lost lease."""
-    reach = circumstances.pace.give_up + circumstances.pace.breath
+    reach = circumstances.pace.give_up + circumstances.pace.slack
     return [
-        f"{process} ended by itself at {circumstances.at(at)}, though all that it needs was there"
+        f"{process} exited at {circumstances.format_time(at)}, although all its dependencies were available"
         for process, at in ends
         if not _had_reason(process, Span(at - reach, at), circumstances)
     ]
@@ -144,12 +146,12 @@ def check_exits(ends: Iterable[tuple[str, float]], circumstances: FaultTimeline)
 
 def _had_reason(process: str, before: Span, circumstances: FaultTimeline) -> bool:
     pace = circumstances.pace
-    if circumstances.is_excused(before):
+    if circumstances.is_unguaranteed(before):
         return True
     if process in circumstances.names("apiserver") or process in circumstances.names("etcd"):
         return False
-    if pace.lost_tries or pace.breath > pace.terms.renew_deadline / 2:
+    if pace.lost_tries or pace.slack > pace.terms.renew_deadline / 2:
         return True  # by chance, or because the machine is so busy, no try to renew came through in time
-    servers = [*circumstances.of("apiserver", before), *circumstances.of("etcd", before)]
-    own = [illness for illness in circumstances.of_process(process) if illness.span.touches(before)]
+    servers = [*circumstances.outages_of("apiserver", before), *circumstances.outages_of("etcd", before)]
+    own = [illness for illness in circumstances.outages_of_process(process) if illness.span.overlaps(before)]
     return any(not illness.by_itself for illness in (*servers, *own))

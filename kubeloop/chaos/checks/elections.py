@@ -53,7 +53,7 @@ class ElectionWatcher:
             except FAILURES:
                 await asyncio.sleep(PAUSE)
 
-    async def renewed(self, leases: Iterable[str], since: float) -> None:
+    async def wait_renewed(self, leases: Iterable[str], since: float) -> None:
         """Wait until each of some leases was renewed after a moment; earlier renewals are then recorded."""
         while not all(self.renewals[lease] and self.renewals[lease][-1].written > since for lease in leases):
             self._told.clear()

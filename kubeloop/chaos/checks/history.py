@@ -13,7 +13,7 @@ from typing import Literal
 import msgspec
 
 Action = Literal["create", "update", "delete", "get"]
-# What the client was told. `unknown`: the answer never came, or said that nobody knows; it may have happened, or may
+# Response of the client. `unknown`: no response, or an unknown outcome; it may have happened, or may
 # still happen.
 Outcome = Literal["ok", "exists", "conflict", "missing", "unknown"]
 

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from kubeloop.chaos.checks.circumstances import FaultTimeline, Span, subtract_spans
+from kubeloop.chaos.checks.fault_timeline import FaultTimeline, Span, subtract_spans
 
-# Less than this a clock that is right can seem to be ahead of another: one is asked after the other.
+# A correct clock can seem ahead of another by less than this: they are read one after the other.
 _AT_ONCE = 0.05
 
 
@@ -34,7 +34,7 @@ class LeadershipResult(NamedTuple):
     """Result of the leadership check."""
 
     problems: list[str]
-    takeovers: int  # leaders that followed one who had not given up the lease
+    takeovers: int  # leaders that replaced one that had not released the lease
     longest: float  # without a renewal, of the time in which one was promised
 
 
@@ -63,8 +63,9 @@ def check_leadership(
         allowed = allowed_age(gap, component, circumstances)
         if gap.seconds > allowed:
             problems.append(
-                f"nobody renewed the lease of {component} for {gap.seconds:.1f} s until"
-                f" {circumstances.at(gap.ended)}, though a candidate was well, and {allowed:.1f} s are enough"
+                f"no candidate renewed the lease of {component} for {gap.seconds:.1f} s until"
+                f" {circumstances.format_time(gap.ended)}, although a candidate was healthy; allowed are "
+                f"{allowed:.1f} s"
             )
     return LeadershipResult(problems, len(taken), longest)
 
@@ -75,7 +76,7 @@ def _usurpation(last: LeaseWrite, new: LeaseWrite) -> str:
         return ""
     return (
         f"{new.holder} took the lease {new.lease} {age:.2f} s after {last.holder} had renewed it,"
-        f" though it lasts for {last.length:g} s"
+        f" although its duration is {last.length:g} s"
     )
 
 
@@ -85,7 +86,8 @@ def _longest_chance(span: Span, component: str, circumstances: FaultTimeline) ->
         chance
         for candidate in circumstances.names(component)
         for chance in subtract_spans(
-            span, (*(illness.span for illness in circumstances.of_process(candidate)), *circumstances.excused)
+            span,
+            (*(illness.span for illness in circumstances.outages_of_process(candidate)), *circumstances.unguaranteed),
         )
     ]
     return max(chances, key=lambda chance: chance.seconds, default=None)
@@ -94,14 +96,14 @@ def _longest_chance(span: Span, component: str, circumstances: FaultTimeline) ->
 def allowed_age(span: Span, component: str, circumstances: FaultTimeline) -> float:
     """Return the longest allowed age of a lease within a span, given the servers' faults."""
     pace = circumstances.pace
-    allowed = pace.takeover + pace.breath + pace.slowed_by
+    allowed = pace.takeover + pace.slack + pace.slowed_by
     hanging = pace.terms.renew_deadline / 2  # until a candidate gives a try up that is not answered
     # Each costs a try, and those that follow until the balancer sends new connections elsewhere.
-    for illness in circumstances.of("apiserver", span, pace.failover):
+    for illness in circumstances.outages_of("apiserver", span, pace.failover):
         allowed += pace.look + (pace.noticed + hanging if illness.kind == "silent" else 0.0)
-    for illness in circumstances.of("etcd", span, pace.election):
+    for illness in circumstances.outages_of("etcd", span, pace.election):
         allowed += pace.look + (pace.failover if illness.kind == "silent" else pace.election)
-    # Who was cut off finds out first that its connections are no longer any good.
-    if any(one.kind == "silent" for one in circumstances.of(component, span, pace.breath)):
+    # A partitioned process must first detect that its connections are dead.
+    if any(one.kind == "silent" for one in circumstances.outages_of(component, span, pace.slack)):
         allowed += pace.look + hanging
     return allowed

@@ -44,7 +44,7 @@ def watch_problems(
 def _disorder(events: Sequence[SeenEvent]) -> Iterable[str]:
     for before, after in pairwise(events):
         if after.revision <= before.revision:
-            yield f"told revision {after.revision} after {before.revision}"
+            yield f"delivered revision {after.revision} after {before.revision}"
 
 
 def _differences(events: Sequence[SeenEvent], everything: Mapping[int, SeenEvent]) -> Iterable[str]:
@@ -54,14 +54,14 @@ def _differences(events: Sequence[SeenEvent], everything: Mapping[int, SeenEvent
         if revision not in told:
             yield f"missed {event.type} of {event.key} at revision {revision}"
         elif told[revision] != event:
-            yield f"told {told[revision]} where another one told {event}"
+            yield f"delivered {told[revision]} where another watch delivered {event}"
 
 
 def _losses(events: Sequence[SeenEvent], acknowledged: Sequence[ClientOperation]) -> Iterable[str]:
     times = Counter((event.key, event.mark) for event in events if event.type != "DELETED")
     for operation in acknowledged:
         if (count := times[operation.key, operation.mark]) != 1:
-            yield f"told {count} times of the {operation.action} that made {operation.key} {operation.mark}"
+            yield f"delivered the {operation.action} that made {operation.key} {operation.mark} {count} times"
 
 
 def _wrong_ends(events: Sequence[SeenEvent], present: Mapping[str, str]) -> Iterable[str]:

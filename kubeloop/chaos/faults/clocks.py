@@ -48,4 +48,4 @@ def _library() -> Path:
     for folder in map(Path, _LIBRARIES):
         for found in folder.glob(_PATTERN):
             return found
-    raise FaketimeMissing("clocks can't be set wrong without libfaketime: install Debian's package of that name")
+    raise FaketimeMissing("clock faults need libfaketime: install Debian's package libfaketime")

@@ -108,6 +108,6 @@ def _ip(words: str) -> None:
     try:
         done = subprocess.run(["ip", *words.split()], capture_output=True, text=True, timeout=10)
     except OSError as error:
-        raise NetworkUnavailable(f"there is no program `ip` to make a network with: {error}") from None
+        raise NetworkUnavailable(f"the program `ip`, which creates the network, was not found: {error}") from None
     if done.returncode:
-        raise NetworkUnavailable(f"cannot make a network: ip {words}: {done.stderr.strip()}")
+        raise NetworkUnavailable(f"cannot create a network: ip {words}: {done.stderr.strip()}")

@@ -11,14 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from kubeloop import KUBERNETES_VERSION, __version__
-from kubeloop.cli.apiserver.unsupported import ONLY_VALUE, UNSUPPORTED
+from kubeloop.cli.apiserver.access_flags import add_authentication_flags, add_authorization_flags
+from kubeloop.cli.apiserver.audit import add_audit_flags
+from kubeloop.cli.apiserver.run_flags import add_run_flags, add_switch, add_tls_flags
+from kubeloop.cli.apiserver.unsupported_flags import NO_EFFECT, ONLY_VALUE, UNSUPPORTED, reason_of
 from kubeloop.cli.flags.chaos import add_chaos_flag
 from kubeloop.cli.flags.runtime_config import add_runtime_config_flags
 from kubeloop.cli.flags.types import (
     address,
     address_types,
-    authorization_modes,
-    boolean,
     comma_separated,
     duration,
     networks,
@@ -27,32 +28,44 @@ from kubeloop.cli.flags.types import (
     port_range,
     positive_count,
 )
-from kubeloop.cli.up.flags import default_data_dir
+from kubeloop.cli.up.flags import LOCAL_ADDRESSES, default_data_dir
 
-_ABOUT = "Run the API server alone, with kube-apiserver's flags where they exist."
+_ABOUT = "Run only the API server, with kube-apiserver's flags where they exist."
 
 
 def add_command(commands: Any, *, with_flags: bool = True) -> None:
     """Add the `apiserver` command; its many flags are only added when it is used."""
     parser: argparse.ArgumentParser = commands.add_parser(
-        "apiserver", help="run the API server alone", description=_ABOUT, allow_abbrev=False
+        "apiserver", help="run only the API server", description=_ABOUT, allow_abbrev=False
     )
     if with_flags:
         _add_flags(parser)
 
 
+def add_shared_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of an API server that `kubeloop up` has, too."""
+    _add_encryption_flags(parser)
+    _add_identity_flags(parser)
+    add_audit_flags(parser)
+    _add_admission_flags(parser)
+    _add_request_flags(parser)
+    add_tls_flags(parser)
+
+
 def _add_flags(parser: argparse.ArgumentParser) -> None:
     _add_own_flags(parser)
     _add_serving_flags(parser)
-    _add_identity_flags(parser)
+    add_shared_flags(parser)
     _add_aggregation_flags(parser)
-    _add_audit_flags(parser)
-    _add_request_flags(parser)
     _add_kubelet_flags(parser)
     add_runtime_config_flags(parser)
     add_chaos_flag(parser)
-    for name in (*ONLY_VALUE, *UNSUPPORTED):
-        parser.add_argument(f"--{name}", nargs="?", action=_UnsupportedFlag, help=argparse.SUPPRESS)
+    add_run_flags(parser, allow_privileged=False)
+    parser.add_argument("--logging-format", choices=("text", "json"), default="text", help="(default: text)")
+    for name in (*ONLY_VALUE, *NO_EFFECT, *UNSUPPORTED):
+        parser.add_argument(
+            f"--{name}", nargs="?", dest="without_effect", action=_UnsupportedFlag, help=argparse.SUPPRESS
+        )
     version = f"kubeloop {__version__} (Kubernetes {KUBERNETES_VERSION})"
     parser.add_argument("--version", action="version", version=version, help="print the version")
 
@@ -60,148 +73,215 @@ def _add_flags(parser: argparse.ArgumentParser) -> None:
 def _add_own_flags(parser: argparse.ArgumentParser) -> None:
     folder = default_data_dir()
     store = f"sqlite:{folder / 'store.db'}"
-    about = f"memory, sqlite:PATH, or etcd://HOST:PORT,... (default: {store})"
+    about = f"store: memory, sqlite:PATH, or etcd://HOST:PORT,... (default: {store})"
     parser.add_argument("--store", default=store, help=about)
     _add_etcd_flags(parser)
-    parser.add_argument("--encryption-provider-config", type=Path, help="what lies in the store encrypted, and how")
-    _add_switch(parser, "--encryption-provider-config-automatic-reload", False, "read that file again when it changes")
-    parser.add_argument("--kubeconfig", type=Path, help="where to write an administrator's access data")
+    parser.add_argument("--kubeconfig", type=Path, help="file to write an administrator's kubeconfig to")
     parser.add_argument(
-        "--cert-dir", type=Path, default=folder / "pki", help=f"keys and certificates (default: {folder / 'pki'})"
+        "--cert-dir",
+        type=Path,
+        default=folder / "pki",
+        help=f"folder of keys and certificates (default: {folder / 'pki'})",
     )
-    parser.add_argument("--v", type=non_negative_count, default=0, metavar="LEVEL", help="how much to log: 0, 2 or 4")
+    parser.add_argument("--v", type=non_negative_count, default=0, metavar="LEVEL", help="log verbosity: 0, 2 or 4")
+
+
+def _add_encryption_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--encryption-provider-config", type=Path, help="file with the configuration of encryption at rest"
+    )
+    add_switch(
+        parser,
+        "--encryption-provider-config-automatic-reload",
+        False,
+        "reload the encryption configuration when its file changes",
+    )
 
 
 def _add_serving_flags(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--secure-port", type=port, default=6443, help="port; 0 for a free one (default: 6443)")
-    parser.add_argument("--bind-address", type=address, default="0.0.0.0", help="address (default: 0.0.0.0)")
-    parser.add_argument("--advertise-address", type=address, help="the address that clients are told")
-    parser.add_argument("--tls-cert-file", type=Path, help="serving certificate (default: one of our own CA)")
-    parser.add_argument("--tls-private-key-file", type=Path, help="its key")
-    parser.add_argument("--client-ca-file", type=Path, help="who may sign client certificates (default: our own CA)")
+    parser.add_argument(
+        "--secure-port", type=port, default=6443, help="HTTPS port; 0 for any free port (default: 6443)"
+    )
+    parser.add_argument(
+        "--bind-address", type=address, default="0.0.0.0", help="IP address to listen on (default: 0.0.0.0)"
+    )
+    parser.add_argument("--advertise-address", type=address, help="IP address to advertise to members of the cluster")
+    parser.add_argument(
+        "--tls-cert-file", type=Path, help="serving certificate (default: issued by the CA in --cert-dir)"
+    )
+    parser.add_argument("--tls-private-key-file", type=Path, help="private key of the certificate")
+    parser.add_argument(
+        "--client-ca-file", type=Path, help="CA bundle for client certificates (default: the CA in --cert-dir)"
+    )
     parser.add_argument(
         "--service-cluster-ip-range",
         type=networks,
         default="10.0.0.0/24",
-        help="service addresses (default: 10.0.0.0/24)",
+        help="CIDR of cluster IPs (default: 10.0.0.0/24)",
     )
     parser.add_argument(
-        "--service-node-port-range", type=port_range, default="30000-32767", help="node ports (default: 30000-32767)"
+        "--service-node-port-range",
+        type=port_range,
+        default="30000-32767",
+        help="range of node ports (default: 30000-32767)",
     )
     parser.add_argument(
-        "--shutdown-delay-duration", type=duration, default=0.0, help="stay up, but not ready, for so long"
+        "--shutdown-delay-duration",
+        type=duration,
+        default=0.0,
+        help="time to keep serving, but not ready, before shutting down",
     )
 
 
 def _add_identity_flags(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--token-auth-file", type=Path, help="bearer tokens: token,user,uid[,groups]")
-    _add_switch(parser, "--anonymous-auth", True, "let requests without credentials in as system:anonymous")
-    _add_switch(parser, "--enable-bootstrap-token-auth", False, "let tokens in that lie in secrets of kube-system")
-    # Upstream's default is AlwaysAllow.
-    parser.add_argument(
-        "--authorization-mode",
-        type=authorization_modes,
-        default="Node,RBAC",
-        help="who decides: AlwaysAllow, AlwaysDeny, Node, RBAC, in order (default: Node,RBAC)",
-    )
+    add_authentication_flags(parser)
+    add_authorization_flags(parser)
     parser.add_argument(
         "--service-account-issuer",
         action="append",
         default=[],
-        help="in whose name tokens are signed; of several the first signs (default: https://kubernetes.default.svc)",
+        help="issuer of service account tokens; if repeated, the first one is used for new tokens (default: "
+        "https://kubernetes.default.svc)",
     )
     parser.add_argument(
-        "--service-account-signing-key-file", type=Path, help="an RSA or ECDSA key (default: sa.key of --cert-dir)"
+        "--service-account-signing-key-file",
+        type=Path,
+        help="RSA or ECDSA key that signs tokens (default: sa.key in --cert-dir)",
     )
     parser.add_argument(
         "--service-account-key-file",
         type=Path,
         action="append",
         default=[],
-        help="further keys that tokens may have been signed with",
+        help="additional keys that verify tokens (may be repeated)",
     )
-    parser.add_argument("--service-account-jwks-uri", default="", help="where others are told to fetch our public key")
     parser.add_argument(
-        "--api-audiences", type=comma_separated, default=(), help="whom tokens are for (default: the issuer)"
+        "--service-account-jwks-uri", default="", help="URL of the JSON web key set in the discovery document"
     )
 
 
 def _add_aggregation_flags(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--proxy-client-cert-file", type=Path, help="by which extension API servers know this one")
-    parser.add_argument("--proxy-client-key-file", type=Path, help="its key")
-    _add_switch(parser, "--enable-aggregator-routing", False, "reach extension API servers at their endpoints")
-    parser.add_argument("--requestheader-client-ca-file", type=Path, help="who signs proxies that name users")
+    parser.add_argument(
+        "--proxy-client-cert-file", type=Path, help="client certificate for requests to extension API servers"
+    )
+    parser.add_argument("--proxy-client-key-file", type=Path, help="private key of the certificate")
+    add_switch(
+        parser,
+        "--enable-aggregator-routing",
+        False,
+        "send aggregated requests to endpoint IPs rather than to cluster IPs",
+    )
+    parser.add_argument(
+        "--requestheader-client-ca-file",
+        type=Path,
+        help="CA bundle for the client certificates of authenticating proxies",
+    )
     for name, about in (
-        ("allowed-names", "the names of those proxies; none given: any"),
-        ("username-headers", "where they name the user (default: X-Remote-User)"),
-        ("uid-headers", "where they give the user's uid (default: X-Remote-Uid)"),
-        ("group-headers", "where they name the user's groups (default: X-Remote-Group)"),
-        ("extra-headers-prefix", "what begins headers with more (default: X-Remote-Extra-)"),
+        ("allowed-names", "common names accepted from authenticating proxies (default: any)"),
+        ("username-headers", "headers with the user name (default: X-Remote-User)"),
+        ("uid-headers", "headers with the user's UID (default: X-Remote-Uid)"),
+        ("group-headers", "headers with the user's groups (default: X-Remote-Group)"),
+        ("extra-headers-prefix", "prefixes of headers with extra user data (default: X-Remote-Extra-)"),
     ):
         parser.add_argument(f"--requestheader-{name}", type=comma_separated, default=(), help=about)
 
 
 def _add_etcd_flags(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--etcd-servers", default="", metavar="URLS", help="etcd's members, instead of --store")
-    parser.add_argument("--etcd-prefix", default="/registry", help="where in etcd our keys lie (default: /registry)")
-    parser.add_argument("--etcd-cafile", default="", metavar="FILE", help="who signed the members' certificates")
-    parser.add_argument("--etcd-certfile", default="", metavar="FILE", help="our certificate for them")
-    parser.add_argument("--etcd-keyfile", default="", metavar="FILE", help="its key")
+    parser.add_argument("--etcd-servers", default="", metavar="URLS", help="URLs of etcd servers; replaces --store")
+    parser.add_argument("--etcd-prefix", default="/registry", help="prefix of all keys in etcd (default: /registry)")
+    parser.add_argument("--etcd-cafile", default="", metavar="FILE", help="CA bundle for etcd's server certificates")
+    parser.add_argument("--etcd-certfile", default="", metavar="FILE", help="client certificate for etcd")
+    parser.add_argument("--etcd-keyfile", default="", metavar="FILE", help="private key of the certificate")
 
 
-def _add_audit_flags(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--audit-policy-file", type=Path, help="what is written down about requests")
-    parser.add_argument("--audit-log-path", help="where: a file, or - for standard output")
-    parser.add_argument("--audit-log-maxsize", type=non_negative_count, default=0, help="megabytes; 0: 100")
-    parser.add_argument("--audit-log-maxbackup", type=non_negative_count, default=0, help="old files to keep; 0: all")
+def _add_admission_flags(parser: argparse.ArgumentParser) -> None:
+    from kubeloop.apiserver.admission.plugin_names import DEFAULT_PLUGINS, ORDERED_PLUGINS
+
+    defaults = ", ".join(name for name in ORDERED_PLUGINS if name in DEFAULT_PLUGINS)
+    every = ", ".join(sorted(ORDERED_PLUGINS))
     parser.add_argument(
-        "--audit-log-maxage", type=non_negative_count, default=0, help="days to keep old files; 0: for ever"
+        "--enable-admission-plugins",
+        type=comma_separated,
+        action="extend",
+        default=[],
+        metavar="NAMES",
+        help=f"admission plugins to enable besides the default ones ({defaults}); known are: {every}",
+    )
+    parser.add_argument(
+        "--disable-admission-plugins",
+        type=comma_separated,
+        action="extend",
+        default=[],
+        metavar="NAMES",
+        help="admission plugins to disable although they are enabled by default",
+    )
+    parser.add_argument(
+        "--admission-control",
+        type=comma_separated,
+        action="extend",
+        default=[],
+        metavar="NAMES",
+        help="all admission plugins to enable (deprecated: use --enable-admission-plugins)",
+    )
+    parser.add_argument(
+        "--admission-control-config-file", type=Path, metavar="FILE", help="configuration of admission plugins"
     )
 
 
 def _add_request_flags(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--max-requests-inflight", type=positive_count, default=400, help="reads at a time")
-    parser.add_argument("--max-mutating-requests-inflight", type=positive_count, default=200, help="writes at a time")
-    _add_switch(parser, "--enable-priority-and-fairness", True, "share both numbers out by FlowSchemas")
-    parser.add_argument("--request-timeout", type=duration, default=60.0, help="for a request to arrive (default: 1m)")
-    parser.add_argument("--event-ttl", type=duration, default=3600.0, help="how long events are kept (default: 1h)")
+    parser.add_argument(
+        "--max-requests-inflight", type=positive_count, default=400, help="maximum number of concurrent read requests"
+    )
+    parser.add_argument(
+        "--max-mutating-requests-inflight",
+        type=positive_count,
+        default=200,
+        help="maximum number of concurrent write requests",
+    )
+    add_switch(
+        parser, "--enable-priority-and-fairness", True, "distribute the concurrency limits by API Priority and Fairness"
+    )
+    parser.add_argument(
+        "--request-timeout", type=duration, default=60.0, help="timeout of receiving a request (default: 1m)"
+    )
+    parser.add_argument("--event-ttl", type=duration, default=3600.0, help="time to keep events (default: 1h)")
     parser.add_argument(
         "--etcd-compaction-interval",
         type=duration,
         default=300.0,
-        help="how often history is cut; 0: never (default: 5m)",
+        help="interval of compaction; 0 for never (default: 5m)",
     )
 
 
 def _add_kubelet_flags(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--kubelet-client-certificate", type=Path, help="by which kubelets know this server")
-    parser.add_argument("--kubelet-client-key", type=Path, help="its key")
+    parser.add_argument("--kubelet-client-certificate", type=Path, help="client certificate for requests to kubelets")
+    parser.add_argument("--kubelet-client-key", type=Path, help="private key of the certificate")
     parser.add_argument(
         "--kubelet-certificate-authority",
         type=Path,
-        help="who signs kubelets' certificates (default: our own CA; else what their Nodes say of them)",
+        help="CA bundle for kubelets' serving certificates (default: the CA in --cert-dir, or the certificate "
+        "recorded in the Node)",
     )
-    # kubeadm's order before kube-apiserver's, which begins with names that few networks know.
+    # kubeadm's order instead of kube-apiserver's, which starts with names that few networks resolve.
     preferred = "InternalIP,ExternalIP,Hostname,InternalDNS,ExternalDNS"
     parser.add_argument(
         "--kubelet-preferred-address-types",
         type=address_types,
         default=preferred,
         metavar="A,B",
-        help=f"which addresses of nodes to use, in order (default: {preferred})",
+        help=f"node address types in order of preference (default: {preferred})",
     )
-    parser.add_argument("--kubelet-timeout", type=duration, default=5.0, help="to be connected (default: 5s)")
-    insecure = "believe whoever answers at a node's address, as kube-apiserver does without an authority"
-    _add_switch(parser, "--kubelet-insecure-tls", False, insecure)
-    _add_switch(parser, "--kubelet-metrics", False, "serve metrics.k8s.io from what kubelets tell of their usage")
-
-
-def _add_switch(parser: argparse.ArgumentParser, name: str, default: bool, about: str) -> None:
-    parser.add_argument(name, type=boolean, nargs="?", const=True, default=default, metavar="BOOL", help=about)
+    parser.add_argument(
+        "--kubelet-timeout", type=duration, default=5.0, help="timeout of connecting to a kubelet (default: 5s)"
+    )
+    insecure = "skip verification of kubelets' serving certificates, as kube-apiserver does without an authority"
+    add_switch(parser, "--kubelet-insecure-tls", False, insecure)
+    add_switch(parser, "--kubelet-allow-local-addresses", False, LOCAL_ADDRESSES)
+    add_switch(parser, "--kubelet-metrics", False, "serve metrics.k8s.io from the kubelets' resource metrics")
 
 
 class _UnsupportedFlag(argparse.Action):
-    """Accepts only the value that matches our behavior, and rejects every other."""
+    """Accepts the values that match our behavior, notes flags without effect, and rejects the rest."""
 
     def __call__(
         self,
@@ -210,8 +290,13 @@ class _UnsupportedFlag(argparse.Action):
         values: str | Sequence[Any] | None,
         option_string: str | None = None,
     ) -> None:
-        only = ONLY_VALUE.get((option_string or "").removeprefix("--"))
-        if only is None:
-            parser.error(f"{option_string} is a flag of kube-apiserver that kubeloop does not support yet")
-        if (values if values is not None else "true") != only:
-            parser.error(f"{option_string} can only be {only} in kubeloop, not {values}")
+        name, value = (option_string or "").removeprefix("--"), "true" if values is None else values
+        if name in UNSUPPORTED:
+            parser.error(f"{option_string} is a flag of kube-apiserver that is not supported: {reason_of(name)}")
+        if name in NO_EFFECT:
+            namespace.without_effect = [*(namespace.without_effect or ()), option_string]
+            return
+        values_of_ours, reason = ONLY_VALUE[name]
+        if value not in values_of_ours:
+            only = " or ".join(one or "empty" for one in values_of_ours)
+            parser.error(f"{option_string} can only be {only} in kubeloop, not {value}: {reason}")

@@ -6,7 +6,7 @@ import argparse
 import asyncio
 
 from kubeloop.api.generated.core_v1 import Node
-from kubeloop.api.node_calls import VirtualGroup
+from kubeloop.api.kubelet_requests import VirtualGroup
 from kubeloop.apiserver.app import ApiServer
 from kubeloop.apiserver.kubelet_client.dialer import KubeletClient
 from kubeloop.apiserver.kubelet_client.kubelet_tls import KubeletClientConfig
@@ -19,10 +19,10 @@ def kubelet_config(options: argparse.Namespace, pki: Pki | None) -> KubeletClien
     """Build the configuration from flags; raises CannotStart."""
     certificate, key = options.kubelet_client_certificate, options.kubelet_client_key
     if bool(certificate) != bool(key):
-        raise StartupError("--kubelet-client-certificate and --kubelet-client-key need each other")
+        raise StartupError("--kubelet-client-certificate and --kubelet-client-key must be given together")
     authority = options.kubelet_certificate_authority
     if options.kubelet_insecure_tls and authority is not None:
-        raise StartupError("--kubelet-insecure-tls and --kubelet-certificate-authority contradict each other")
+        raise StartupError("--kubelet-insecure-tls and --kubelet-certificate-authority are mutually exclusive")
     for path in (certificate, key, authority):
         if path is not None and not path.is_file():
             raise StartupError(f"{path}: no such file")
@@ -35,22 +35,30 @@ def kubelet_config(options: argparse.Namespace, pki: Pki | None) -> KubeletClien
         options.kubelet_insecure_tls,
         options.kubelet_preferred_address_types,
         options.kubelet_timeout,
+        options.kubelet_allow_local_addresses,
+        options.tls_cert_file or own.serving_certificate,
     )
 
 
-def default_kubelet_config(pki: Pki) -> KubeletClientConfig:
+def default_kubelet_config(pki: Pki, allow_local_addresses: bool = False) -> KubeletClientConfig:
     """Return the configuration with our own certificates, for programs without these flags."""
-    return KubeletClientConfig(pki.kubelet_client_certificate, pki.kubelet_client_key, own_authority=pki.ca)
+    return KubeletClientConfig(
+        pki.kubelet_client_certificate,
+        pki.kubelet_client_key,
+        own_authority=pki.ca,
+        allow_local_addresses=allow_local_addresses,
+        serving_certificate=pki.serving_certificate,
+    )
 
 
 def set_kubelet_client(server: ApiServer, config: KubeletClientConfig) -> None:
     """Give a server access to the nodes of other processes."""
 
     def find(name: str) -> Node | None:
-        node: Node | None = server.registry.find("nodes", "", name)
+        node: Node | None = server.registry.get_object("nodes", "", name)
         return node
 
-    server.kubelets = KubeletClient(find, config)
+    server.kubelet_client = KubeletClient(find, config)
 
 
 def serve_kubelet_metrics(server: RunningServer, clock: Clock, beside: VirtualGroup | None = None) -> None:
@@ -58,9 +66,9 @@ def serve_kubelet_metrics(server: RunningServer, clock: Clock, beside: VirtualGr
     from kubeloop.apiserver.kubelet_client.metrics_group import KubeletMetrics
 
     app = server.app
-    assert app.kubelets is not None, "kubelets that are not dialled can't be asked"
-    group = KubeletMetrics(app.registry, app.kubelets, clock, beside)
-    app.provide(group)
+    assert app.kubelet_client is not None, "--kubelet-metrics requires a connection to kubelets"
+    group = KubeletMetrics(app.registry, app.kubelet_client, clock, beside)
+    app.serve_virtual_group(group)
     asking = asyncio.create_task(group.run(), name="usage of nodes")
 
     async def end() -> None:

@@ -15,9 +15,9 @@ from kubeloop.cli.up.flags import default_data_dir
 from kubeloop.cloud.config import CloudConfig
 from kubeloop.controllers.app.config import Duration, ManagerConfig, Strings, defaults
 
-_ABOUT = """Run the cloud's controllers against an API server, with cloud-controller-manager's flags and defaults.
+_ABOUT = """Run the cloud controllers against an API server, with cloud-controller-manager's flags and defaults.
 Providers that come with kubeloop are local and aws; others are found by the entry point kubeloop.cloud_providers."""
-# What both managers know; where this one's default is another, it is given.
+# Flags shared with the controller manager, with this program's defaults where they differ.
 _SHARED = """
 allocate_node_cidrs allow_metric_labels allow_metric_labels_manifest authentication_kubeconfig
 authentication_skip_lookup authentication_token_webhook_cache_ttl authentication_tolerate_lookup_failure
@@ -38,8 +38,8 @@ tls_private_key_file tls_sni_cert_key use_service_account_credentials v vmodule
 """
 SHARED = tuple(_SHARED.split())
 OWN_DEFAULTS: dict[str, Any] = {"leader_elect_resource_name": "cloud-controller-manager", "secure_port": 10258}
-# What is asked for and must not be ignored, because to go on without it would be wrong or less safe.
-_REFUSED = ("enable_leader_migration", "tls_cipher_suites", "tls_curve_preferences", "tls_sni_cert_key", "webhooks")
+# Flags that must not be ignored, because running without them would be wrong or less safe.
+_REFUSED = ("enable_leader_migration", "webhooks")
 
 
 class CloudFlags(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,7 +11,12 @@ from typing import Any
 import msgspec
 
 from kubeloop.cli.cloud_controller_manager.flags import CloudControllerManagerOptions, options_of
-from kubeloop.cli.program.elected import UNUSABLE, ElectedProgram, print_startup_error, run_elected_program
+from kubeloop.cli.program.elected_program import (
+    UNUSABLE,
+    ElectedProgram,
+    print_startup_error,
+    run_elected_program,
+)
 from kubeloop.cli.secure_port.status_pages import StatusPages
 from kubeloop.client import Client
 from kubeloop.clock import Clock
@@ -20,7 +25,6 @@ from kubeloop.cloud.app import COMPONENT, build_app
 from kubeloop.cloud.context import CloudControllerContext
 from kubeloop.cloud.provider_registry import InvalidProvider, ProviderDependencies, load
 from kubeloop.cloud.route_plan import InvalidClusterCidr
-from kubeloop.controllers import ControllerSelection
 from kubeloop.runtime.informer.informer import SharedInformerFactory
 
 _UNUSABLE = (*UNUSABLE, InvalidCloudControllers, InvalidProvider, InvalidClusterCidr)
@@ -41,6 +45,8 @@ def run_cloud_controller_manager(options: argparse.Namespace) -> int:
 class CloudStatusPages(StatusPages):
     """Status pages, with the configuration under this manager's name."""
 
+    component = COMPONENT
+
     def configz(self) -> Mapping[str, Any]:
         """Return the configuration."""
         return {"cloudcontrollermanager.config.k8s.io": msgspec.to_builtins(self._config)}
@@ -57,15 +63,15 @@ class CloudControllerManagerProgram(ElectedProgram):
         informers = SharedInformerFactory(self.own, clock)
         provider = load(process.cloud_provider, ProviderDependencies(self.own, informers, clock, process.cloud_config))
         context = CloudControllerContext(
-            self.own, informers, clock, self.recorder, provider, options.cloud, self.telemetry
+            self.own, informers, clock, self.recorder, provider, options.cloud, telemetry=self.telemetry
         )
         self._hosted = build_app(select(process.controllers), context, self._client_of)
-        manager, registry, nothing = self._hosted.manager, self.telemetry.registry, ControllerSelection((), ())
-        self.telling = CloudStatusPages(manager, nothing, process, registry, self.identity, self.elector)
+        manager, registry = self._hosted.manager, self.telemetry.registry
+        self.status_pages = CloudStatusPages(manager, process, registry, self.identity, self.elector)
 
     async def lead(self) -> None:
         """Run the controllers until cancelled."""
-        await self.with_tokens(lambda: self._hosted.run(self.grace))
+        await self.with_tokens(lambda: self._hosted.run(self.drain_seconds))
 
     def _client_of(self, account: str) -> Client:
-        return self.clients.for_loop(account).with_user_agent(f"{COMPONENT}/{account}")
+        return self.clients.controller_client(account).with_user_agent(f"{COMPONENT}/{account}")

@@ -1,4 +1,4 @@
 """Commands other than the components: load balancer, chaos runs, simulated nodes, snapshots.
 
-main.py ─▶ balancer.py, chaos.py, node.py (flags in node_flags.py), snapshot.py
+main.py ─▶ balancer.py, chaos.py, node.py, snapshot.py
 """

@@ -34,7 +34,7 @@ class BackendServer:
         self._silent = 0
         self.connections: set[asyncio.StreamWriter] = set()
 
-    async def look(self, context: ssl.SSLContext) -> None:
+    async def probe(self, context: ssl.SSLContext) -> None:
         """Check readiness; close open connections if the server does not answer at all."""
         try:
             async with asyncio.timeout(PROBE_TIMEOUT):
@@ -64,7 +64,7 @@ class Balancer:
         bound: Address = self._listener.sockets[0].getsockname()[:2]
         return bound
 
-    def look_after_servers(self) -> None:
+    def start_probes(self) -> None:
         """Start the readiness checks; servers that are not ready are used last."""
         self._begin(self._keep_looking())
 
@@ -86,12 +86,12 @@ class Balancer:
 
     async def _keep_looking(self) -> None:
         while True:
-            await asyncio.gather(*(server.look(self._context) for server in self._servers))
+            await asyncio.gather(*(server.probe(self._context) for server in self._servers))
             await asyncio.sleep(PROBE_PERIOD)
 
     async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            for server in self._in_turn():
+            for server in self._rotated():
                 with suppress(OSError, TimeoutError):
                     async with asyncio.timeout(_CONNECT_WITHIN):
                         there, back = await asyncio.open_connection(*server.address)
@@ -100,7 +100,7 @@ class Balancer:
         finally:
             await _cut(writer)
 
-    def _in_turn(self) -> list[BackendServer]:
+    def _rotated(self) -> list[BackendServer]:
         """Return the servers, ready ones first, rotated each time."""
         turn = next(self._turns) % len(self._servers)
         rotated = self._servers[turn:] + self._servers[:turn]
@@ -141,14 +141,14 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """Add all flags."""
     parser.add_argument("--server", action="append", required=True, metavar="HOST:PORT", type=_address, dest="servers")
-    parser.add_argument("--bind-address", default="127.0.0.1", help="address (default: 127.0.0.1)")
-    parser.add_argument("--port", type=int, default=6443, help="port; 0 for a free one (default: 6443)")
+    parser.add_argument("--bind-address", default="127.0.0.1", help="IP address to listen on (default: 127.0.0.1)")
+    parser.add_argument("--port", type=int, default=6443, help="port to listen on; 0 for any free port (default: 6443)")
 
 
 def _address(text: str) -> Address:
     host, _, port = text.rpartition(":")
     if not host or not port.isdigit() or not 0 < int(port) < 65536:
-        raise argparse.ArgumentTypeError(f"{text!r} is no HOST:PORT")
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form HOST:PORT")
     return host.strip("[]"), int(port)
 
 
@@ -158,7 +158,7 @@ def run_balancer(options: argparse.Namespace) -> int:
     async def start() -> Balancer:
         balancer = Balancer(options.servers)
         host, port = await balancer.start(options.bind_address, options.port)
-        balancer.look_after_servers()
+        balancer.start_probes()
         print(f"kubeloop balancer is ready at {host}:{port}, for {len(options.servers)} servers", flush=True)
         return balancer
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from kubeloop.chaos.checks.pace import TimeConstants
+from kubeloop.chaos.checks.time_constants import TimeConstants
 from kubeloop.chaos.faults.clocks import FaketimeMissing
 from kubeloop.chaos.faults.partition import Network, NetworkUnavailable, network_of
 from kubeloop.chaos.plan import ChaosPlan, Partition, PlanError, load_plan
@@ -20,20 +20,22 @@ from kubeloop.chaos.report import Report
 from kubeloop.chaos.run import ChaosRun, RunDependencies
 from kubeloop.cli.commands import balancer
 from kubeloop.clock import SystemClock
-from kubeloop.store.etcd.grpc.client import ATTEMPT_SECONDS, GIVE_UP_SECONDS
+from kubeloop.store.etcd.client import ATTEMPT_SECONDS, GIVE_UP_SECONDS
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """Add the actions and their flags."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    run = actions.add_parser("run", help="carry a plan out, and judge what came of it", allow_abbrev=False)
-    run.add_argument("plan", type=Path, help="a ChaosPlan in YAML")
-    run.add_argument("--seed", type=int, help="instead of the plan's")
-    run.add_argument("--folder", type=Path, help="where logs and data go, and stay (default: removed in the end)")
-    run.add_argument("-o", "--output", choices=("text", "json"), default="text", help="(default: text)")
-    show = actions.add_parser("show", help="tell what would go wrong when", allow_abbrev=False)
-    show.add_argument("plan", type=Path, help="a ChaosPlan in YAML")
-    show.add_argument("--seed", type=int, help="instead of the plan's")
+    run = actions.add_parser("run", help="execute a plan and check the guarantees", allow_abbrev=False)
+    run.add_argument("plan", type=Path, help="file with a ChaosPlan")
+    run.add_argument("--seed", type=int, help="seed that replaces the plan's")
+    run.add_argument(
+        "--folder", type=Path, help="folder for logs and data, kept after the run (default: a temporary folder)"
+    )
+    run.add_argument("-o", "--output", choices=("text", "json"), default="text", help="output format (default: text)")
+    show = actions.add_parser("show", help="print the schedule of faults", allow_abbrev=False)
+    show.add_argument("plan", type=Path, help="file with a ChaosPlan")
+    show.add_argument("--seed", type=int, help="seed that replaces the plan's")
 
 
 def run_chaos(options: argparse.Namespace) -> int:
@@ -89,7 +91,7 @@ def _pace() -> TimeConstants:
 
 
 def _show(plan: ChaosPlan) -> None:
-    for moment in plan.moments():
+    for moment in plan.schedule():
         what = type(moment.fault).__name__
         print(f"{moment.at:8.2f} s  {what:12} {moment.target:22} until {moment.until:.2f} s")
     for fault in plan.on_calls():

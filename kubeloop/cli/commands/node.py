@@ -42,7 +42,7 @@ def run_node(options: argparse.Namespace) -> int:
     try:
         return asyncio.run(_run(options))
     except (ApiError, ClientError, NodeCommandError, OSError) as error:
-        print(f"kubeloop: {str(error) or 'that took too long'}", file=sys.stderr)
+        print(f"kubeloop: {str(error) or 'timed out'}", file=sys.stderr)
         return 1
 
 
@@ -119,9 +119,9 @@ class NodeCommands:
         wanted = [] if of == "none" else of.split(",")
         unknown = [one for one in wanted if one.partition(":")[0] not in PRESSURES]
         if unknown:
-            raise NodeCommandError(f"there is no pressure of {unknown[0]}; choose from {', '.join(PRESSURES)}, none")
+            raise NodeCommandError(f"unknown pressure {unknown[0]}; choose from {', '.join(PRESSURES)}, none")
         await self._annotate(name, PRESSURE, ",".join(wanted) or None)
-        self._say(f"node/{name} is short of {', '.join(wanted) or 'nothing'}")
+        self._say(f"node/{name} has pressure: {', '.join(wanted) or 'none'}")
 
     async def cordon(self, name: str) -> None:
         """Mark a node as unschedulable."""
@@ -163,7 +163,7 @@ class NodeCommands:
         try:
             await self._client.evict(pod.metadata.name, pod.metadata.namespace)
             self._say(f"pod/{pod.metadata.name} evicted")
-        except TooManyRequests:  # its disruption budget says: not now
+        except TooManyRequests:  # rejected by a disruption budget
             return
         except NotFound:
             return
@@ -191,7 +191,7 @@ def state_of(node: Node) -> str:
         return "real"
     said = [node.metadata.annotations.get(STATE_ANNOTATION, "") or "running"]
     if pressure := node.metadata.annotations.get(PRESSURE, ""):
-        said.append(f"short of {pressure}")
+        said.append(f"{pressure} pressure")
     return ", ".join(said)
 
 

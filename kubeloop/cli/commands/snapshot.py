@@ -33,15 +33,15 @@ _BEGIN_SECONDS: Final = 300.0  # a server writes all of it down before it sends 
 def add_snapshot_flags(parser: argparse.ArgumentParser) -> None:
     """Add the actions of `snapshot` and their flags."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    saving = actions.add_parser("save", help="write a snapshot; a running server is not held up", allow_abbrev=False)
-    restoring = actions.add_parser("restore", help="fill a store from a snapshot", allow_abbrev=False)
+    saving = actions.add_parser("save", help="write a snapshot, without stopping a running server", allow_abbrev=False)
+    restoring = actions.add_parser("restore", help="restore a store from a snapshot", allow_abbrev=False)
     for one in (saving, restoring):
-        one.add_argument("file", type=Path, help="the snapshot")
+        one.add_argument("file", type=Path, help="snapshot file")
         where = one.add_mutually_exclusive_group()
-        where.add_argument("--store", default="", metavar="URL", help="sqlite:PATH or etcd://HOST:PORT,...")
+        where.add_argument("--store", default="", metavar="URL", help="store: sqlite:PATH or etcd://HOST:PORT,...")
         _add_data_dir(where)
         if one is saving:
-            about = "of a server that runs, over its API; also of one that keeps everything in memory"
+            about = "kubeconfig of a running server to snapshot over its API; also works for in-memory stores"
             where.add_argument("--kubeconfig", type=Path, metavar="FILE", help=about)
     _add_force(restoring)
     restoring.add_argument(
@@ -49,27 +49,32 @@ def add_snapshot_flags(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=_BUMP,
         metavar="N",
-        help=f"go on that far above the snapshot's resourceVersion, which clients may have passed (default: {_BUMP})",
+        help="add N to the snapshot's resourceVersion, so that versions seen by clients are not reused (default: "
+        f"{_BUMP})",
     )
-    forking = actions.add_parser("fork", help="a second data folder that begins where one is", allow_abbrev=False)
-    forking.add_argument("source", type=Path, help="the data folder of a server, which may be running")
-    forking.add_argument("target", type=Path, help="the new one")
+    forking = actions.add_parser("fork", help="copy a data folder at its current state", allow_abbrev=False)
+    forking.add_argument("source", type=Path, help="data folder of a server, which may be running")
+    forking.add_argument("target", type=Path, help="new data folder")
 
 
 def add_migrate_flags(parser: argparse.ArgumentParser) -> None:
     """Add the flags of `migrate`."""
-    parser.add_argument("--from", dest="source", required=True, metavar="URL", help="sqlite:PATH or etcd://HOST:PORT")
-    parser.add_argument("--to", dest="target", required=True, metavar="URL", help="the same, and empty")
+    parser.add_argument(
+        "--from", dest="source", required=True, metavar="URL", help="source store: sqlite:PATH or etcd://HOST:PORT"
+    )
+    parser.add_argument(
+        "--to", dest="target", required=True, metavar="URL", help="target store, in the same form; must be empty"
+    )
     _add_force(parser)
 
 
 def _add_data_dir(group: argparse._MutuallyExclusiveGroup) -> None:
-    about = f"that `kubeloop up` uses (default: {default_data_dir()})"
+    about = f"data folder of `kubeloop up` (default: {default_data_dir()})"
     group.add_argument("--data-dir", type=Path, metavar="DIR", help=about)
 
 
 def _add_force(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--force", action="store_true", help="replace what the store holds already")
+    parser.add_argument("--force", action="store_true", help="replace existing data of the store")
 
 
 def run_snapshot(options: argparse.Namespace) -> int:
@@ -105,7 +110,7 @@ async def _fetch(kubeconfig: Path, file: Path) -> int:
         with tempfile.TemporaryDirectory(prefix=f".{file.name}-", dir=file.parent) as folder:
             part = Path(folder) / file.name
             with part.open("xb") as written:
-                async for piece in transport.pieces("/kubeloop/snapshot", _BEGIN_SECONDS):
+                async for piece in transport.stream_path("/kubeloop/snapshot", _BEGIN_SECONDS):
                     written.write(piece)
             return await asyncio.to_thread(_take_over, part, file)
     finally:
@@ -118,7 +123,7 @@ def _take_over(part: Path, file: Path) -> int:
     try:
         file.hardlink_to(part)
     except FileExistsError:
-        raise StoreError(f"cannot write the snapshot: {file} is there already") from None
+        raise StoreError(f"cannot write the snapshot: {file} exists") from None
     return revision
 
 
@@ -128,26 +133,26 @@ async def _restore(options: argparse.Namespace) -> str:
         _folder(options).mkdir(parents=True, exist_ok=True)
     how = RestoreOptions(options.bump_revision, options.force, (LIVE_SERVERS,), ((EVENTS_PREFIX, _EVENT_SECONDS),))
     revision = await restore(str(options.file), url, how)
-    return f"{url}: goes on from revision {revision}"
+    return f"{url}: restored; the next revision follows {revision}"
 
 
 async def _migrate(options: argparse.Namespace) -> str:
     how = RestoreOptions(0, options.force, (LIVE_SERVERS,), ((EVENTS_PREFIX, _EVENT_SECONDS),))
     revision = await move(options.source, options.target, how)
-    return f"{options.target}: goes on from revision {revision}"
+    return f"{options.target}: migrated; the next revision follows {revision}"
 
 
 async def _fork(options: argparse.Namespace) -> str:
     await asyncio.to_thread(_fork_folder, options.source, options.target)
-    return f"{options.target}: a fork of {options.source}"
+    return f"{options.target}: forked from {options.source}"
 
 
 def _fork_folder(source: Path, target: Path) -> None:
     """Copy a data folder with keys, but without files of the running process."""
     if not (source / _STORE).exists():
-        raise StoreError(f"{source} is no data folder: it has no {_STORE}")
+        raise StoreError(f"{source} is not a data folder: {_STORE} is missing")
     if target.exists() and any(target.iterdir()):
-        raise StoreError(f"{target} is there already, and not empty")
+        raise StoreError(f"{target} exists and is not empty")
     shutil.copytree(source, target, ignore=shutil.ignore_patterns(f"{_STORE}*", "*.lock"), dirs_exist_ok=True)
     fork_sqlite(str(source / _STORE), str(target / _STORE))
 

@@ -1,4 +1,4 @@
-"""Flags of the controller manager that have an effect; the others belong to controllers not implemented yet."""
+"""Flags of the controller manager that have an effect; the others are accepted and ignored."""
 
 from __future__ import annotations
 
@@ -39,18 +39,64 @@ node_cidr_mask_size_ipv6 service_cluster_ip_range
 large_cluster_size_threshold node_eviction_rate node_monitor_grace_period node_monitor_period
 concurrent_device_taint_eviction_syncs concurrent_resourceclaim_syncs
 node_startup_grace_period secondary_node_eviction_rate unhealthy_zone_threshold
+permit_port_sharing tls_cipher_suites tls_curve_preferences tls_sni_cert_key
 tls_min_version tls_private_key_file use_service_account_credentials v
 """
 IN_USE = frozenset(_IN_USE.split())
-# These ask for more safety, or for another way to lead: to go on without them would be wrong.
-_REFUSED = ("enable_leader_migration", "tls_cipher_suites", "tls_curve_preferences", "tls_sni_cert_key")
+_GO_PROFILES = "there are no Go profiles; use py-spy"
+_HTTP_1 = "the port speaks HTTP/1.1"
+_CLOUD = "only for in-tree cloud providers, which Kubernetes has removed"
+_IMMEDIATE = "log lines are written at once"
+_FRONT_PROXY = "the port takes no users from front proxies"
+_ONE_VERSION = "the components are those of Kubernetes 1.37"
+# Flags that are accepted and change nothing, with the reason.
+NO_EFFECT: dict[str, str] = {
+    "allow_metric_labels": "label values are not restricted",
+    "allow_metric_labels_manifest": "label values are not restricted",
+    "authentication_tolerate_lookup_failure": "the port opens in any case, and asks again",
+    "cloud_config": _CLOUD,
+    "cloud_provider": _CLOUD,
+    "cluster_name": "only names the resources of cloud providers",
+    "configure_cloud_routes": _CLOUD,
+    "contention_profiling": _GO_PROFILES,
+    "controller_start_interval": "controllers start at once: their caches are shared",
+    "disable_http2_serving": _HTTP_1,
+    "disabled_metrics": "all metrics are served",
+    "emulated_version": _ONE_VERSION,
+    "external_cloud_volume_plugin": _CLOUD,
+    "flex_volume_plugin_dir": "FlexVolume plugins are attached by kubelets",
+    "http2_max_streams_per_connection": _HTTP_1,
+    "kube_api_content_type": "the client speaks JSON",
+    "leader_migration_config": "see enable-leader-migration",
+    "log_flush_frequency": _IMMEDIATE,
+    "log_json_info_buffer_size": _IMMEDIATE,
+    "log_json_split_stream": "logs go to standard error",
+    "log_text_info_buffer_size": _IMMEDIATE,
+    "log_text_split_stream": "logs go to standard error",
+    "min_compatibility_version": _ONE_VERSION,
+    "permit_address_sharing": "the port can be bound again at once after a restart anyway",
+    "profiling": _GO_PROFILES,
+    "pv_recycler_pod_template_filepath_hostpath": "recycler pods have the default template",
+    "pv_recycler_pod_template_filepath_nfs": "recycler pods have the default template",
+    "requestheader_allowed_names": _FRONT_PROXY,
+    "requestheader_client_ca_file": _FRONT_PROXY,
+    "requestheader_extra_headers_prefix": _FRONT_PROXY,
+    "requestheader_group_headers": _FRONT_PROXY,
+    "requestheader_uid_headers": _FRONT_PROXY,
+    "requestheader_username_headers": _FRONT_PROXY,
+    "route_reconciliation_period": _CLOUD,
+    "show_hidden_metrics_for_version": "no metric is hidden",
+    "vmodule": "it names Go files; use --v",
+}
+# To go on without these would be wrong.
+REFUSED = {"enable_leader_migration": "controllers cannot move between managers one by one"}
 
 
 def unused_flags(config: ManagerConfig) -> list[str]:
-    """Return the flags that differ from their default but have no effect yet."""
+    """Return the flags that differ from their default but have no effect."""
     return [name for name, value in defaults().items() if name not in IN_USE and getattr(config, name) != value]
 
 
 def refused_flags(config: ManagerConfig) -> list[str]:
     """Return the flags that are set and must not be ignored."""
-    return [name for name in unused_flags(config) if name in _REFUSED]
+    return [name for name in unused_flags(config) if name in REFUSED]

@@ -13,16 +13,18 @@ from kubeloop.cli.up.flags import default_data_dir
 from kubeloop.controllers.app.config import Duration, ManagerConfig, Strings, defaults
 
 _ABOUT = """Run the controllers against an API server, with kube-controller-manager's flags and defaults.
-Flags of controllers that kubeloop does not have yet are accepted and have no effect; /configz lists them."""
-_STATUS_ABOUT = "Show every loop of a running controller manager."
+Flags that kubeloop does not implement are accepted and have no effect; /configz lists them."""
+_STATUS_ABOUT = "Show the status of every controller of a running controller manager."
 _OURS = {
-    "load": "host a controller of your own beside the built-in ones, as module:name (may be repeated)",
-    "controllers": "which to run: * for all that are on by default, foo to add one, -foo to leave one out",
-    "kubeconfig": "how to reach the API server and as whom",
-    "secure_port": "port for /healthz, /metrics, /configz; 0 for none",
+    "load": "additional controller to run, as module:name (may be repeated)",
+    "controllers": "controllers to run: * for all that are enabled by default, foo to enable foo, -foo to disable foo",
+    "kubeconfig": "kubeconfig with the API server and the credentials",
+    "secure_port": "HTTPS port for /healthz, /metrics and /configz; 0 for none",
 }
-# What upstream calls with a single letter too.
+# Flags with a single-letter form upstream.
 _SHORT = {"v": ("-v",)}
+# Lists whose values contain commas: the flag is repeated.
+_UNSPLIT = ("tls_sni_cert_key",)
 
 
 class ManagerConfigError(ValueError):
@@ -40,7 +42,9 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     hints = get_type_hints(ManagerConfig)
     for name, default in defaults().items():
         add_flag(parser, name, hints[name], default)
-    parser.add_argument("--config", type=Path, metavar="FILE", help="flags as YAML; the command line counts more")
+    parser.add_argument(
+        "--config", type=Path, metavar="FILE", help="YAML file with flags; the command line takes precedence"
+    )
     version = f"kubeloop {__version__} (Kubernetes {KUBERNETES_VERSION})"
     parser.add_argument("--version", action="version", version=version, help="print the version")
     _add_status(parser.add_subparsers(dest="subcommand", metavar="[status]"))
@@ -73,6 +77,8 @@ def add_flag(parser: argparse.ArgumentParser, name: str, kind: Any, default: Any
     options: dict[str, Any] = {"default": argparse.SUPPRESS, "help": f"{about} {shown}".strip() or None}
     if kind is bool:
         options |= {"type": boolean, "nargs": "?", "const": True, "metavar": "BOOL"}
+    elif name in _UNSPLIT:
+        options |= {"action": "append", "metavar": "TEXT"}
     elif kind == Strings:
         options |= {"type": _words, "action": "extend", "metavar": "A,B"}
     else:
@@ -82,16 +88,22 @@ def add_flag(parser: argparse.ArgumentParser, name: str, kind: Any, default: Any
 
 def _add_status(commands: Any) -> None:
     parser: argparse.ArgumentParser = commands.add_parser(
-        "status", help="show every loop", description=_STATUS_ABOUT, allow_abbrev=False
+        "status", help="show the status of every controller", description=_STATUS_ABOUT, allow_abbrev=False
     )
-    parser.add_argument("-o", "--output", choices=("table", "json"), default="table", help="(default: table)")
-    parser.add_argument("--server", default="https://127.0.0.1:10257", help="(default: https://127.0.0.1:10257)")
-    parser.add_argument("--kubeconfig", type=str, default=argparse.SUPPRESS, help="as whom to ask")
+    parser.add_argument(
+        "-o", "--output", choices=("table", "json"), default="table", help="output format (default: table)"
+    )
+    parser.add_argument(
+        "--server",
+        default="https://127.0.0.1:10257",
+        help="URL of the controller manager (default: https://127.0.0.1:10257)",
+    )
+    parser.add_argument("--kubeconfig", type=str, default=argparse.SUPPRESS, help="kubeconfig with the credentials")
     parser.add_argument(
         "--certificate-authority",
         type=Path,
         default=certificate_folder() / "kube-controller-manager.crt",
-        help="by what to recognize the manager (default: the certificate that it made on this machine)",
+        help="CA bundle or certificate of the manager (default: its self-signed certificate on this machine)",
     )
 
 
@@ -104,15 +116,15 @@ def _read(path: Path | None) -> dict[str, Any]:
     try:
         document = yaml.safe_load(path.read_text()) or {}
     except yaml.YAMLError as error:
-        raise ManagerConfigError(f"--config {path}: no YAML: {error}") from None
+        raise ManagerConfigError(f"--config {path}: invalid YAML: {error}") from None
     if not isinstance(document, dict):
-        raise ManagerConfigError(f"--config {path}: no mapping of flags to values")
+        raise ManagerConfigError(f"--config {path}: expected a mapping of flags to values")
     hints = get_type_hints(ManagerConfig)
     found: dict[str, Any] = {}
     for flag, value in document.items():
         name = str(flag).replace("-", "_")
         if name not in hints:
-            raise ManagerConfigError(f"--config {path}: there is no flag {flag}")
+            raise ManagerConfigError(f"--config {path}: unknown flag {flag}")
         try:
             found[name] = _value(hints[name], value)
         except (argparse.ArgumentTypeError, ValueError) as error:

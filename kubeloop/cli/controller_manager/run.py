@@ -6,10 +6,17 @@ import argparse
 import sys
 from pathlib import Path
 
+from kubeloop.api.features.effects import CONTROLLER_MANAGER
 from kubeloop.apiserver.server import StartupError
-from kubeloop.cli.controller_manager.effective_flags import refused_flags, unused_flags
+from kubeloop.cli.controller_manager.effective_flags import REFUSED, refused_flags, unused_flags
 from kubeloop.cli.controller_manager.flags import config_of, flag_of
-from kubeloop.cli.program.elected import UNUSABLE, ElectedProgram, print_startup_error, run_elected_program
+from kubeloop.cli.flags.runtime_config import warn_ineffective_gates
+from kubeloop.cli.program.elected_program import (
+    UNUSABLE,
+    ElectedProgram,
+    print_startup_error,
+    run_elected_program,
+)
 from kubeloop.cli.secure_port.clients import server_of
 from kubeloop.cli.secure_port.status_pages import StatusPages
 from kubeloop.client.config.server_config import ServerConfig
@@ -31,7 +38,7 @@ def run_controller_manager(options: argparse.Namespace) -> int:
     try:
         config = config_of(options)
         if flags := refused_flags(config):
-            raise StartupError(f"{flag_of(flags[0])} is not supported yet")
+            raise StartupError(f"{flag_of(flags[0])} is not supported: {REFUSED[flags[0]]}")
     except _UNUSABLE as error:
         return print_startup_error(error)
     return run_elected_program(config, lambda clock, folder: ControllerManagerProgram(config, clock, folder), _UNUSABLE)
@@ -45,19 +52,20 @@ class ControllerManagerProgram(ElectedProgram):
     def __init__(self, config: ManagerConfig, clock: Clock, folder: Path) -> None:
         choice = select(config.controllers, config.feature_gates)
         super().__init__(config, COMPONENT, clock, folder)
+        warn_ineffective_gates(config.feature_gates, CONTROLLER_MANAGER)
         self.without_effect = [flag_of(flag) for flag in unused_flags(config)]
         root_ca = root_ca_of(config, server_of(config))
-        loops = self.clients.for_loop
+        loops = self.clients.controller_client
         around = ControllerDependencies(self.own, loops, self.recorder, clock, config, self.telemetry, root_ca)
         self._hosted = build_app(choice, around)
         manager, registry = self._hosted.manager, self.telemetry.registry
-        self.telling = StatusPages(manager, choice, config, registry, self.identity, self.elector)
+        self.status_pages = StatusPages(manager, config, registry, self.identity, self.elector)
         if config.use_service_account_credentials:
-            self.telling.add_check("serviceAccountTokens", lambda: self.clients.trouble)
+            self.status_pages.add_check("serviceAccountTokens", lambda: self.clients.token_error)
 
     async def lead(self) -> None:
         """Run the controllers until cancelled."""
-        await self.with_tokens(lambda: self._hosted.run(self.grace))
+        await self.with_tokens(lambda: self._hosted.run(self.drain_seconds))
 
 
 def root_ca_of(config: ManagerConfig, server: ServerConfig) -> str:

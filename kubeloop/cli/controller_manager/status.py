@@ -27,7 +27,7 @@ def run_status(options: argparse.Namespace) -> int:
     try:
         found = asyncio.run(_ask(options))
     except (ApiError, ClientError, TimeoutError) as error:
-        print(f"kubeloop: {options.server}: {error or 'no answer'}", file=sys.stderr)
+        print(f"kubeloop: {options.server}: {str(error) or 'no response'}", file=sys.stderr)
         return 1
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # the reader of a pipe may close it
     if options.output == "json":
@@ -58,13 +58,11 @@ def config_for_manager(known: ServerConfig, options: argparse.Namespace) -> Serv
 def format_status(found: Any) -> str:
     """Format the status as a table."""
     leader = found["leader"] or "nobody"
-    who = "this manager leads" if found["leading"] else "this manager stands by"
+    who = "this manager is the leader" if found["leading"] else "this manager is a standby"
     rows = [_HEAD, *map(_row, found["loops"])]
     widths = [max(len(row[column]) for row in rows) for column in range(len(_HEAD))]
     lines = [_line(row, widths) for row in rows]
     lines.append(f"leader: {leader} ({who})")
-    if found["notYetAvailable"]:
-        lines.append(f"not yet available: {len(found['notYetAvailable'])} of upstream's controllers")
     return "\n".join(lines)
 
 

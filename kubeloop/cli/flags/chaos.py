@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # flags are read before anything else is loaded
-    from kubeloop.chaos.faults.calls import CallFaults
+    from kubeloop.chaos.faults.call_faults import CallFaults
 
 log = logging.getLogger(__name__)
 
 
 def add_chaos_flag(parser: argparse.ArgumentParser) -> None:
     """Add --chaos-plan."""
-    about = "a ChaosPlan: calls of clients fail, are slow, get no answer, and watches break, on purpose"
+    about = "file with a ChaosPlan that injects errors, delays, lost responses and broken watches into client calls"
     parser.add_argument("--chaos-plan", type=Path, metavar="FILE", help=about)
 
 
@@ -25,7 +25,7 @@ def faults_of(options: argparse.Namespace) -> CallFaults | None:
     if path is None:
         return None
     from kubeloop.apiserver.server import StartupError
-    from kubeloop.chaos.faults.calls import CallFaults
+    from kubeloop.chaos.faults.call_faults import CallFaults
     from kubeloop.chaos.plan import PlanError, load_plan
 
     try:
@@ -33,6 +33,6 @@ def faults_of(options: argparse.Namespace) -> CallFaults | None:
     except PlanError as error:
         raise StartupError(str(error)) from None
     if plan != plan.for_calls():
-        raise StartupError(f"{path}: a server only disturbs calls; for processes there is `kubeloop chaos run`")
-    log.warning("calls fail on purpose, by %s", path)
+        raise StartupError(f"{path}: a server injects call faults only; for process faults use `kubeloop chaos run`")
+    log.warning("injecting faults into calls, by %s", path)
     return CallFaults(plan)

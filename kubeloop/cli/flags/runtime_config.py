@@ -4,25 +4,13 @@ from __future__ import annotations
 
 import argparse
 import logging
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # flags are read before anything else is loaded
     from kubeloop.api.features.resource_config import APIResourceConfig
 
 log = logging.getLogger(__name__)
-
-# Features that change what we do; the others are known, and can be said, and change nothing.
-_FOLLOWED = frozenset(
-    """
-    AtomicWriteVolumeUserFields CSIVolumeHealth ClusterTrustBundle CompositePodGroup ContainerStopSignals
-    DRADerivedAttributes DRADeviceCompatibilityGroups DRAListTypeAttributes DRANodeAllocatableResources
-    DRAOptionalNodeOperations DRAPartitionableDevicesType DRAResourcePoolStatus DRAWorkloadResourceClaims
-    EmptyDirVolumeMode EvictionRequestAPI GRPCContainerProbeTLS GenericWorkload H2CContainerProbe
-    HPAScaleToZero ImageVolumeWithDigest PersistentVolumeClaimUnusedSinceTime PodCertificateRequest
-    PodGroupPreemptionPolicy StorageVersionAPI StorageVersionMigrator TopologyAwareWorkloadScheduling
-    VolumeBindMountOptions WorkloadWithJob
-    """.split()  # noqa: SIM905 - a list of quoted names would be harder to read
-)
 
 
 def add_runtime_config_flags(parser: argparse.ArgumentParser) -> None:
@@ -32,16 +20,22 @@ def add_runtime_config_flags(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="KEY=BOOL,...",
-        help="versions to serve or not: api/all, api/ga, api/beta, api/alpha, GROUP/VERSION, GROUP/VERSION/RESOURCE",
+        help="API versions to enable or disable: api/all, api/ga, api/beta, api/alpha, GROUP/VERSION, "
+        "GROUP/VERSION/RESOURCE",
     )
     parser.add_argument(
-        "--feature-gates", action="append", default=[], metavar="NAME=BOOL,...", help="features to turn on or off"
+        "--feature-gates",
+        action="append",
+        default=[],
+        metavar="NAME=BOOL,...",
+        help="feature gates to enable or disable",
     )
 
 
-def resource_config_of(options: argparse.Namespace) -> APIResourceConfig:
-    """Build the resource configuration from the flags; raises CannotStart."""
-    from kubeloop.api.features.gates import DEFAULT_FEATURES, InvalidFeatureGate
+def resource_config_of(options: argparse.Namespace, *components: str) -> APIResourceConfig:
+    """Build the resource configuration from the flags, for a program that runs components; raises StartupError."""
+    from kubeloop.api.features.effects import ineffective_gates
+    from kubeloop.api.features.gates import InvalidFeatureGate
     from kubeloop.api.features.resource_config import InvalidRuntimeConfig, parse_resource_config
     from kubeloop.apiserver.server import StartupError
 
@@ -49,10 +43,23 @@ def resource_config_of(options: argparse.Namespace) -> APIResourceConfig:
         serving = parse_resource_config(options.runtime_config, options.feature_gates)
     except (InvalidRuntimeConfig, InvalidFeatureGate) as error:
         raise StartupError(str(error)) from None
-    idle = sorted((serving.features.on ^ DEFAULT_FEATURES.on) - _FOLLOWED)
-    if idle:
-        log.warning("feature gates that change nothing in kubeloop: %s", ", ".join(idle))
+    for text in ineffective_gates(serving.features, *components):
+        log.warning("%s", text)
     return serving
+
+
+def warn_ineffective_gates(gates: Iterable[str], component: str) -> None:
+    """Log a warning for each feature gate without effect in a component; raises StartupError for an invalid one."""
+    from kubeloop.api.features.effects import ineffective_gates
+    from kubeloop.api.features.gates import InvalidFeatureGate, parse_feature_gates
+    from kubeloop.apiserver.server import StartupError
+
+    try:
+        features = parse_feature_gates(gates)
+    except InvalidFeatureGate as error:
+        raise StartupError(str(error)) from None
+    for text in ineffective_gates(features, component):
+        log.warning("%s", text)
 
 
 def gates_of(options: argparse.Namespace) -> tuple[str, ...]:

@@ -53,9 +53,9 @@ def networks(text: str) -> tuple[str, ...]:
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
     if any(one.num_addresses < 4 for one in found):
-        raise argparse.ArgumentTypeError(f"{text!r} is too small for services")
+        raise argparse.ArgumentTypeError(f"{text!r} is too small for a service range")
     if len(found) > 2 or len({one.version for one in found}) != len(found):
-        raise argparse.ArgumentTypeError(f"{text!r} is more than one network of each family")
+        raise argparse.ArgumentTypeError(f"{text!r} has more than one network of an IP family")
     return tuple(map(str, found))
 
 
@@ -89,6 +89,14 @@ def comma_separated(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
+def key_value(text: str) -> tuple[str, str]:
+    """Parse a key and a value, such as `team=a`; the value may contain further equals signs."""
+    key, sign, value = text.partition("=")
+    if not sign:
+        raise argparse.ArgumentTypeError(f"malformed pair, expect string=string: {text!r}")
+    return key.strip(), value.strip()
+
+
 def authorization_modes(text: str) -> tuple[str, ...]:
     """Parse comma-separated authorization modes."""
     from kubeloop.apiserver.authorization import MODES
@@ -96,9 +104,9 @@ def authorization_modes(text: str) -> tuple[str, ...]:
     modes = comma_separated(text)
     unknown = [mode for mode in modes if mode not in MODES]
     if unknown or not modes:
-        raise argparse.ArgumentTypeError(f"{text!r} is not made of {', '.join(MODES)}")
+        raise argparse.ArgumentTypeError(f"{text!r} has modes other than {', '.join(MODES)}")
     if len(set(modes)) != len(modes):
-        raise argparse.ArgumentTypeError(f"{text!r} names a mode twice")
+        raise argparse.ArgumentTypeError(f"{text!r} has a duplicate mode")
     return modes
 
 
@@ -108,5 +116,5 @@ def address_types(text: str) -> tuple[str, ...]:
 
     types = comma_separated(text)
     if not types or not set(types) <= set(ADDRESS_TYPES):
-        raise argparse.ArgumentTypeError(f"{text!r} is not made of {', '.join(ADDRESS_TYPES)}")
+        raise argparse.ArgumentTypeError(f"{text!r} has address types other than {', '.join(ADDRESS_TYPES)}")
     return types

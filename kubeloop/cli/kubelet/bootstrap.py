@@ -53,13 +53,13 @@ async def request_certificate(client: Client, node: str, signer: str, hosts: Seq
     )
     made = await client.create(CertificateSigningRequest(metadata=ObjectMeta(generate_name="csr-"), spec=spec))
     name = made.metadata.name
-    log.info("certificate signing request %s waits to be approved", name)
+    log.info("waiting for approval of certificate signing request %s", name)
     while True:
         try:
             certificate = await _signed(client, name)
         except NotFound:
             raise CertificateNotIssued(f"certificate signing request {name} was deleted") from None
-        except (ApiError, ClientError) as error:  # what was asked for stays asked for
+        except (ApiError, ClientError) as error:  # keeps an existing request
             log.warning("certificate signing request %s: %s", name, error)
             certificate = None
         if certificate is not None:
@@ -100,7 +100,7 @@ async def request_certificate_with_retry(client: Client, node: str, signer: str,
         try:
             return await request_certificate(client, node, signer, hosts)
         except (ApiError, ClientError, CertificateNotIssued) as error:
-            log.warning("no certificate for node %s yet: %s", node, error)
+            log.warning("unable to obtain a certificate for node %s: %s", node, error)
         await asyncio.sleep(_RETRY_SECONDS)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from kubeloop.apiserver.kubelet_client.kubelet_tls import fingerprint
 from kubeloop.apiserver.server import StartupError
 from kubeloop.cli.apiserver.run import advertised_address
-from kubeloop.cli.pki.self_signed import ensure_self_signed
+from kubeloop.cli.pki.self_signed_certificate import ensure_self_signed
 from kubeloop.client import Client
 from kubeloop.clock import Clock
 
@@ -28,14 +28,12 @@ class KubeletCertificates:
         self._nodes = nodes
         self._folder = folder
         self._clock = clock
-        self.address = advertised_address(
-            argparse.Namespace(bind_address=options.address, advertise_address=options.node_ip)
-        )
+        self.address = advertised_address(options.address, options.node_ip)
         self.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.tls.minimum_version = ssl.TLSVersion.TLSv1_2
         self.tls.set_alpn_protocols(["http/1.1"])
         self.fingerprint = ""
-        self._show(*self._pair())
+        self._load_pair(*self._pair())
         if options.client_ca_file is not None:
             self._trust(options.client_ca_file)
 
@@ -48,15 +46,15 @@ class KubeletCertificates:
 
         await bootstrap(self._nodes[0], options.bootstrap_kubeconfig, options.kubeconfig, self._folder, self._clock)
 
-    def keeping(self, client: Client) -> Iterator[Coroutine[Any, Any, None]]:
+    def rotation_tasks(self, client: Client) -> Iterator[Coroutine[Any, Any, None]]:
         """Yield the coroutines that rotate certificates."""
         options = self._options
         if options.bootstrap_kubeconfig is not None and options.rotate_certificates:
-            yield self._keep_identity(client)
+            yield self._rotate_client(client)
         if options.rotate_server_certificates:
-            yield self._keep_signed(client)
+            yield self._rotate_serving(client)
 
-    async def _keep_identity(self, client: Client) -> None:
+    async def _rotate_client(self, client: Client) -> None:
         from kubeloop.cli.kubelet.bootstrap import CLIENT_SIGNER, CURRENT_CLIENT, rotate_certificate
 
         current = self._folder / CURRENT_CLIENT
@@ -64,13 +62,13 @@ class KubeletCertificates:
             async for _ in rotate_certificate(client, self._nodes[0], CLIENT_SIGNER, current, (), self._clock):
                 pass  # clients read the file again
 
-    async def _keep_signed(self, client: Client) -> None:
+    async def _rotate_serving(self, client: Client) -> None:
         """Request serving certificates from the cluster; until then a self-signed one is used."""
         from kubeloop.cli.kubelet.bootstrap import CURRENT_SERVING, SERVING_SIGNER, rotate_certificate
 
         node, current = self._nodes[0], self._folder / CURRENT_SERVING
         async for _ in rotate_certificate(client, node, SERVING_SIGNER, current, (node, self.address), self._clock):
-            self._show(current, current)
+            self._load_pair(current, current)
 
     def _has_identity(self) -> bool:
         from kubeloop.cli.kubelet.bootstrap import CURRENT_CLIENT, is_valid
@@ -83,21 +81,21 @@ class KubeletCertificates:
     def _pair(self) -> tuple[Path, Path]:
         options = self._options
         if bool(options.tls_cert_file) != bool(options.tls_private_key_file):
-            raise StartupError("--tls-cert-file and --tls-private-key-file need each other")
+            raise StartupError("--tls-cert-file and --tls-private-key-file must be given together")
         if options.rotate_server_certificates and (options.tls_cert_file or len(self._nodes) > 1):
-            raise StartupError("--rotate-server-certificates is for one node that was given no certificate")
+            raise StartupError("--rotate-server-certificates requires a single node without --tls-cert-file")
         if options.tls_cert_file:
             return options.tls_cert_file, options.tls_private_key_file
         hosts = sorted({*_HERE, self.address, *self._nodes[:_MOST_NAMES]})
         return ensure_self_signed(self._folder, "kubelet", hosts, self._clock.now())
 
-    def _show(self, certificate: Path, key: Path) -> None:
+    def _load_pair(self, certificate: Path, key: Path) -> None:
         try:
             self.tls.load_cert_chain(certificate, key)
             pem = certificate.read_text().partition(_END)[0] + _END
             self.fingerprint = fingerprint(ssl.PEM_cert_to_DER_cert(pem[pem.index(_BEGIN) :]))
         except (ssl.SSLError, ValueError) as error:
-            raise StartupError(f"TLS cannot be set up from {certificate}, {key}: {error}") from None
+            raise StartupError(f"unable to load TLS files {certificate}, {key}: {error}") from None
 
     def _trust(self, authorities: Path) -> None:
         try:

@@ -13,8 +13,8 @@ from kubeloop import KUBERNETES_VERSION, __version__
 from kubeloop.cli.flags.types import address, boolean, duration, non_negative_count, port, positive_count
 from kubeloop.cli.up.flags import default_data_dir
 
-_ABOUT = """Run one node, or many that are simulated, against an API server. Without --nodes it needs no more than the
-rights of that node (user system:node:NAME of group system:nodes)."""
+_ABOUT = """Run one node, or many simulated nodes, against an API server. Without --nodes it only needs the permissions
+of that node (user system:node:NAME of group system:nodes)."""
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 
@@ -36,12 +36,12 @@ class NodeNames:
 def names_of(options: argparse.Namespace) -> NodeNames:
     """Build the node names from flags. Raises ValueError."""
     if options.nodes and options.hostname_override:
-        raise ValueError("--hostname-override is for one node, --nodes for many")
+        raise ValueError("--hostname-override and --nodes are mutually exclusive")
     names = NodeNames(
         options.hostname_override or socket.gethostname().lower(), options.nodes, options.node_name_prefix
     )
     if not _NAME.fullmatch(names.all[0]):
-        raise ValueError(f"{names.all[0]!r} can't be the name of a node")
+        raise ValueError(f"{names.all[0]!r} is not a valid node name")
     return names
 
 
@@ -53,80 +53,132 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     _add_port_flags(parser)
     _add_access_flags(parser)
     parser.add_argument(
-        "-v", "--v", type=non_negative_count, default=0, metavar="LEVEL", help="how much to log: 0, 2 or 4"
+        "-v", "--v", type=non_negative_count, default=0, metavar="LEVEL", help="log verbosity: 0, 2 or 4"
     )
     version = f"kubeloop {__version__} (Kubernetes {KUBERNETES_VERSION})"
     parser.add_argument("--version", action="version", version=version, help="print the version")
 
 
 def _add_identity_flags(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--kubeconfig", type=Path, required=True, help="the API server, and as whom to speak to it")
     parser.add_argument(
-        "--bootstrap-kubeconfig", type=Path, help="by which to ask for a certificate if --kubeconfig isn't there yet"
+        "--kubeconfig", type=Path, required=True, help="kubeconfig with the API server and the credentials"
     )
-    parser.add_argument("--hostname-override", default="", metavar="NAME", help="the node (default: this host's name)")
     parser.add_argument(
-        "--nodes", type=non_negative_count, default=0, metavar="N", help="so many nodes instead: n1, n2, …"
+        "--bootstrap-kubeconfig",
+        type=Path,
+        help="kubeconfig that is used to request a client certificate if --kubeconfig does not exist",
     )
-    parser.add_argument("--node-name-prefix", default="n", metavar="TEXT", help="what their names begin with")
     parser.add_argument(
-        "--kube-api-qps", type=non_negative_count, default=None, metavar="N", help="(default: 50; any for --nodes)"
+        "--hostname-override", default="", metavar="NAME", help="name of the node (default: the host name)"
     )
-    parser.add_argument("--kube-api-burst", type=positive_count, default=100, metavar="N", help="(default: 100)")
+    parser.add_argument(
+        "--nodes", type=non_negative_count, default=0, metavar="N", help="number of simulated nodes to run: n1, n2, …"
+    )
+    parser.add_argument(
+        "--node-name-prefix", default="n", metavar="TEXT", help="prefix of the names of simulated nodes"
+    )
+    parser.add_argument(
+        "--kube-api-qps",
+        type=non_negative_count,
+        default=None,
+        metavar="N",
+        help="requests per second to the API server (default: 50; unlimited with --nodes)",
+    )
+    parser.add_argument(
+        "--kube-api-burst",
+        type=positive_count,
+        default=100,
+        metavar="N",
+        help="burst of requests to the API server (default: 100)",
+    )
 
 
 def _add_node_flags(parser: argparse.ArgumentParser) -> None:
-    _add_switch(parser, "--register-node", True, "make the Node, rather than wait for it")
-    parser.add_argument("--node-ip", type=address, help="where nodes say that they are (default: --address)")
+    _add_switch(parser, "--register-node", True, "create the Node object instead of waiting for it")
+    parser.add_argument("--node-ip", type=address, help="IP address of the nodes (default: --address)")
     parser.add_argument("--node-labels", type=labels, default={}, metavar="K=V,…", help="that nodes register with")
     parser.add_argument(
         "--register-with-taints", type=taints, default=(), metavar="K=V:EFFECT,…", help="that nodes register with"
     )
-    parser.add_argument("--max-pods", type=positive_count, default=110, metavar="N", help="of each node (default: 110)")
-    parser.add_argument("--node-status-update-frequency", type=duration, default=10.0, help="(default: 10s)")
-    parser.add_argument("--pod-manifest-path", type=Path, metavar="DIR", help="static pods")
     parser.add_argument(
-        "--node-stages", type=Path, metavar="FILE", help="what simulated containers do, as rules in YAML"
+        "--max-pods",
+        type=positive_count,
+        default=110,
+        metavar="N",
+        help="maximum number of pods per node (default: 110)",
+    )
+    parser.add_argument(
+        "--node-status-update-frequency",
+        type=duration,
+        default=10.0,
+        help="interval of node status updates (default: 10s)",
+    )
+    parser.add_argument("--pod-manifest-path", type=Path, metavar="DIR", help="folder of static pod manifests")
+    parser.add_argument(
+        "--node-stages", type=Path, metavar="FILE", help="YAML file with rules for the behavior of simulated containers"
     )
     parser.add_argument(
         "--node-events",
         choices=("none", "warnings", "all"),
         default="warnings",
-        help="which events are written about pods (default: warnings)",
+        help="pod events to write (default: warnings)",
     )
 
 
 def _add_port_flags(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--address", type=address, default="0.0.0.0", help="to listen at (default: 0.0.0.0)")
-    about = "of the first node, the next one for each further node; 0 for any (default: 10250)"
+    parser.add_argument("--address", type=address, default="0.0.0.0", help="IP address to listen on (default: 0.0.0.0)")
+    about = "HTTPS port of the first node; further nodes use the following ports; 0 for any free port (default: 10250)"
     parser.add_argument("--port", type=port, default=10250, help=about)
     parser.add_argument(
-        "--healthz-port", type=port, default=10248, help="/healthz, without TLS; 0: none (default: 10248)"
+        "--healthz-port", type=port, default=10248, help="HTTP port of /healthz; 0 for none (default: 10248)"
     )
-    parser.add_argument("--healthz-bind-address", type=address, default="127.0.0.1", help="(default: 127.0.0.1)")
+    parser.add_argument(
+        "--healthz-bind-address", type=address, default="127.0.0.1", help="IP address of /healthz (default: 127.0.0.1)"
+    )
     folder = default_data_dir() / "kubelet"
-    parser.add_argument("--cert-dir", type=Path, help=f"keys and certificates (default: {folder}/NAME)")
-    parser.add_argument("--tls-cert-file", type=Path, help="serving certificate (default: one that it signs itself)")
-    parser.add_argument("--tls-private-key-file", type=Path, help="its key")
+    parser.add_argument("--cert-dir", type=Path, help=f"folder of keys and certificates (default: {folder}/NAME)")
+    parser.add_argument("--tls-cert-file", type=Path, help="serving certificate (default: self-signed)")
+    parser.add_argument("--tls-private-key-file", type=Path, help="private key of the certificate")
     _add_switch(
-        parser, "--rotate-server-certificates", False, "ask for a serving certificate, which somebody has to approve"
+        parser,
+        "--rotate-server-certificates",
+        False,
+        "request serving certificates from the API server; the requests must be approved",
     )
-    _add_switch(parser, "--rotate-certificates", True, "ask for another client certificate before it ends")
+    _add_switch(
+        parser, "--rotate-certificates", True, "request a new client certificate before the current one expires"
+    )
 
 
 def _add_access_flags(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--client-ca-file", type=Path, help="who signs clients (default: asks the API server)")
-    _add_switch(parser, "--anonymous-auth", False, "let requests without credentials in as system:anonymous")
-    _add_switch(parser, "--authentication-token-webhook", True, "have the API server look at tokens")
-    parser.add_argument("--authentication-token-webhook-cache-ttl", type=duration, default=120.0, help="(default: 2m)")
     parser.add_argument(
-        "--authorization-mode", choices=("AlwaysAllow", "Webhook"), default="Webhook", help="(default: Webhook)"
+        "--client-ca-file", type=Path, help="CA bundle for client certificates (default: read from the API server)"
+    )
+    _add_switch(parser, "--anonymous-auth", False, "accept requests without credentials as system:anonymous")
+    _add_switch(parser, "--authentication-token-webhook", True, "authenticate bearer tokens with TokenReview requests")
+    parser.add_argument(
+        "--authentication-token-webhook-cache-ttl",
+        type=duration,
+        default=120.0,
+        help="time to cache authentication results (default: 2m)",
     )
     parser.add_argument(
-        "--authorization-webhook-cache-authorized-ttl", type=duration, default=300.0, help="(default: 5m)"
+        "--authorization-mode",
+        choices=("AlwaysAllow", "Webhook"),
+        default="Webhook",
+        help="authorization mode (default: Webhook)",
     )
     parser.add_argument(
-        "--authorization-webhook-cache-unauthorized-ttl", type=duration, default=30.0, help="(default: 30s)"
+        "--authorization-webhook-cache-authorized-ttl",
+        type=duration,
+        default=300.0,
+        help="time to cache allowed requests (default: 5m)",
+    )
+    parser.add_argument(
+        "--authorization-webhook-cache-unauthorized-ttl",
+        type=duration,
+        default=30.0,
+        help="time to cache denied requests (default: 30s)",
     )
 
 

@@ -18,7 +18,7 @@ import msgspec
 
 from kubeloop import __version__
 from kubeloop.api.generated.core_v1 import Taint
-from kubeloop.api.node_calls import SERVING_CERTIFICATE_ANNOTATION
+from kubeloop.api.kubelet_requests import SERVING_CERTIFICATE_ANNOTATION
 from kubeloop.apiserver.server import StartupError
 from kubeloop.cli.kubelet.certificates import KubeletCertificates
 from kubeloop.cli.kubelet.flags import NodeNames, names_of
@@ -34,7 +34,8 @@ from kubeloop.client.http.transport import HttpTransport
 from kubeloop.clock import Clock, SystemClock
 from kubeloop.controllers.app.config import ManagerConfig
 from kubeloop.http import HttpLimits, Request, Response, serve
-from kubeloop.kubelet.agent import COMPONENT, NodeAgent, NodeAgentConfig, StandaloneConfig
+from kubeloop.kubelet.agent import COMPONENT, NodeAgent
+from kubeloop.kubelet.agent_config import NodeAgentConfig, StandaloneConfig
 from kubeloop.kubelet.node_status.registration import KubeletEndpoint, NodeShape
 from kubeloop.kubelet.simulated.stages import StageError, read_rules
 from kubeloop.runtime.causes.transport import CauseTransport
@@ -114,7 +115,7 @@ class KubeletProgram:
         """Check that the kubeconfigs are readable; the connection is not tested."""
         options = self._options
         if options.bootstrap_kubeconfig is not None and self._names.count:
-            raise StartupError("--bootstrap-kubeconfig is for one node: each has a certificate of its own")
+            raise StartupError("--bootstrap-kubeconfig requires a single node: every node has its own certificate")
         bootstraps = options.bootstrap_kubeconfig is not None and not options.kubeconfig.is_file()
         load_config(options.bootstrap_kubeconfig if bootstraps else options.kubeconfig)
 
@@ -139,7 +140,7 @@ class KubeletProgram:
                 group.create_task(agent.manager.run(lambda: _DRAIN_SECONDS), name="loops of nodes")
                 group.create_task(self._tell_when_registered(agent.fleet))
                 group.create_task(self._trust_clients(agent.client), name="trust in client certificates")
-                for work in self._serving.keeping(agent.client):
+                for work in self._serving.rotation_tasks(agent.client):
                     group.create_task(work, name="certificates")
 
     async def _begin(self, parts: AsyncExitStack) -> _Agent:
@@ -152,7 +153,7 @@ class KubeletProgram:
         client = Client(CauseTransport(transport), user_agent=COMPONENT, limiter=limiter)
         informers = SharedInformerFactory(client, clock)
         fleet = NodeAgent(client, informers, clock, self._config())
-        self._ports.answer(fleet.access, fleet.pod, KubeletAccess(client, clock, _access_rules(options)))
+        self._ports.start_serving(fleet.dialer, fleet.get_pod, KubeletAccess(client, clock, _access_rules(options)))
         informers.start()
         parts.push_async_callback(informers.stop)
         return _Agent(client, informers, fleet, LoopManager(fleet.loops, clock, name=COMPONENT))
@@ -167,19 +168,19 @@ class KubeletProgram:
                 annotations={SERVING_CERTIFICATE_ANNOTATION: self._serving.fingerprint},
                 taints=msgspec.convert(options.register_with_taints, tuple[Taint, ...]),
             ),
-            events=options.node_events,
+            event_level=options.node_events,
             rules=self._rules,
             static_pods=options.pod_manifest_path,
-            alone=StandaloneConfig(
+            standalone=StandaloneConfig(
                 {name: KubeletEndpoint(address, port) for name, port in self._ports.numbers.items()},
-                as_node=not self._names.count,
-                registers=options.register_node,
-                beat=options.node_status_update_frequency,
+                has_node_rights_only=not self._names.count,
+                register_nodes=options.register_node,
+                max_heartbeat_seconds=options.node_status_update_frequency,
             ),
         )
 
     async def _tell_when_registered(self, fleet: NodeAgent) -> None:
-        await fleet.registered()
+        await fleet.wait_registered()
         names, ports = self._names.all, list(self._ports.numbers.values())
         which = names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
         where = f"{ports[0]}" if len(ports) == 1 else f"{ports[0]} to {ports[-1]}"
@@ -189,8 +190,8 @@ class KubeletProgram:
         given = self._options.client_ca_file
         config = ManagerConfig(client_ca_file=str(given) if given else "")
         authorities = ClientCAs(self._serving.tls, client.with_timeout(_LOOKUP_TIMEOUT), config)
-        await authorities.look()
-        await authorities.follow()
+        await authorities.refresh()
+        await authorities.run()
 
     # Health.
 
@@ -211,7 +212,7 @@ class KubeletProgram:
         if request.path.rstrip("/") != "/healthz":
             return Response(404, b"404 page not found\n", _TEXT)
         agent = self._agent
-        whys = [one.why for one in map(agent.manager.health, _loops_of(agent.fleet)) if one.why] if agent else []
+        whys = [one.reason for one in map(agent.manager.health, _loops_of(agent.fleet)) if one.reason] if agent else []
         return Response(500, f"{whys[0]}\n".encode(), _TEXT) if whys else Response(200, b"ok", _TEXT)
 
     def _in_background(self, work: Coroutine[Any, Any, None], name: str) -> None:

@@ -16,8 +16,9 @@ from urllib.parse import unquote
 from kubeloop.api import errors
 from kubeloop.api.generated.authentication_v1 import TokenReview, TokenReviewSpec
 from kubeloop.api.generated.authorization_v1 import ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec
-from kubeloop.api.node_calls import NodeDialer
+from kubeloop.api.kubelet_requests import NodeDialer
 from kubeloop.apiserver.authentication import user_of_certificate
+from kubeloop.apiserver.authentication.bearer_token import bearer_token_of
 from kubeloop.apiserver.request.context import ANONYMOUS, AUTHENTICATED, User
 from kubeloop.apiserver.server import ApiServerConfig, StartupError, tls_context
 from kubeloop.apiserver.streaming.kubelet import FindPod, kubelet_response
@@ -27,7 +28,7 @@ from kubeloop.client import Client
 from kubeloop.client.errors import ClientError
 from kubeloop.clock import Clock
 from kubeloop.http import HttpLimits, HttpServer, Request, Response, serve
-from kubeloop.kubelet.server.authorization import subresources_of, verb_of
+from kubeloop.kubelet.server.endpoints import subresources_of, verb_of
 
 _TEXT = "text/plain; charset=utf-8"
 _CLOSE_SECONDS = 1.0
@@ -48,8 +49,8 @@ class AccessRules(NamedTuple):
     """Authentication and authorization settings of a kubelet, with cache durations."""
 
     anonymous: bool = False
-    by_token: bool = True
-    everybody: bool = False  # may do everything
+    webhook_authentication: bool = True
+    always_allow: bool = False  # may do everything
     token_seconds: float = 120.0
     allowed_seconds: float = 300.0
     denied_seconds: float = 30.0
@@ -67,7 +68,7 @@ class KubeletAccess:
     async def check(self, request: Request, node: str) -> None:
         """Raise `Denied` unless the request is allowed."""
         user = await self._user(request)
-        if self._rules.everybody:
+        if self._rules.always_allow:
             return
         verb, subresources = verb_of(request.method), subresources_of(unquote(request.path))
         for subresource in subresources:
@@ -83,10 +84,9 @@ class KubeletAccess:
             named = user_of_certificate(request.peer_certificate)
             if named is not None:
                 return named
-        scheme, _, token = request.headers.get("authorization", "").partition(" ")
-        if scheme.lower() == "bearer" and token.strip():
-            if self._rules.by_token:
-                return await self._by_token(token.strip())
+        if token := bearer_token_of(request.headers.get("authorization", "")):
+            if self._rules.webhook_authentication:
+                return await self._by_token(token)
         elif self._rules.anonymous:
             return ANONYMOUS
         raise AccessDenied(401, "Unauthorized")
@@ -129,12 +129,11 @@ class KubeletHandler:
         self._find = find
         self._access = access
 
-    async def answer(self, request: Request) -> Response:
+    async def handle(self, request: Request) -> Response:
         """Authorize and answer a request."""
-        await asyncio.sleep(0)  # from here on this is a task, which asking the API server needs
         try:
             await self._access.check(request, self._node)
-            if not self._nodes.reaches(self._node):
+            if not self._nodes.can_reach(self._node):
                 return Response(503, b"the node is switched off or cut off\n", _TEXT)
             return await kubelet_response(request, unquote(request.path), self._node, self._nodes, self._find)
         except AccessDenied as denied:
@@ -142,7 +141,7 @@ class KubeletHandler:
         except errors.ApiError as error:
             return Response(error.code, error.message.encode(), _TEXT)
         except ClientError as error:
-            log.warning("the API server could not be asked who may see %s: %s", request.path, error)
+            log.warning("unable to authorize the request for %s: %s", request.path, error)
             return Response(500, b"the API server could not be asked whether this is allowed\n", _TEXT)
 
 
@@ -159,7 +158,7 @@ class KubeletPorts:
 
         async def answer(request: Request) -> Response:
             pages = self._pages.get(node)
-            return await pages.answer(request) if pages is not None else Response(503, b"not ready\n", _TEXT)
+            return await pages.handle(request) if pages is not None else Response(503, b"not ready\n", _TEXT)
 
         try:
             server = await serve(answer, host, port, tls, HttpLimits(), clock)
@@ -168,7 +167,7 @@ class KubeletPorts:
         self._servers.append(server)
         self.numbers[node] = server.port
 
-    def answer(self, nodes: NodeDialer, find: FindPod, access: KubeletAccess) -> None:
+    def start_serving(self, nodes: NodeDialer, find: FindPod, access: KubeletAccess) -> None:
         """Start to answer requests."""
         self._pages = {name: KubeletHandler(name, nodes, find, access) for name in self.numbers}
 
@@ -199,5 +198,5 @@ async def open_kubelet_ports(
     except StartupError:
         await ports.close()
         raise
-    ports.answer(nodes, find, KubeletAccess(client, clock))
+    ports.start_serving(nodes, find, KubeletAccess(client, clock))
     return ports

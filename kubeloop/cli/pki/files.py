@@ -16,8 +16,10 @@ from pathlib import Path
 
 from kubeloop.cli.program.files import write_private, write_public
 
+# User of the API server's client certificate for kubelets.
+KUBELET_CLIENT_USER = "kube-apiserver-kubelet-client"
 _STAMP = "checked.json"
-_RULES = 2  # the number of the rules in `issuing`; files that were checked by older rules are checked again
+_RULES = 3  # the number of the rules in `issuing`; files that were checked by older rules are checked again
 
 
 class PkiFileError(ValueError):

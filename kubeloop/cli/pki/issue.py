@@ -17,6 +17,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from kubeloop.cli.pki.files import KUBELET_CLIENT_USER
+
 Key: TypeAlias = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
 
 _CA_LIFE = timedelta(days=3650)
@@ -25,8 +27,11 @@ _LEAF_LIFE = timedelta(days=365)
 _RENEW_BEFORE = timedelta(days=90)
 _CLOCK_SKEW = timedelta(hours=1)  # clocks that are behind, or are set back, see certificates as valid all the same
 
-# Who may do everything, by file: a person, and this server where it asks kubelets.
-_ADMINISTRATORS = {"admin": "kubernetes-admin", "apiserver-kubelet-client": "kube-apiserver-kubelet-client"}
+# User and group of each client certificate, by file: a person, and this server where it calls kubelets.
+_CLIENTS = {
+    "admin": ("kubernetes-admin", "system:masters"),
+    "apiserver-kubelet-client": (KUBELET_CLIENT_USER, ""),
+}
 
 
 class UnusableFile(ValueError):
@@ -63,8 +68,8 @@ def issue_missing(found: Mapping[str, bytes], names: Sequence[str], now: datetim
     proxy_keys, proxy_certificates = _front_proxy(found, now)
     keys = {"ca.key": ca_key, "apiserver.key": serving_key, "sa.key": sa_key} | proxy_keys
     certificates = {"ca.crt": ca, "apiserver.crt": serving} | proxy_certificates
-    for file, user in _ADMINISTRATORS.items():
-        keys[f"{file}.key"], certificates[f"{file}.crt"] = _client(found, file, user, authority)
+    for file, (user, group) in _CLIENTS.items():
+        keys[f"{file}.key"], certificates[f"{file}.crt"] = _client(found, file, _subject(user, group), authority)
     files = {name: found.get(name) or _private_pem(key) for name, key in keys.items()}
     files |= {name: one.public_bytes(serialization.Encoding.PEM) for name, one in certificates.items()}
     files["sa.pub"] = _public_pem(sa_key)
@@ -95,9 +100,9 @@ def _key_of(found: Mapping[str, bytes], name: str) -> Key:
     try:
         key = serialization.load_pem_private_key(found[name], password=None)
     except (ValueError, TypeError):
-        raise UnusableFile(name, "holds no usable private key") from None
+        raise UnusableFile(name, "contains no usable private key") from None
     if not isinstance(key, ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey):
-        raise UnusableFile(name, "holds a key that is neither elliptic-curve nor RSA")
+        raise UnusableFile(name, "contains a key that is neither ECDSA nor RSA")
     return key
 
 
@@ -107,7 +112,7 @@ def _certificate_of(found: Mapping[str, bytes], name: str) -> x509.Certificate |
     try:
         return x509.load_pem_x509_certificate(found[name])
     except ValueError:
-        raise UnusableFile(name, "holds no usable certificate") from None
+        raise UnusableFile(name, "contains no usable certificate") from None
 
 
 def _expires_soon(certificate: x509.Certificate, now: datetime) -> bool:
@@ -160,11 +165,13 @@ def _serving(key: Key, authority: _Authority, names: Sequence[str]) -> x509.Cert
     return builder.add_extension(alternatives, critical=False).sign(authority.key, hashes.SHA256())
 
 
-def _client(found: Mapping[str, bytes], file: str, user: str, authority: _Authority) -> tuple[Key, x509.Certificate]:
-    """Issue an administrator's client certificate."""
+def _client(
+    found: Mapping[str, bytes], file: str, subject: x509.Name, authority: _Authority
+) -> tuple[Key, x509.Certificate]:
+    """Issue a client certificate."""
     key, certificate = _key_of(found, f"{file}.key"), _certificate_of(found, f"{file}.crt")
-    if certificate is None or not _is_good(certificate, key, authority):
-        builder = _leaf(_subject(user, "system:masters"), key, authority, ExtendedKeyUsageOID.CLIENT_AUTH)
+    if certificate is None or certificate.subject != subject or not _is_good(certificate, key, authority):
+        builder = _leaf(subject, key, authority, ExtendedKeyUsageOID.CLIENT_AUTH)
         certificate = builder.sign(authority.key, hashes.SHA256())
     return key, certificate
 

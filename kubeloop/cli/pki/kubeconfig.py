@@ -85,7 +85,7 @@ def _merged(path: Path, found: str, text: str) -> str:
     except yaml.YAMLError:
         old = None
     if not isinstance(old, dict) or old.get("kind", "Config") != "Config":
-        raise KubeconfigError(f"{path} exists and is not a kubeconfig; it is left as it is")
+        raise KubeconfigError(f"{path} exists and is not a kubeconfig; it is not overwritten")
     new = yaml.safe_load(text)
     for part in ("clusters", "users", "contexts"):
         old[part] = [*_others(old.get(part)), *new[part]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
 import logging
 import signal
 import sys
@@ -30,9 +31,11 @@ class Running(Protocol):
         """Stop the server."""
 
 
-def run_in_foreground(start: Callable[[], Awaitable[Running]]) -> int:
+def run_in_foreground(start: Callable[[], Awaitable[Running]], *, json_log: bool = False) -> int:
     """Start, wait for Ctrl-C or SIGTERM, close. Returns the exit code."""
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    if json_log:
+        logging.getLogger().handlers[0].setFormatter(JsonFormatter())
     gc.disable()  # nothing that start-up loads is garbage
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -56,7 +59,7 @@ async def _until_signal(start: Callable[[], Awaitable[Running]]) -> None:
     gc.enable()
     await stop.wait()
     for number in _SIGNALS:
-        loop.remove_signal_handler(number)  # from here on a second signal ends the process at once
+        loop.remove_signal_handler(number)  # from here on a second signal exits immediately
     await running.close()
 
 
@@ -64,3 +67,19 @@ def _sentence(error: BaseException) -> str:
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {(error.strerror or str(error)).lower()}"
     return str(error)
+
+
+class JsonFormatter(logging.Formatter):
+    """Formats log records as JSON objects with the keys of upstream's `--logging-format=json`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return a record as one line of JSON."""
+        line = {
+            "ts": round(record.created * 1000, 3),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "msg": record.getMessage(),
+        }
+        if record.exc_info:
+            line["err"] = self.formatException(record.exc_info)
+        return json.dumps(line)

@@ -24,9 +24,9 @@ from kubeloop.scheduler.config.file import (
     to_scheduler_config,
 )
 
-_ABOUT = """Give pods their nodes, with kube-scheduler's flags and defaults."""
+_ABOUT = """Run the scheduler, with kube-scheduler's flags and defaults."""
 _UNSCHEDULABLE_SECONDS = 300.0
-# What both programs know; where the scheduler's default is another, it is given.
+# Flags shared with the controller manager, with the scheduler's defaults where they differ.
 _SHARED = """
 allow_metric_labels allow_metric_labels_manifest authentication_kubeconfig authentication_skip_lookup
 authentication_token_webhook_cache_ttl authentication_tolerate_lookup_failure authorization_always_allow_paths
@@ -52,11 +52,9 @@ OWN_DEFAULTS: dict[str, Any] = {
 }
 
 
-# What of the manager's flags makes no difference to a scheduler, and what makes none to ours.
-_WITHOUT_EFFECT = frozenset(SHARED) - (IN_USE - {"feature_gates"})
-# These ask for more safety: to go on without them would be wrong.
-_REFUSED = ("tls_cipher_suites", "tls_curve_preferences", "tls_sni_cert_key")
-# What a file may say about the process, by the names of flags.
+# Flags of the controller manager without effect on a scheduler, and on ours.
+WITHOUT_EFFECT = frozenset(SHARED) - (IN_USE - {"feature_gates"})
+# Fields of the file that configure the process, by flag name.
 _LEADERSHIP = {
     "leader_elect": "leader_elect",
     "lease_duration": "leader_elect_lease_duration",
@@ -87,13 +85,8 @@ class SchedulerOptions:
     def unused(self) -> list[str]:
         """Flags and fields that differ from their defaults but have no effect."""
         known = {**defaults(), **OWN_DEFAULTS}
-        flags = [name for name in SHARED if name in _WITHOUT_EFFECT and getattr(self.process, name) != known[name]]
+        flags = [name for name in SHARED if name in WITHOUT_EFFECT and getattr(self.process, name) != known[name]]
         return [flag_of(name) for name in flags] + _unused_fields(self.file)
-
-    @property
-    def refused(self) -> list[str]:
-        """Flags that are set and must not be ignored."""
-        return [flag_of(name) for name in _REFUSED if getattr(self.process, name) != defaults()[name]]
 
 
 def _unused_fields(file: KubeSchedulerConfiguration) -> list[str]:
@@ -108,7 +101,7 @@ def _unused_fields(file: KubeSchedulerConfiguration) -> list[str]:
         "clientConnection.acceptContentTypes": file.client_connection.accept_content_types,
         "delayCacheUntilActive": file.delay_cache_until_active,
     }
-    return [f"{name} of the configuration" for name, value in told.items() if value and value != 16]
+    return [f"field {name} of the configuration" for name, value in told.items() if value and value != 16]
 
 
 def certificate_folder() -> Path:
@@ -123,14 +116,19 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     known = defaults()
     for name in SHARED:
         add_flag(parser, name, hints[name], OWN_DEFAULTS.get(name, known[name]))
-    parser.add_argument("--config", type=Path, metavar="FILE", help="a KubeSchedulerConfiguration")
-    parser.add_argument("--write-config-to", type=Path, metavar="FILE", help="write the configuration and exit")
+    parser.add_argument("--config", type=Path, metavar="FILE", help="file with a KubeSchedulerConfiguration")
+    parser.add_argument(
+        "--write-config-to",
+        type=Path,
+        metavar="FILE",
+        help="file to write the configuration to; the program then exits",
+    )
     parser.add_argument(
         "--pod-max-in-unschedulable-pods-duration",
         type=duration,
         default=_UNSCHEDULABLE_SECONDS,
         metavar="DURATION",
-        help="after so long a pod is tried again without a reason (default: 5m0s)",
+        help="maximum time of a pod in the unschedulable queue before it is retried (default: 5m0s)",
     )
     version = f"kubeloop {__version__} (Kubernetes {KUBERNETES_VERSION})"
     parser.add_argument("--version", action="version", version=version, help="print the version")
@@ -179,7 +177,7 @@ def _process_settings(file: KubeSchedulerConfiguration) -> dict[str, Any]:
 
 def encode_config(options: SchedulerOptions) -> bytes:
     """Return the effective configuration as JSON, which is YAML, too."""
-    process, patience, file = options.process, options.scheduler.patience, options.file
+    process, patience, file = options.process, options.scheduler.queue_timeouts, options.file
     document = {
         "apiVersion": file.api_version,
         "kind": file.kind,
@@ -192,8 +190,8 @@ def encode_config(options: SchedulerOptions) -> bytes:
         "enableProfiling": process.profiling,
         "enableContentionProfiling": process.contention_profiling,
         "percentageOfNodesToScore": file.percentage_of_nodes_to_score or 0,
-        "podInitialBackoffSeconds": int(patience.first),
-        "podMaxBackoffSeconds": int(patience.longest),
+        "podInitialBackoffSeconds": int(patience.pod_initial_backoff),
+        "podMaxBackoffSeconds": int(patience.pod_max_backoff),
         "profiles": [_profile(one) for one in options.scheduler.profiles],
         "extenders": [msgspec.to_builtins(one) for one in options.scheduler.extenders],
         "delayCacheUntilActive": file.delay_cache_until_active,
@@ -212,7 +210,7 @@ def _shown(value: Any) -> Any:
 
 def _profile(profile: ProfileConfig) -> dict[str, Any]:
     """Return a profile with every plugin by name, so that it is independent of the defaults."""
-    rows = [{"name": name, "weight": profile.weights.get(name, 0)} for name in profile.names]
+    rows = [{"name": name, "weight": profile.weights.get(name, 0)} for name in profile.plugin_names]
     plugins = {"multiPoint": {"enabled": rows, "disabled": [{"name": "*"}]}}
     for point, names in profile.points.items():
         plugins[point] = {"enabled": [{"name": name} for name in names], "disabled": [{"name": "*"}]}

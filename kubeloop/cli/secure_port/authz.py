@@ -18,6 +18,7 @@ from kubeloop.api.generated.authorization_v1 import (
     SubjectAccessReviewSpec,
 )
 from kubeloop.apiserver.authentication import user_of_certificate
+from kubeloop.apiserver.authentication.bearer_token import bearer_token_of
 from kubeloop.apiserver.request.context import ANONYMOUS, AUTHENTICATED, User
 from kubeloop.client import Client
 from kubeloop.clock import Clock
@@ -91,9 +92,8 @@ class DelegatedAuthorizer:
             named = user_of_certificate(request.peer_certificate)
             if named is not None:
                 return named
-        scheme, _, token = request.headers.get("authorization", "").partition(" ")
-        if scheme.lower() == "bearer" and token.strip():
-            return await self._by_token(token.strip())
+        if token := bearer_token_of(request.headers.get("authorization", "")):
+            return await self._by_token(token)
         return ANONYMOUS
 
     async def _by_token(self, token: str) -> User:

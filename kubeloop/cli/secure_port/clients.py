@@ -20,16 +20,19 @@ from kubeloop.client.http.transport import HttpTransport
 from kubeloop.client.transport import ClientTransport
 from kubeloop.clock import Clock
 from kubeloop.controllers.app.config import ManagerConfig
+from kubeloop.metrics import MetricRegistry
 from kubeloop.runtime.causes.transport import CauseTransport
-from kubeloop.runtime.instruments import RestClientMetrics
 from kubeloop.runtime.leaderelection.fence import Fence, FencedTransport
-from kubeloop.runtime.metrics import MetricRegistry
+from kubeloop.runtime.standard_metrics import RestClientMetrics
 
 USER_AGENT = "kube-controller-manager"
 SYSTEM = "kube-system"
 _TOKEN_SECONDS = 3600  # upstream's
 _RENEW_SECONDS = 0.8 * _TOKEN_SECONDS
 _RETRY_SECONDS = 5.0
+# Upstream's factors of --kube-api-qps and --kube-api-burst, by service account. The namespace controller calls once per
+# kind of each namespace; the garbage collector needs two calls for each deletion.
+_RATE_FACTORS = {"namespace-controller": (20, 100), "generic-garbage-collector": (2, 1)}
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +47,7 @@ def server_of(config: ManagerConfig) -> ServerConfig:
     try:
         return in_cluster(os.environ)
     except ConfigError as error:
-        raise ConfigError(f"--kubeconfig or --master is needed outside of a cluster: {error}") from None
+        raise ConfigError(f"--kubeconfig or --master is required outside of a cluster: {error}") from None
 
 
 class ControllerClients:
@@ -61,29 +64,30 @@ class ControllerClients:
         self._shared = self._transport(server)
         self._accounts: dict[str, Path] = {}
         self._folder = folder  # private: for tokens
-        self.trouble = ""  # why loops have no tokens
+        self.token_error = ""  # why loops have no tokens
         self.fence: Fence | None = None  # set before loops are made, where leaders are elected
 
-    def own(self) -> Client:
+    def shared_client(self) -> Client:
         """Return the manager's own client, for reads and events; controllers write with others."""
         return self._client(self._shared)
 
-    def for_election(self) -> Client:
+    def election_client(self) -> Client:
         """Return a client with its own connections and rate limit."""
         return Client(self._transport(self._server), user_agent=f"{USER_AGENT}/leader-election", metrics=self._metrics)
 
-    def of_kubeconfig(self, path: str) -> Client:
+    def kubeconfig_client(self, path: str) -> Client:
         """Return a client of a flag's kubeconfig; the manager's own if it is empty."""
-        return self._client(self._transport(load_config(path))) if path else self.own()
+        return self._client(self._transport(load_config(path))) if path else self.shared_client()
 
-    def for_loop(self, account: str) -> Client:
+    def controller_client(self, account: str) -> Client:
         """Return a client whose writes are fenced by leadership and carry their cause."""
         transport: ClientTransport = self._shared
         if account and self._config.use_service_account_credentials:
             transport = self._transport(self._as_account(account))
         if self.fence is not None:
             transport = FencedTransport(transport, self.fence)
-        return self._client(CauseTransport(transport)).with_user_agent(f"{USER_AGENT}/{account or 'loaded'}")
+        client = self._client(CauseTransport(transport), _RATE_FACTORS.get(account, (1, 1)))
+        return client.with_user_agent(f"{USER_AGENT}/{account or 'loaded'}")
 
     async def close(self) -> None:
         """Close all transports."""
@@ -109,7 +113,7 @@ class ControllerClients:
             await self.get_tokens()
 
     async def _renewed(self, account: str) -> bool:
-        client = self.own()
+        client = self.shared_client()
         try:
             try:
                 answer = await client.request_token(account, SYSTEM, seconds=_TOKEN_SECONDS)
@@ -117,10 +121,10 @@ class ControllerClients:
                 await self._make(client, account)
                 answer = await client.request_token(account, SYSTEM, seconds=_TOKEN_SECONDS)
         except (ApiError, ClientError) as error:
-            self.trouble = f"no token for the service account {SYSTEM}/{account}: {error}"
-            log.warning(self.trouble)
+            self.token_error = f"no token for the service account {SYSTEM}/{account}: {error}"
+            log.warning(self.token_error)
             return False
-        self.trouble = ""
+        self.token_error = ""
         write_private(self._accounts[account], answer.status.token.encode())
         return True
 
@@ -145,9 +149,7 @@ class ControllerClients:
         self._transports.append(made)
         return made
 
-    def _client(self, transport: ClientTransport) -> Client:
-        config = self._config
-        limiter = (
-            TokenBucket(config.kube_api_qps, config.kube_api_burst, self._clock) if config.kube_api_qps > 0 else None
-        )
+    def _client(self, transport: ClientTransport, rate_factors: tuple[int, int] = (1, 1)) -> Client:
+        qps, burst = self._config.kube_api_qps * rate_factors[0], self._config.kube_api_burst * rate_factors[1]
+        limiter = TokenBucket(qps, burst, self._clock) if qps > 0 else None
         return Client(transport, user_agent=USER_AGENT, limiter=limiter, metrics=self._metrics)

@@ -1,5 +1,5 @@
 """`kubeloop up`: the whole control plane in one process.
 
-flags.py ─▶ run.py: API server ─▶ controllers.py, scheduler.py, cloud.py (each elected by election.py), nodes.py
-default_storage_class.py creates the default StorageClass.
+flags.py ─▶ run.py: API server, scheduler ─▶ controllers.py, cloud.py, nodes.py
+election.py: leader election of the scheduler and the controllers, if the store is shared.
 """

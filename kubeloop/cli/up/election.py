@@ -70,7 +70,7 @@ class Election:
             finally:
                 recording.cancel()
 
-    async def leads(self, within: float) -> bool:
+    async def wait_elected(self, within: float) -> bool:
         """Wait until an election is decided, at most `within` seconds; return True if elected."""
         try:
             async with asyncio.timeout(within):
@@ -84,8 +84,8 @@ class ElectedComponent(Generic[Work]):
     """Component of this control plane: created at once, and run when elected."""
 
     def __init__(self, name: str, make: Callable[[], Work], standing: Election | None) -> None:
-        self.standing = standing
-        self.hosted = make()
+        self.election = standing
+        self.app = make()
         self._make = make
         self._was_run = False
         run = self._lead() if standing is None else standing.run(self._lead)
@@ -98,13 +98,13 @@ class ElectedComponent(Generic[Work]):
 
     async def _lead(self) -> None:
         if self._was_run:
-            self.hosted = self._make()
+            self.app = self._make()
         self._was_run = True
-        await self.hosted.run(self._grace)
+        await self.app.run(self._grace)
 
     def _grace(self) -> float:
         """Return the seconds to drain; 0 without leadership, since writes are then forbidden."""
-        return _DRAIN_SECONDS if self.standing is None or self.standing.elector.fence.is_open else 0.0
+        return _DRAIN_SECONDS if self.election is None or self.election.elector.fence.is_open else 0.0
 
 
 class LocalClients:
@@ -113,18 +113,18 @@ class LocalClients:
     def __init__(self, server: ApiServer, component: str, clock: Clock) -> None:
         self._server = server
         self._component = component
-        self.standing = Election(self.own(), component, clock) if server.registry.store.shared else None
+        self.election = Election(self.shared_client(), component, clock) if server.registry.store.is_shared else None
 
-    def own(self) -> Client:
+    def shared_client(self) -> Client:
         """Return a client for reads, events and elections."""
         return self._client(self._entry(f"system:{self._component}"), self._component)
 
-    def for_loop(self, account: str) -> Client:
+    def controller_client(self, account: str) -> Client:
         """Return a client whose writes are fenced by leadership; as a service account, if given."""
         name = f"system:serviceaccount:{_NAMESPACE}:{account}" if account else f"system:{self._component}"
         transport: ClientTransport = self._entry(name)
-        if self.standing is not None:
-            transport = FencedTransport(transport, self.standing.elector.fence)
+        if self.election is not None:
+            transport = FencedTransport(transport, self.election.elector.fence)
         return self._client(transport, f"{self._component}/{account}" if account else self._component)
 
     def _entry(self, name: str) -> InProcessTransport:

@@ -13,7 +13,10 @@ from kubeloop.cli.flags.runtime_config import add_runtime_config_flags
 from kubeloop.cli.flags.types import address, non_negative_count, port
 
 _ABOUT = """Run the control plane in the foreground, and stop it cleanly on Ctrl-C.
-All its state is in the data folder: started again, it is all there."""
+All state is in the data folder and survives a restart."""
+
+
+LOCAL_ADDRESSES = "forward requests to nodes at loopback and link-local addresses too: for kubelets on this host"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,7 @@ class NodeFlags:
     static_pods: Path | None
     kubelet_port: int = 0  # of the first node; none if zero
     kubelet_metrics: bool = False  # of other programs' nodes, even if there are none here
+    kubelet_allow_local_addresses: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +49,7 @@ def default_data_dir() -> Path:
 def _store(text: str) -> str:
     if text in ("sqlite", "memory") or text.startswith("etcd://"):
         return text
-    raise argparse.ArgumentTypeError(f"{text!r} is none of sqlite, memory and etcd://HOST:PORT")
+    raise argparse.ArgumentTypeError(f"{text!r} is not one of sqlite, memory and etcd://HOST:PORT")
 
 
 def add_command(commands: Any) -> None:
@@ -55,61 +59,93 @@ def add_command(commands: Any) -> None:
     )
     where = parser.add_mutually_exclusive_group()
     where.add_argument(
-        "--data-dir", type=Path, metavar="DIR", help=f"state, keys and kubeconfig (default: {default_data_dir()})"
+        "--data-dir",
+        type=Path,
+        metavar="DIR",
+        help=f"folder of state, keys and kubeconfig (default: {default_data_dir()})",
     )
-    where.add_argument("--ephemeral", action="store_true", help="keep everything in memory, and nothing after the end")
-    parser.add_argument("--port", type=port, default=6443, help="port to listen on; 0 for a free one (default: 6443)")
-    parser.add_argument("--bind-address", type=address, default="127.0.0.1", help="address (default: 127.0.0.1)")
-    parser.add_argument(
-        "--kubeconfig", type=Path, metavar="FILE", help="where to write access data (default: DIR/admin.conf)"
+    where.add_argument(
+        "--ephemeral", action="store_true", help="keep all state in memory; it is lost when the program exits"
     )
-    parser.add_argument(
-        "--controller-manager-port",
-        type=port,
-        default=10257,
-        help="port of the loops' health, metrics and status, if it is free; 0 for none (default: 10257)",
-    )
+    _add_listener_flags(parser)
     _add_node_flags(parser)
     _add_cloud_flags(parser)
+    _add_server_flags(parser)
     add_runtime_config_flags(parser)
     add_chaos_flag(parser)
     parser.add_argument(
         "--store",
         type=_store,
         metavar="STORE",
-        help="where state lives: sqlite, memory or etcd://HOST:PORT,... (default: sqlite, or memory if ephemeral)",
+        help="store: sqlite, memory or etcd://HOST:PORT,... (default: sqlite, or memory with --ephemeral)",
     )
+
+
+def _add_listener_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the flags about addresses and ports, and the kubeconfig that names them."""
+    parser.add_argument(
+        "--port", type=port, default=6443, help="port to listen on; 0 for any free port (default: 6443)"
+    )
+    parser.add_argument(
+        "--bind-address", type=address, default="127.0.0.1", help="IP address to listen on (default: 127.0.0.1)"
+    )
+    parser.add_argument(
+        "--kubeconfig", type=Path, metavar="FILE", help="file to write the kubeconfig to (default: DIR/admin.conf)"
+    )
+    for component, usual in (("controller-manager", 10257), ("scheduler", 10259)):
+        parser.add_argument(
+            f"--{component}-port",
+            type=port,
+            default=usual,
+            help=f"port of its health, metrics and configuration; another if it is taken; 0: none (default: {usual})",
+        )
+
+
+def _add_server_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the flags that `kubeloop apiserver` has, too."""
+    from kubeloop.cli.apiserver.flags import add_shared_flags  # it imports this module
+
+    add_shared_flags(parser)
+    parser.set_defaults(enable_bootstrap_token_auth=True)
 
 
 def _add_node_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--nodes", type=non_negative_count, default=0, metavar="N", help="simulated nodes: n1, n2, … (default: 0)"
+        "--nodes",
+        type=non_negative_count,
+        default=0,
+        metavar="N",
+        help="number of simulated nodes: n1, n2, … (default: 0)",
     )
     parser.add_argument(
-        "--node-stages", type=Path, metavar="FILE", help="what containers on simulated nodes do, as rules in YAML"
+        "--node-stages",
+        type=Path,
+        metavar="FILE",
+        help="YAML file with rules for the behavior of containers on simulated nodes",
     )
     parser.add_argument(
         "--node-static-pods",
         type=Path,
         metavar="DIR",
-        help="pods that every simulated node runs by itself, as manifests",
+        help="folder of static pod manifests for every simulated node",
     )
     parser.add_argument(
         "--kubelet-port",
         type=port,
         default=0,
-        help="HTTPS port of the first simulated node, the next one for each further node; 0 for none (default: 0)",
+        help="HTTPS port of the first simulated node; further nodes use the following ports; 0 for none (default: 0)",
     )
+    parser.add_argument("--kubelet-allow-local-addresses", action="store_true", help=LOCAL_ADDRESSES)
     parser.add_argument(
         "--kubelet-metrics",
         action="store_true",
-        help="serve metrics.k8s.io from what kubelets of other programs tell; always with --nodes",
+        help="serve metrics.k8s.io from kubelets in other processes; implied by --nodes",
     )
     parser.add_argument(
         "--node-events",
         choices=("none", "warnings", "all"),
         default="warnings",
-        help="which events simulated nodes write about pods (default: warnings)",
+        help="pod events that simulated nodes write (default: warnings)",
     )
 
 
@@ -119,11 +155,11 @@ def _add_cloud_flags(parser: argparse.ArgumentParser) -> None:
         "--cloud-provider",
         default="",
         metavar="NAME",
-        help="who gives services of type LoadBalancer their addresses, such as local (default: nobody)",
+        help="cloud provider that implements services of type LoadBalancer, such as local (default: none)",
     )
-    parser.add_argument("--cloud-config", default="", metavar="FILE", help="what the cloud provider is told")
+    parser.add_argument("--cloud-config", default="", metavar="FILE", help="configuration file of the cloud provider")
     parser.add_argument(
         "--default-storage-class",
         action="store_true",
-        help="make a default class of volumes named standard: directories on the nodes",
+        help="create a default storage class named standard, with directories on the nodes as volumes",
     )

@@ -13,26 +13,27 @@ from kubeloop.cli.pki.files import Pki
 from kubeloop.cli.up.flags import NodeFlags
 from kubeloop.client import Client
 from kubeloop.clock import Clock
-from kubeloop.controllers import select
-from kubeloop.kubelet.agent import COMPONENT, NodeAgent, NodeAgentConfig, kubelet_ports
+from kubeloop.kubelet.agent import COMPONENT, NodeAgent
+from kubeloop.kubelet.agent_config import NodeAgentConfig, kubelet_ports
 from kubeloop.kubelet.simulated.stages import StageError, read_rules
 from kubeloop.runtime.causes.transport import CauseTransport
 from kubeloop.runtime.informer.informer import SharedInformerFactory
 from kubeloop.runtime.manager import LoopManager
 
-# As with loops: in one process accounts of their own would guard nothing.
+# As with controllers: separate accounts would not protect anything within one process.
 _USER = User("system:node-simulator", ("system:masters", "system:nodes", AUTHENTICATED))
 _REGISTER_SECONDS = 60.0
-_LIFECYCLE = "node-lifecycle-controller"
 _DRAIN_SECONDS = 0.5  # what is left undone is done after the next start
 
 
 class SimulatedNodes:
     """Running nodes; created by `start_nodes`."""
 
-    def __init__(self, fleet: NodeAgent, informers: SharedInformerFactory, clock: Clock) -> None:
+    def __init__(
+        self, fleet: NodeAgent, informers: SharedInformerFactory, clock: Clock, ports: KubeletPorts | None
+    ) -> None:
         self.fleet = fleet
-        self.ports: KubeletPorts | None = None
+        self._ports = ports  # None: the nodes have no ports
         self._informers = informers
         self._manager = LoopManager(fleet.loops, clock, name=COMPONENT)
         self._tasks: list[asyncio.Task[None]] = []
@@ -45,12 +46,12 @@ class SimulatedNodes:
             asyncio.create_task(self._manager.run(lambda: _DRAIN_SECONDS), name="nodes"),
         ]
         async with asyncio.timeout(_REGISTER_SECONDS):
-            await self.fleet.registered()
+            await self.fleet.wait_registered()
 
     async def close(self) -> None:
         """Stop the nodes; the next start finds pods as they were."""
-        if self.ports is not None:
-            await self.ports.close()
+        if self._ports is not None:
+            await self._ports.close()
         for task in reversed(self._tasks):
             task.cancel()
         await asyncio.wait(self._tasks)
@@ -66,13 +67,11 @@ def fleet_config(plan: NodeFlags, host: str = "") -> NodeAgentConfig:
         rules = tuple(read_rules(plan.stages)) if plan.stages is not None else ()
     except StageError as error:
         raise StartupError(str(error)) from None
-    nobody_untaints = any(one.name == _LIFECYCLE for one in select(["*"]).missing)
     return NodeAgentConfig(
         count=plan.count,
-        events=plan.events,
+        event_level=plan.events,
         rules=rules,
         static_pods=plan.static_pods,
-        untaint=nobody_untaints,
         host=host,
         first_port=plan.kubelet_port,
     )
@@ -83,11 +82,12 @@ async def start_nodes(server: ApiServer, clock: Clock, config: NodeAgentConfig, 
     client = Client(CauseTransport(InProcessTransport(server, _USER)), user_agent=COMPONENT)
     informers = SharedInformerFactory(client, clock)
     fleet = NodeAgent(client, informers, clock, config)
-    nodes = SimulatedNodes(fleet, informers, clock)
+    ports: KubeletPorts | None = None
     if config.first_port:
         plan = KubeletPlan(config.host, kubelet_ports(config), pki)
-        nodes.ports = await open_kubelet_ports(plan, fleet.access, fleet.pod, client, clock)
+        ports = await open_kubelet_ports(plan, fleet.dialer, fleet.get_pod, client, clock)
+    nodes = SimulatedNodes(fleet, informers, clock, ports)
     await nodes.start()
-    server.nodes = fleet.access
-    server.provide(fleet.metrics)
+    server.add_local_nodes(fleet.dialer)
+    server.serve_virtual_group(fleet.metrics)
     return nodes

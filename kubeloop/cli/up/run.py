@@ -8,26 +8,37 @@ import tempfile
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
 from kubeloop import __version__
+from kubeloop.api.errors import AlreadyExists
+from kubeloop.api.features.effects import HONORED
 from kubeloop.api.features.resource_config import APIResourceConfig
+from kubeloop.api.generated.meta_v1 import ObjectMeta
+from kubeloop.api.generated.storage_v1 import StorageClass
 from kubeloop.apiserver.aggregator.lazy import AggregatorConfig
 from kubeloop.apiserver.app import ApiServer
+from kubeloop.apiserver.inprocess.transport import InProcessTransport
+from kubeloop.apiserver.request.context import AUTHENTICATED, User
 from kubeloop.apiserver.request.fault_injection import FaultInjector
-from kubeloop.apiserver.server import ApiServerConfig, RunningServer, ServiceAccountTokenConfig, start_server
+from kubeloop.apiserver.server import ApiServerConfig, RunningServer, start_server
 from kubeloop.cli.apiserver.kubelet_client import default_kubelet_config, serve_kubelet_metrics, set_kubelet_client
-from kubeloop.cli.apiserver.run import default_request_headers
+from kubeloop.cli.apiserver.run import advertised_address, default_request_headers, with_shared_flags
 from kubeloop.cli.flags.chaos import faults_of
 from kubeloop.cli.flags.runtime_config import gates_of, resource_config_of
-from kubeloop.cli.pki.files import Pki, ensure_pki, serving_names
+from kubeloop.cli.pki.files import KUBELET_CLIENT_USER, Pki, ensure_pki, serving_names
 from kubeloop.cli.pki.kubeconfig import admin_kubeconfig, server_url, write_kubeconfig
 from kubeloop.cli.program.foreground import run_in_foreground
 from kubeloop.cli.up.controllers import start_controllers
-from kubeloop.cli.up.default_storage_class import ensure_default_class
 from kubeloop.cli.up.flags import CloudProviderFlags, NodeFlags, default_data_dir
 from kubeloop.cli.up.scheduler import start_scheduler
+from kubeloop.client import Client
 from kubeloop.clock import Clock, SystemClock
 from kubeloop.store.sqlite.filelock import FileLock
+
+_DEFAULT_CLASS: Final = "standard"
+_DEFAULT_PROVISIONER: Final = "kubeloop.io/host-path"  # answered by the loop that binds volumes
+_IS_DEFAULT_CLASS: Final = "storageclass.kubernetes.io/is-default-class"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +51,14 @@ class UpOptions:
     port: int
     kubeconfig: Path
     manager_port: int
+    scheduler_port: int
     nodes: NodeFlags
     cloud: CloudProviderFlags
     default_class: bool
     serving: APIResourceConfig
     feature_gates: tuple[str, ...]
     faults: FaultInjector | None
+    flags: argparse.Namespace  # those of the API server
 
 
 class RunningControlPlane:
@@ -71,6 +84,7 @@ def options_of(options: argparse.Namespace, folder: Path) -> UpOptions:
         options.port,
         kubeconfig,
         options.controller_manager_port,
+        options.scheduler_port,
         NodeFlags(
             options.nodes,
             options.node_events,
@@ -78,12 +92,14 @@ def options_of(options: argparse.Namespace, folder: Path) -> UpOptions:
             options.node_static_pods,
             options.kubelet_port,
             options.kubelet_metrics,
+            options.kubelet_allow_local_addresses,
         ),
         CloudProviderFlags(options.cloud_provider, options.cloud_config),
         options.default_storage_class,
-        resource_config_of(options),
+        resource_config_of(options, *HONORED),
         gates_of(options),
         faults_of(options),
+        options,
     )
 
 
@@ -116,26 +132,31 @@ async def _start(plan: UpOptions) -> RunningControlPlane:
         store=plan.store,
         host=plan.host,
         port=plan.port,
-        bootstrap_tokens=True,
-        serving=plan.serving,
-        faults=plan.faults,
+        advertise_address=advertised_address(plan.host),
+        resource_config=plan.serving,
+        fault_injector=plan.faults,
     )
-    names = serving_names([plan.host], config.services.networks[0], socket.gethostname())
+    addresses = (plan.host, config.advertise_address)
+    names = serving_names(addresses, config.service_ranges.networks[0], socket.gethostname())
     pki = ensure_pki(plan.folder / "pki", names, clock.now())
     async with AsyncExitStack() as parts:
-        server = await start_server(_with_keys(config, pki), clock)
+
+        def write_access(server: RunningServer) -> None:
+            url = server_url(plan.host, server.port)
+            write_kubeconfig(plan.kubeconfig, admin_kubeconfig(pki, pki.ca, url))
+
+        server = await start_server(_with_keys(config, plan.flags, pki, clock), clock, write_access)
         parts.push_async_callback(server.close)
-        set_kubelet_client(server.app, default_kubelet_config(pki))
+        set_kubelet_client(server.app, default_kubelet_config(pki, plan.nodes.kubelet_allow_local_addresses))
         if plan.default_class:
             await ensure_default_class(server.app)
         loops = await start_controllers(server.app, pki, clock, plan.manager_port, plan.feature_gates)
         parts.push_async_callback(loops.close)
-        scheduler = start_scheduler(server.app, clock)
+        scheduler = await start_scheduler(server.app, pki, clock, plan.scheduler_port)
         parts.push_async_callback(scheduler.close)
         await _start_nodes(plan, server, pki, clock, parts)
         _start_cloud(plan, server.app, clock, parts)
         url = server_url(plan.host, server.port)
-        write_kubeconfig(plan.kubeconfig, admin_kubeconfig(pki, pki.ca, url))
         kubeconfig = plan.kubeconfig.absolute()
         print(f"kubeloop {__version__} is ready at {url}: export KUBECONFIG={kubeconfig}", flush=True)
         return RunningControlPlane(parts.pop_all())
@@ -161,13 +182,31 @@ def _start_cloud(plan: UpOptions, server: ApiServer, clock: Clock, parts: AsyncE
         parts.push_async_callback(cloud.close)
 
 
-def _with_keys(config: ApiServerConfig, pki: Pki) -> ApiServerConfig:
+def _with_keys(config: ApiServerConfig, flags: argparse.Namespace, pki: Pki, clock: Clock) -> ApiServerConfig:
     return replace(
-        config,
+        with_shared_flags(config, flags, pki, clock),
         certificate=pki.serving_certificate,
         key=pki.serving_key,
         client_authorities=(pki.ca,),
-        accounts=ServiceAccountTokenConfig(pki.account_key),
         front_proxy=default_request_headers(pki),
         aggregator=AggregatorConfig(pki.front_proxy_certificate, pki.front_proxy_key),
+        kubelet_client_user=KUBELET_CLIENT_USER,
     )
+
+
+async def ensure_default_class(server: ApiServer) -> None:
+    """Create the default StorageClass, directories on the nodes, unless one of that name exists."""
+    client = Client(
+        InProcessTransport(server, User("system:kubeloop", ("system:masters", AUTHENTICATED))), user_agent="kubeloop"
+    )
+    made = StorageClass(
+        metadata=ObjectMeta(name=_DEFAULT_CLASS, annotations={_IS_DEFAULT_CLASS: "true"}),
+        provisioner=_DEFAULT_PROVISIONER,
+        reclaim_policy="Delete",
+        volume_binding_mode="Immediate",
+        allow_volume_expansion=True,
+    )
+    try:
+        await client.create(made)
+    except AlreadyExists:
+        return

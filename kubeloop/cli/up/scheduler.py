@@ -3,16 +3,41 @@
 from __future__ import annotations
 
 from kubeloop.apiserver.app import ApiServer
+from kubeloop.cli.pki.files import Pki
+from kubeloop.cli.scheduler.status_pages import SchedulerStatusPages
+from kubeloop.cli.secure_port.server import SecurePort
+from kubeloop.cli.up.component_port import CurrentStatusPages, open_component_port, port_config
 from kubeloop.cli.up.election import ElectedComponent, LocalClients
 from kubeloop.clock import Clock
 from kubeloop.runtime.controller import Telemetry
 from kubeloop.scheduler.app import SchedulerApp, build_scheduler
-from kubeloop.scheduler.scheduler import NAME
+from kubeloop.scheduler.components import NAME
 
 
-def start_scheduler(server: ApiServer, clock: Clock) -> ElectedComponent[SchedulerApp]:
-    """Start the scheduler; returns at once: it schedules when elected and synced."""
-    within = LocalClients(server, NAME, clock)
-    return ElectedComponent(
-        "scheduler", lambda: build_scheduler(within.for_loop(""), clock, Telemetry()), within.standing
+class RunningScheduler:
+    """Running scheduler; created by `start_scheduler`."""
+
+    def __init__(self, component: ElectedComponent[SchedulerApp], port: SecurePort | None) -> None:
+        self.component = component
+        self._port = port
+
+    async def close(self) -> None:
+        """Stop the scheduler."""
+        if self._port is not None:
+            await self._port.close()
+        await self.component.close()
+
+
+async def start_scheduler(server: ApiServer, pki: Pki, clock: Clock, port: int) -> RunningScheduler:
+    """Start the scheduler; it schedules when elected and synced. Port 0: it has none."""
+    within, telemetry = LocalClients(server, NAME, clock), Telemetry()
+    component = ElectedComponent(
+        "scheduler", lambda: build_scheduler(within.controller_client(""), clock, telemetry), within.election
     )
+    if not port:
+        return RunningScheduler(component, None)
+    config = port_config(pki, port)
+    pages = CurrentStatusPages(component, config, telemetry.registry, SchedulerStatusPages)
+    opened = await open_component_port("scheduler", pages, within.shared_client(), config, clock)
+    server.set_component_port("scheduler", opened.port)
+    return RunningScheduler(component, opened)

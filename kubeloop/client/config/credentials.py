@@ -24,10 +24,10 @@ NO_IDENTITY = ClientIdentity()
 class Credentials(Protocol):
     """Source of identities."""
 
-    async def identity(self) -> ClientIdentity:
+    async def get_identity(self) -> ClientIdentity:
         """Return the current identity."""
 
-    def rejected(self, identity: ClientIdentity) -> None:
+    def invalidate(self, identity: ClientIdentity) -> None:
         """Invalidate an identity that the server answered with 401."""
 
     def close(self) -> None:
@@ -40,11 +40,11 @@ class StaticCredentials:
     def __init__(self, token: str = "") -> None:
         self._identity = ClientIdentity(token)
 
-    async def identity(self) -> ClientIdentity:
+    async def get_identity(self) -> ClientIdentity:
         """Return the fixed identity."""
         return self._identity
 
-    def rejected(self, identity: ClientIdentity) -> None:
+    def invalidate(self, identity: ClientIdentity) -> None:
         """Do nothing: there is no other identity."""
 
     def close(self) -> None:
@@ -59,7 +59,7 @@ class TokenFileCredentials:
         self._stamp: tuple[int, int, int] | None = None
         self._identity = ClientIdentity(fallback)
 
-    async def identity(self) -> ClientIdentity:
+    async def get_identity(self) -> ClientIdentity:
         """Return the token, read again if the file has changed."""
         try:
             found = os.stat(self._path)
@@ -80,7 +80,7 @@ class TokenFileCredentials:
         elif not self._identity.token:
             raise CredentialError(f"the token file {self._path} is empty")
 
-    def rejected(self, identity: ClientIdentity) -> None:
+    def invalidate(self, identity: ClientIdentity) -> None:
         """Read the file again on the next request."""
         self._stamp = None
 

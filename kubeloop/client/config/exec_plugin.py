@@ -43,16 +43,16 @@ class ExecCredentials:
         self._expiry: datetime | None = None
         self._running: asyncio.Task[ClientIdentity] | None = None
 
-    async def identity(self) -> ClientIdentity:
+    async def get_identity(self) -> ClientIdentity:
         """Return the cached identity, or run the program."""
         if self._identity is not None and not self._is_expired():
             return self._identity
         if self._running is None:
             self._running = asyncio.create_task(self._refresh(), name=f"credentials from {self._spec.command}")
-            self._running.add_done_callback(self._ended)
+            self._running.add_done_callback(self._on_done)
         return await asyncio.shield(self._running)
 
-    def rejected(self, identity: ClientIdentity) -> None:
+    def invalidate(self, identity: ClientIdentity) -> None:
         """Drop the cached identity if it is the rejected one."""
         if identity == self._identity:
             self._identity = None
@@ -62,7 +62,7 @@ class ExecCredentials:
         if self._running is not None:
             self._running.cancel()
 
-    def _ended(self, task: asyncio.Task[ClientIdentity]) -> None:
+    def _on_done(self, task: asyncio.Task[ClientIdentity]) -> None:
         self._running = None
         if not task.cancelled():
             task.exception()  # the waiting callers have received the exception

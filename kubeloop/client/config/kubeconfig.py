@@ -40,11 +40,11 @@ def read_file(path: Path) -> Mapping[str, Any]:
     except OSError as error:
         raise ConfigError(f"the kubeconfig {path} cannot be read: {error.strerror}") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigError(f"the kubeconfig {path} is no YAML: {error}") from None
+        raise ConfigError(f"the kubeconfig {path} is not YAML: {error}") from None
     if document is None:
         return {}
     if not isinstance(document, dict) or document.get("kind", "Config") != "Config":
-        raise ConfigError(f"{path} is no kubeconfig")
+        raise ConfigError(f"{path} is not a kubeconfig")
     return document
 
 
@@ -83,15 +83,19 @@ def resolve(merged: Mapping[str, Any], context: str, source: str) -> ServerConfi
     name = context or merged.get("current-context", "")
     if not name:
         known = ", ".join(sorted(merged["contexts"])) or "none"
-        raise ConfigError(f"{source}: no current context; there are: {known}")
+        raise ConfigError(f"{source}: no current context; known contexts: {known}")
     chosen = _entry(merged, "contexts", name, source)
     cluster = _entry(merged, "clusters", chosen.get("cluster", ""), source)
     user = _entry(merged, "users", chosen["user"], source) if chosen.get("user") else {}
     for gone in ("username", "password"):
         if user.get(gone):
-            raise ConfigError(f"{source}: user {chosen['user']!r} has a {gone}; basic authentication is gone")
+            raise ConfigError(
+                f"{source}: user {chosen['user']!r} has a {gone}; basic authentication is no longer supported"
+            )
     if user.get("auth-provider"):
-        raise ConfigError(f"{source}: user {chosen['user']!r} has an auth-provider, which is gone; use exec instead")
+        raise ConfigError(
+            f"{source}: user {chosen['user']!r} has an auth-provider, which is no longer supported; use exec instead"
+        )
     try:
         return _config(chosen, cluster, user)
     except ConfigError as error:
@@ -135,7 +139,7 @@ def _pem(entry: Mapping[str, Any], key: str) -> Pem:
     try:
         return Pem(data=base64.b64decode(data, validate=True))
     except (binascii.Error, ValueError, TypeError):
-        raise ConfigError(f"{key}-data is no base64 text") from None
+        raise ConfigError(f"{key}-data is not base64") from None
 
 
 def _impersonation(user: Mapping[str, Any]) -> ImpersonationConfig:

@@ -73,7 +73,7 @@ class ServerConfig:
         if self.insecure and self.authority:
             raise ConfigError("specifying a root certificates file with the insecure flag is not allowed")
         if bool(self.certificate) != bool(self.key):
-            raise ConfigError("a client certificate and its key are needed together; only one of them is given")
+            raise ConfigError("a client certificate and its key must be given together")
         as_whom = self.impersonation
         if not as_whom.user and (as_whom.uid or as_whom.groups or as_whom.extra):
             raise ConfigError("requesting uid, groups or user-extra without impersonating a user")
@@ -94,7 +94,7 @@ def load_config(
     if any(file.exists() for file in files):
         return load_files(files, context)
     if context:
-        raise ConfigError(f"context {context!r} is asked for, but none of {_named(files)} exists")
+        raise ConfigError(f"context {context!r} was requested, but none of {_named(files)} exists")
     if "KUBERNETES_SERVICE_HOST" in environ:
         return in_cluster(environ)
     raise ConfigError(f"no server is configured: none of {_named(files)} exists, and this is not a pod")
@@ -126,6 +126,6 @@ def _check_server(server: str) -> None:
         parts = urlsplit(server)
         _ = parts.port
     except ValueError as error:
-        raise ConfigError(f"the server's address {server!r} cannot be read: {error}") from None
+        raise ConfigError(f"the server address {server!r} cannot be parsed: {error}") from None
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ConfigError(f"the server's address {server!r} is no http or https URL")
+        raise ConfigError(f"the server address {server!r} is not an http or https URL")

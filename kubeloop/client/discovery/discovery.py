@@ -25,12 +25,12 @@ class DiscoveryCache:
             return known
         for group_version in await self._candidates(wanted):
             for resource in await self._resources(group_version):
-                if wanted.word in names_of(resource):
+                if wanted.name in names_of(resource):
                     self._found[wanted] = resource
                     return resource
-        raise NoKindMatchError(f"the server serves no {wanted}")
+        raise NoKindMatchError(f"the server does not serve {wanted}")
 
-    def forget(self) -> None:
+    def invalidate(self) -> None:
         """Clear the cache: definitions may have changed."""
         self._found.clear()
 

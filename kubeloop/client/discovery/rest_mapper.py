@@ -19,12 +19,12 @@ ResourceRef = type | Resource | str
 class PartialResource(NamedTuple):
     """Reference to a resource; an empty version means any, a group of None any."""
 
-    word: str
+    name: str
     group: str | None = None
     version: str = ""
 
     def __str__(self) -> str:
-        return self.word + (f".{self.group}" if self.group else "") + (f"/{self.version}" if self.version else "")
+        return self.name + (f".{self.group}" if self.group else "") + (f"/{self.version}" if self.version else "")
 
 
 def _by_class(resources: Iterable[Resource]) -> dict[tuple[str, str], Resource]:
@@ -67,7 +67,7 @@ def resource_of_class(cls: type) -> Resource:
     key = (cls.__module__, cls.__name__)
     found = _default_resources().get(key) or _optional_resources().get(key)
     if found is None:
-        raise UsageError(f"{cls.__name__} is no resource's class")
+        raise UsageError(f"{cls.__name__} is not the class of a resource")
     return found
 
 
@@ -76,7 +76,7 @@ def parse_resource(what: str) -> PartialResource:
     text, _, version = what.partition("/")
     word, dot, group = text.partition(".")
     if not word or (version and not _is_version(version)):
-        raise UsageError(f"{what!r} names no resource; write it as plural.group/version")
+        raise UsageError(f"{what!r} is not a resource; write it as plural.group/version")
     return PartialResource(word, group if dot or version else None, version)
 
 
@@ -84,7 +84,7 @@ def resource_of_object(obj: Mapping[str, Any]) -> PartialResource:
     """Return the resource reference of a mapping with apiVersion and kind."""
     kind, api_version = obj.get("kind"), obj.get("apiVersion")
     if not kind or not api_version:
-        raise UsageError("an object that is a mapping has to say its apiVersion and kind")
+        raise UsageError("an object given as a mapping must have apiVersion and kind")
     group, _, version = str(api_version).rpartition("/")
     return PartialResource(str(kind), group, version)
 
@@ -95,7 +95,7 @@ def find_built_in(wanted: PartialResource) -> Resource | None:
 
     Alpha and beta versions match only if they are named in full; the others are left to discovery.
     """
-    for resource in _resources_by_name().get(wanted.word, ()):
+    for resource in _resources_by_name().get(wanted.name, ()):
         if wanted.group in (None, resource.group) and wanted.version in ("", resource.version):
             return resource
     if wanted.group is None or "a" not in wanted.version:  # neither alpha nor beta
@@ -105,7 +105,7 @@ def find_built_in(wanted: PartialResource) -> Resource | None:
 
 def _matches(resource: Resource, wanted: PartialResource) -> bool:
     is_version = (resource.group, resource.version) == (wanted.group, wanted.version)
-    return is_version and wanted.word in names_of(resource)
+    return is_version and wanted.name in names_of(resource)
 
 
 def _is_version(text: str) -> bool:

@@ -38,13 +38,13 @@ class ServedResources:
     resources: Mapping[str, tuple[Resource, ...]]  # by group and version
     failures: Mapping[str, Exception] = field(default_factory=dict)  # by group and version
 
-    def all(self) -> Iterable[Resource]:
+    def all_resources(self) -> Iterable[Resource]:
         """Yield the resources in all versions."""
         for group in self.groups:
             for version in group:
                 yield from self.resources.get(version, ())
 
-    def preferred(self) -> Iterable[Resource]:
+    def preferred_resources(self) -> Iterable[Resource]:
         """Yield each resource once: in its group's preferred version, or else in the first that has it."""
         for group in self.groups:
             seen: set[str] = set()
@@ -53,7 +53,7 @@ class ServedResources:
                 seen.update(one.plural for one in found)
                 yield from found
 
-    def complaint(self) -> str:
+    def error_text(self) -> str:
         """Return client-go's error text for the failed groups; empty if there are none."""
         if not self.failures:
             return ""

@@ -9,9 +9,9 @@ import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
-from kubeloop.client.errors import ConnectError, ProxyError, TlsError
-from kubeloop.client.http.connection import HttpConnection
-from kubeloop.client.http.proxies import Proxy
+from kubeloop.client.errors import ConnectError, ConnectionLost, ProtocolError, ProxyError, TlsError, TransportError
+from kubeloop.client.http.proxy import Proxy
+from kubeloop.http.client import ConnectionFailure, FailureKind, HttpClientConnection, encode_request
 
 if TYPE_CHECKING:
     import ssl
@@ -21,6 +21,8 @@ CONNECT_SECONDS = 15.0
 # A vanished peer is detected after about half a minute, as by client-go's HTTP/2 pings.
 _KEEPALIVE = (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3), ("TCP_USER_TIMEOUT", 30_000))
 _MAX_TUNNEL_HEAD = 16 << 10
+
+OnLost = Callable[[HttpClientConnection], None]
 
 
 class ServerAddress:
@@ -41,9 +43,9 @@ class ServerAddress:
 async def dial(
     address: ServerAddress,
     tls: ssl.SSLContext | None,
-    on_lost: Callable[[HttpConnection], None],
+    on_lost: OnLost,
     seconds: float = CONNECT_SECONDS,
-) -> HttpConnection:
+) -> HttpClientConnection:
     """Open a connection that is ready for requests."""
     try:
         async with asyncio.timeout(seconds):
@@ -58,21 +60,19 @@ async def dial(
         raise _error_text(address.authority, error) from error
 
 
-async def _dial_direct(
-    address: ServerAddress, tls: ssl.SSLContext | None, on_lost: Callable[[HttpConnection], None]
-) -> HttpConnection:
+async def _dial_direct(address: ServerAddress, tls: ssl.SSLContext | None, on_lost: OnLost) -> HttpClientConnection:
     loop = asyncio.get_running_loop()
     name = address.server_name if tls is not None else None
     transport, connection = await loop.create_connection(
-        lambda: HttpConnection(on_lost), address.host, address.port, ssl=tls, server_hostname=name
+        lambda: _connection(on_lost), address.host, address.port, ssl=tls, server_hostname=name
     )
     _keep_alive(transport)
     return connection
 
 
 async def _dial_through_proxy(
-    address: ServerAddress, proxy: Proxy, tls: ssl.SSLContext | None, on_lost: Callable[[HttpConnection], None]
-) -> HttpConnection:
+    address: ServerAddress, proxy: Proxy, tls: ssl.SSLContext | None, on_lost: OnLost
+) -> HttpClientConnection:
     loop = asyncio.get_running_loop()
     tunnel = _Tunnel()
     try:
@@ -80,7 +80,7 @@ async def _dial_through_proxy(
     except OSError as error:
         raise ProxyError(f"the proxy {proxy.host}:{proxy.port} cannot be reached: {error}") from error
     _keep_alive(transport)
-    connection = HttpConnection(on_lost)
+    connection = _connection(on_lost)
     try:
         await tunnel.open(address.authority, proxy)
         if tls is None:
@@ -89,12 +89,31 @@ async def _dial_through_proxy(
             return connection
         secured = await loop.start_tls(transport, connection, tls, server_hostname=address.server_name)
         if secured is None:
-            raise ProxyError(f"the proxy {proxy.host}:{proxy.port} hung up")
+            raise ProxyError(f"the proxy {proxy.host}:{proxy.port} closed the connection")
         connection.connection_made(secured)
     except BaseException:
         transport.abort()
         raise
     return connection
+
+
+def _connection(on_lost: OnLost) -> HttpClientConnection:
+    return HttpClientConnection(transport_error, on_lost, decompress=True, may_upgrade=False)
+
+
+def transport_error(failure: ConnectionFailure) -> TransportError:
+    """Return the client's error for a failed exchange."""
+    kind, detail, cause = failure
+    if kind is FailureKind.CLOSED or kind is FailureKind.CUT_OFF:
+        reason = f": {cause}" if cause is not None and str(cause) else ""
+        return ConnectionLost(f"the server closed the connection{reason}")
+    texts = {
+        FailureKind.NOT_HTTP: f"the response is not HTTP: {detail}",
+        FailureKind.HEAD_TOO_LARGE: f"the response head is longer than {detail} bytes",
+        FailureKind.BODY_TOO_LARGE: f"the response is longer than {detail} bytes",
+        FailureKind.BROKEN_ENCODING: f"the compressed body of the response is invalid: {detail}",
+    }
+    return ProtocolError(texts.get(kind, detail))
 
 
 class _Tunnel(asyncio.Protocol):
@@ -109,12 +128,12 @@ class _Tunnel(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
 
     async def open(self, authority: str, proxy: Proxy) -> None:
-        lines = [f"CONNECT {authority} HTTP/1.1", f"Host: {authority}"]
+        headers = [("Host", authority)]
         if proxy.user:
             secret = base64.b64encode(f"{proxy.user}:{proxy.password}".encode()).decode()
-            lines.append(f"Proxy-Authorization: Basic {secret}")
-        assert self._transport is not None, "asked once connected"
-        self._transport.write("\r\n".join(lines).encode() + b"\r\n\r\n")
+            headers.append(("Proxy-Authorization", f"Basic {secret}"))
+        assert self._transport is not None, "only called when connected"
+        self._transport.write(encode_request("CONNECT", authority, headers))
         await self._opened
 
     def data_received(self, data: bytes) -> None:
@@ -126,11 +145,11 @@ class _Tunnel(asyncio.Protocol):
         if end and len(status) > 1 and status[0].startswith("HTTP/1.") and status[1].startswith("2"):
             self._opened.set_result(None)
         else:
-            self._opened.set_exception(ProxyError(f"the proxy refused a tunnel: {' '.join(status[1:]) or 'no HTTP'}"))
+            self._opened.set_exception(ProxyError(f"the proxy refused a tunnel: {' '.join(status[1:]) or 'not HTTP'}"))
 
     def connection_lost(self, error: Exception | None) -> None:
         if not self._opened.done():
-            self._opened.set_exception(ProxyError("the proxy hung up before the tunnel was made"))
+            self._opened.set_exception(ProxyError("the proxy closed the connection before the tunnel was established"))
 
 
 def _keep_alive(transport: asyncio.BaseTransport) -> None:
@@ -148,7 +167,7 @@ def _error_text(authority: str, error: OSError) -> ConnectError:
     import ssl
 
     if isinstance(error, ssl.SSLCertVerificationError):
-        return TlsError(f"the certificate of {authority} is not to be trusted: {error.verify_message}")
+        return TlsError(f"the certificate of {authority} is not trusted: {error.verify_message}")
     if isinstance(error, ssl.SSLError):
         return TlsError(f"no TLS connection to {authority}: {error.reason or error}")
     return ConnectError(f"no connection to {authority}: {error.strerror or error}")

@@ -6,14 +6,14 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from kubeloop.client.errors import ClientError
-from kubeloop.client.http.connection import HttpConnection
+from kubeloop.http.client import HttpClientConnection
 
 # Go closes idle connections after this long; servers do so a little later.
 _IDLE_SECONDS = 90.0
 _MAX_IDLE = 32
 _CLOSE_SECONDS = 2.0
 
-Dial = Callable[[Callable[[HttpConnection], None]], Awaitable[HttpConnection]]
+Dial = Callable[[Callable[[HttpClientConnection], None]], Awaitable[HttpClientConnection]]
 
 
 class ConnectionPool:
@@ -21,8 +21,8 @@ class ConnectionPool:
 
     def __init__(self, dial: Dial) -> None:
         self._dial = dial
-        self._idle: dict[HttpConnection, asyncio.TimerHandle] = {}  # in the order in which they became idle
-        self._open: set[HttpConnection] = set()
+        self._idle: dict[HttpClientConnection, asyncio.TimerHandle] = {}  # in the order in which they became idle
+        self._open: set[HttpClientConnection] = set()
         self._closed = False
         self._emptied: asyncio.Future[None] | None = None
 
@@ -31,7 +31,7 @@ class ConnectionPool:
         """Number of open connections."""
         return len(self._open)
 
-    async def acquire(self, *, fresh: bool = False) -> tuple[HttpConnection, bool]:
+    async def acquire(self, *, fresh: bool = False) -> tuple[HttpClientConnection, bool]:
         """Return a connection, and True if it has been used before."""
         self._check_open()
         while self._idle and not fresh:
@@ -54,7 +54,7 @@ class ConnectionPool:
         if self._closed:
             raise ClientError("the client is closed")
 
-    def release(self, connection: HttpConnection) -> None:
+    def release(self, connection: HttpClientConnection) -> None:
         """Return a connection to the pool; abort it if its exchange is not over."""
         if self._closed or not connection.is_usable or len(self._idle) >= _MAX_IDLE:
             connection.abort()
@@ -77,7 +77,7 @@ class ConnectionPool:
             self._emptied = asyncio.get_running_loop().create_future()
             await asyncio.wait([self._emptied], timeout=_CLOSE_SECONDS)
 
-    def _forget(self, connection: HttpConnection) -> None:
+    def _forget(self, connection: HttpClientConnection) -> None:
         self._open.discard(connection)
         if not self._open and self._emptied is not None and not self._emptied.done():
             self._emptied.set_result(None)

@@ -21,7 +21,7 @@ class TLSContextCache:
         self._config = config
         self._made: tuple[_Signature, ssl.SSLContext] | None = None
 
-    def current(self, identity: ClientIdentity) -> ssl.SSLContext:
+    def get(self, identity: ClientIdentity) -> ssl.SSLContext:
         """Return the context for an identity, rebuilt if a file has changed."""
         signature = (*map(_stamp, (self._config.authority, self._config.certificate, self._config.key)), identity.key)
         if self._made is None or self._made[0] != signature:
@@ -57,7 +57,7 @@ def _trust(context: ssl.SSLContext, authority: Pem) -> None:
             f"the certificate authority ({_source(authority)}) cannot be used: {_error_text(error)}"
         ) from None
     except ValueError as error:
-        raise ConfigError(f"the certificate authority ({_source(authority)}) is no PEM text: {error}") from None
+        raise ConfigError(f"the certificate authority ({_source(authority)}) is not PEM: {error}") from None
 
 
 def _identify(context: ssl.SSLContext, certificate: Pem, key: Pem) -> None:

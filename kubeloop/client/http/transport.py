@@ -19,16 +19,15 @@ from kubeloop.api.responses import decode_response
 from kubeloop.client.config.credentials import NO_IDENTITY, ClientIdentity, credentials_of
 from kubeloop.client.config.server_config import ImpersonationConfig, ServerConfig
 from kubeloop.client.errors import CallTimeout, ConnectionLost, ProtocolError, TransportError
-from kubeloop.client.http.connection import HttpConnection
 from kubeloop.client.http.dialer import ServerAddress, dial
-from kubeloop.client.http.large_lists import LARGE, decode_large_list
-from kubeloop.client.http.messages import Head, HttpRequest, request_of
+from kubeloop.client.http.lines import WatchDecoder
+from kubeloop.client.http.messages import LARGE, HttpRequest, decode_large_list, request_of
 from kubeloop.client.http.pool import ConnectionPool
-from kubeloop.client.http.proxies import is_loopback, proxy_for
-from kubeloop.client.http.watch_lines import WatchDecoder
+from kubeloop.client.http.proxy import is_loopback, proxy_for
 from kubeloop.client.interner import Interner
 from kubeloop.client.metrics import ClientMetrics, NoClientMetrics
 from kubeloop.clock import Clock
+from kubeloop.http.client import HttpClientConnection, ResponseHead
 
 if TYPE_CHECKING:
     import ssl
@@ -68,8 +67,8 @@ class HttpTransport:
         self._is_tls = parts.scheme == "https"
         self._contexts: TLSContextCache | None = None
         self._pool = ConnectionPool(self._connect)
-        self._sharings: dict[Resource, Interner] = {}
-        self._turns = asyncio.Semaphore(_MAX_CONCURRENT_CALLS)
+        self._interners: dict[Resource, Interner] = {}
+        self._semaphore = asyncio.Semaphore(_MAX_CONCURRENT_CALLS)
         self._headers = [("Host", parts.netloc.rpartition("@")[2]), *impersonation_headers(config.impersonation)]
         # Compression costs the server more than a local network saves.
         if config.compression and not is_loopback(host):
@@ -85,10 +84,10 @@ class HttpTransport:
         body = await self._fetch(request_of(call), call.verb)
         try:
             if call.verb == "list" and len(body) > LARGE:
-                return await decode_large_list(body, call, self._sharing_of(call.resource))
+                return await decode_large_list(body, call, self._interner_of(call.resource))
             return decode_response(body, call)
         except (msgspec.DecodeError, RecursionError) as error:
-            raise ProtocolError(f"the answer is no {call.resource.kind}: {error}") from None
+            raise ProtocolError(f"the response is not a {call.resource.kind}: {error}") from None
 
     async def document(self, path: str, user_agent: str = "kubeloop") -> Any:
         """Return the JSON document at a non-resource path, such as discovery; raises as `call` does."""
@@ -97,13 +96,13 @@ class HttpTransport:
         try:
             return msgspec.json.decode(body)
         except msgspec.DecodeError as error:
-            raise ProtocolError(f"the answer to {path} is no JSON: {error}") from None
+            raise ProtocolError(f"the response to {path} is not JSON: {error}") from None
 
     async def watch(self, call: Call) -> AsyncIterator[Sequence[WatchEvent]]:
         """Yield batches of watch events."""
-        lines = WatchDecoder(call, self._sharing_of(call.resource))
-        async with self._streaming(request_of(call), call.timeout) as connection:
-            while piece := await connection.next_piece():
+        lines = WatchDecoder(call, self._interner_of(call.resource))
+        async with self._open_stream(request_of(call), call.timeout) as connection:
+            while piece := await connection.read_piece():
                 if batch := lines.feed(piece):
                     yield batch
                 if lines.failure is not None:
@@ -115,26 +114,26 @@ class HttpTransport:
         """Return False: a half-open connection becomes silent unnoticed."""
         return False
 
-    def edition(self) -> object | None:
+    def discovery_version(self) -> object | None:
         """Return None: only discovery finds changes of the served kinds."""
         return None
 
     async def stream(self, call: Call) -> AsyncIterator[bytes]:
         """Yield a response body in the pieces received, such as a followed log."""
-        async with self._streaming(request_of(call), call.timeout) as connection:
-            while piece := await connection.next_piece():
+        async with self._open_stream(request_of(call), call.timeout) as connection:
+            while piece := await connection.read_piece():
                 yield piece
 
-    async def pieces(self, path: str, seconds: float) -> AsyncIterator[bytes]:
+    async def stream_path(self, path: str, seconds: float) -> AsyncIterator[bytes]:
         """Yield the body at a non-resource path in pieces; its head must arrive within `seconds`."""
         request = HttpRequest("GET", path, {"Accept": "*/*", "User-Agent": "kubeloop"})
-        async with self._streaming(request, seconds) as connection:
-            while piece := await connection.next_piece():
+        async with self._open_stream(request, seconds) as connection:
+            while piece := await connection.read_piece():
                 yield piece
 
-    def _sharing_of(self, resource: Resource) -> Interner:
+    def _interner_of(self, resource: Resource) -> Interner:
         """Return the interner of a resource, common to all its lists and watches."""
-        return self._sharings.setdefault(resource, Interner())
+        return self._interners.setdefault(resource, Interner())
 
     async def close(self) -> None:
         """Close the credentials and all connections."""
@@ -145,72 +144,70 @@ class HttpTransport:
 
     async def _fetch(self, request: HttpRequest, verb: str) -> bytes:
         """Return the whole body of a successful response."""
-        async with self._turns:
+        async with self._semaphore:
             started = self._clock.monotonic()
             connection, head, identity = await self._send(request)
             try:
-                body = await connection.whole_body()
+                body = await connection.read_body()
             finally:
                 self._pool.release(connection)
             if head.status == 401 and await self._is_outdated(identity):
                 return await self._fetch_again(request)
         self._metrics.duration(verb, self._clock.monotonic() - started)
         self._metrics.sizes(verb, len(request.body), len(body))
-        return self._accepted(head, body)
+        return self._check_status(head, body)
 
     async def _fetch_again(self, request: HttpRequest) -> bytes:
         connection, head, _ = await self._send(request)
         try:
-            return self._accepted(head, await connection.whole_body())
+            return self._check_status(head, await connection.read_body())
         finally:
             self._pool.release(connection)
 
     @asynccontextmanager
-    async def _streaming(self, request: HttpRequest, seconds: float | None) -> AsyncIterator[HttpConnection]:
+    async def _open_stream(self, request: HttpRequest, seconds: float | None) -> AsyncIterator[HttpClientConnection]:
         """Provide a connection to read a successful body from; only its beginning has a timeout."""
         try:
             async with asyncio.timeout(seconds):
-                connection, head, identity = await self._send(request, streamed=True)
+                connection, head, identity = await self._send(request)
         except TimeoutError as error:
             if isinstance(error, TransportError):
                 raise
-            raise CallTimeout(f"{request.method} {request.target}: no answer within {seconds:g} s") from None
+            raise CallTimeout(f"{request.method} {request.target}: no response within {seconds:g} s") from None
         try:
             if not head.is_success:
                 async with asyncio.timeout(seconds):
                     body = await _error_body(connection)
                 if head.status == 401:
-                    self._credentials.rejected(identity)
-                self._accepted(head, body)
+                    self._credentials.invalidate(identity)
+                self._check_status(head, body)
             self._warn(head)
             yield connection
         finally:
             self._pool.release(connection)
 
-    async def _send(
-        self, request: HttpRequest, *, streamed: bool = False
-    ) -> tuple[HttpConnection, Head, ClientIdentity]:
+    async def _send(self, request: HttpRequest) -> tuple[HttpClientConnection, ResponseHead, ClientIdentity]:
         """Send on an idle connection or a new one; a read on a stale connection is sent once more."""
-        identity = await self._credentials.identity()
+        identity = await self._credentials.get_identity()
         if identity.key != self._identity.key:
             self._pool.drop_idle()
         self._identity = identity
-        data = self._encoded(request, identity)
+        data = self._encode(request, identity)
         connection, reused = await self._pool.acquire()
         try:
-            head = await self._exchange(connection, request, data, streamed)
+            head = await self._exchange(connection, request, data)
         except ConnectionLost:
-            if not reused or connection.heard or request.method != "GET":
+            if not reused or connection.received_bytes or request.method != "GET":
                 raise
             connection, _ = await self._pool.acquire(fresh=True)
-            head = await self._exchange(connection, request, data, streamed)
+            head = await self._exchange(connection, request, data)
         return connection, head, identity
 
-    async def _exchange(self, connection: HttpConnection, request: HttpRequest, data: bytes, streamed: bool) -> Head:
+    async def _exchange(self, connection: HttpClientConnection, request: HttpRequest, data: bytes) -> ResponseHead:
         try:
             if request.guard is not None:  # no await between here and the socket
                 request.guard()
-            head = await connection.exchange(data, streamed=streamed)
+            head = await connection.exchange(data)
         except BaseException as error:
             connection.abort()
             if isinstance(error, TransportError):
@@ -219,15 +216,15 @@ class HttpTransport:
         self._metrics.request(request.method, str(head.status))
         return head
 
-    def _encoded(self, request: HttpRequest, identity: ClientIdentity) -> bytes:
+    def _encode(self, request: HttpRequest, identity: ClientIdentity) -> bytes:
         more = self._headers
         if identity.token:
             more = [*more, ("Authorization", f"Bearer {identity.token}")]
         if self._prefix:
-            request = request.below(self._prefix)
+            request = request.with_prefix(self._prefix)
         return request.encode(more)
 
-    async def _connect(self, on_lost: Callable[[HttpConnection], None]) -> HttpConnection:
+    async def _connect(self, on_lost: Callable[[HttpClientConnection], None]) -> HttpClientConnection:
         return await dial(self._address, self._tls(), on_lost)
 
     def _tls(self) -> ssl.SSLContext | None:
@@ -237,33 +234,33 @@ class HttpTransport:
             from kubeloop.client.http.tls import TLSContextCache
 
             self._contexts = TLSContextCache(self._config)
-        return self._contexts.current(self._identity)
+        return self._contexts.get(self._identity)
 
     async def _is_outdated(self, identity: ClientIdentity) -> bool:
         """Return True if there are newer credentials than those the server rejected."""
-        self._credentials.rejected(identity)
-        return await self._credentials.identity() != identity
+        self._credentials.invalidate(identity)
+        return await self._credentials.get_identity() != identity
 
-    def _accepted(self, head: Head, body: bytes) -> bytes:
+    def _check_status(self, head: ResponseHead, body: bytes) -> bytes:
         """Return the body of a success; raises the matching error otherwise."""
         self._warn(head)
         if head.is_success:
             return body
         raise error_of(head, body)
 
-    def _warn(self, head: Head) -> None:
+    def _warn(self, head: ResponseHead) -> None:
         for text in head.warnings():
             self._on_warning(text)
 
 
-async def _error_body(connection: HttpConnection) -> bytes:
+async def _error_body(connection: HttpClientConnection) -> bytes:
     pieces = []
-    while piece := await connection.next_piece():
+    while piece := await connection.read_piece():
         pieces.append(piece)
     return b"".join(pieces)
 
 
-def error_of(head: Head, body: bytes) -> errors.ApiError:
+def error_of(head: ResponseHead, body: bytes) -> errors.ApiError:
     """Return the error of a response: its Status, or a generic one for its code."""
     try:
         status = msgspec.json.decode(body)

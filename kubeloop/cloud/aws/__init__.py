@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kubeloop.cloud.aws.calls import AwsClient
-from kubeloop.cloud.aws.file import read_settings
+from kubeloop.cloud.aws.client import AwsClient
+from kubeloop.cloud.aws.config_file import read_settings
 from kubeloop.cloud.aws.instances import AwsInstances
 from kubeloop.cloud.aws.load_balancers import AwsLoadBalancers
 from kubeloop.cloud.aws.routes import AwsRoutes

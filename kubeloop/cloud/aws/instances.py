@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kubeloop.api.generated.core_v1 import Node, NodeAddress
-from kubeloop.cloud.aws.calls import AwsClient, AwsError
+from kubeloop.cloud.aws.client import AwsClient, AwsError
 from kubeloop.cloud.provider import InstanceMetadata, InstanceNotFound
 
 _NOT_FOUND = ("InvalidInstanceID.NotFound", "InvalidInstanceID.Malformed")
@@ -66,7 +66,7 @@ class AwsInstances:
     async def _find(self, node: Node) -> Any | None:
         """Return the instance, or None; a terminated one counts as gone, though AWS lists it for another hour."""
         try:
-            rows = await self._aws.all_ec2("describe_instances", "Reservations", **_selection(node))
+            rows = await self._aws.ec2_pages("describe_instances", "Reservations", **_selection(node))
         except AwsError as error:
             if error.code in _NOT_FOUND:
                 return None

@@ -10,11 +10,20 @@ from collections.abc import Sequence
 from typing import Any
 
 from kubeloop.api.generated.core_v1 import LoadBalancerIngress, LoadBalancerStatus, Node, Service
-from kubeloop.cloud.aws.calls import AwsClient, AwsError
-from kubeloop.cloud.aws.file import AwsSettings
+from kubeloop.cloud.aws.client import AwsClient, AwsError
+from kubeloop.cloud.aws.config_file import AwsSettings
+from kubeloop.cloud.aws.load_balancer_spec import (
+    ListenerSpec,
+    group_prefix,
+    health_check,
+    load_balancer_name,
+    permissions,
+    ports_of,
+    scheme,
+    stickiness,
+    targets_of,
+)
 from kubeloop.cloud.aws.security_groups import SecurityGroups
-from kubeloop.cloud.aws.target_groups import TargetGroups
-from kubeloop.cloud.aws.wanted import ListenerSpec, load_balancer_name, permissions, ports_of, scheme, targets_of
 from kubeloop.cloud.provider import CloudError
 
 
@@ -36,7 +45,7 @@ class AwsLoadBalancers:
     async def ensure(self, cluster: str, service: Service, nodes: Sequence[Node]) -> LoadBalancerStatus:
         """Create or update the load balancer; a changed scheme requires a new one."""
         if not self._vpc:
-            raise CloudError("--cloud-config names no vpc, which load balancers need")
+            raise CloudError("--cloud-config has no vpc, which load balancers require")
         ports, name, tags = ports_of(service), load_balancer_name(service), _tags(cluster, service)
         security = await self._security.ensure(name, tags, permissions(service))
         found = await self._find(name)
@@ -48,8 +57,8 @@ class AwsLoadBalancers:
         groups = {one.group: await self._targets.ensure(one, service, tags) for one in ports}
         await self._listen(found["LoadBalancerArn"], ports, groups)
         for arn in groups.values():
-            await self._targets.direct(arn, targets_of(nodes))
-        await self._targets.delete_of(name, keep=frozenset(groups))
+            await self._targets.register_targets(arn, targets_of(nodes))
+        await self._targets.delete_unused(name, keep=frozenset(groups))
         return _status(found)
 
     async def update_hosts(self, cluster: str, service: Service, nodes: Sequence[Node]) -> None:
@@ -59,7 +68,7 @@ class AwsLoadBalancers:
         for one in ports_of(service):
             if one.group not in present:
                 raise CloudError(f"the target group {one.group} is missing")
-            await self._targets.direct(present[one.group], wanted)
+            await self._targets.register_targets(present[one.group], wanted)
 
     async def delete(self, cluster: str, service: Service) -> None:
         """Delete the load balancer with its target groups and security group."""
@@ -72,7 +81,7 @@ class AwsLoadBalancers:
         """Delete the load balancer with its listeners, then its target groups."""
         if found is not None:
             await self._aws.elb("delete_load_balancer", LoadBalancerArn=found["LoadBalancerArn"])
-        await self._targets.delete_of(name)
+        await self._targets.delete_unused(name)
 
     async def _find(self, name: str) -> Any | None:
         try:
@@ -97,12 +106,12 @@ class AwsLoadBalancers:
     async def _all_subnets(self) -> list[str]:
         """Return one subnet of each zone, as AWS requires."""
         filters = [{"Name": "vpc-id", "Values": [self._vpc]}]
-        found = await self._aws.all_ec2("describe_subnets", "Subnets", Filters=filters)
+        found = await self._aws.ec2_pages("describe_subnets", "Subnets", Filters=filters)
         by_zone = {one["AvailabilityZone"]: one["SubnetId"] for one in sorted(found, key=lambda one: one["SubnetId"])}
         return list(by_zone.values())
 
     async def _listen(self, balancer: str, ports: Sequence[ListenerSpec], groups: dict[str, str]) -> None:
-        found = await self._aws.all_elb("describe_listeners", "Listeners", LoadBalancerArn=balancer)
+        found = await self._aws.elb_pages("describe_listeners", "Listeners", LoadBalancerArn=balancer)
         present = {(one["Port"], one["Protocol"]): one for one in found}
         wanted = {(one.port, one.protocol): groups[one.group] for one in ports}
         for key, one in present.items():
@@ -129,3 +138,67 @@ def _tags(cluster: str, service: Service) -> list[dict[str, str]]:
         {"Key": f"kubernetes.io/cluster/{cluster}", "Value": "owned"},
         {"Key": "kubernetes.io/service-name", "Value": f"{meta.namespace}/{meta.name}"},
     ]
+
+
+class TargetGroups:
+    """Target groups of load balancers."""
+
+    def __init__(self, aws: AwsClient, vpc: str) -> None:
+        self._aws = aws
+        self._vpc = vpc
+
+    async def of(self, balancer: str) -> dict[str, str]:
+        """Return all target groups of a load balancer, by name."""
+        prefix = group_prefix(balancer)
+        found = await self._aws.elb_pages("describe_target_groups", "TargetGroups")
+        return {
+            one["TargetGroupName"]: one["TargetGroupArn"] for one in found if one["TargetGroupName"].startswith(prefix)
+        }
+
+    async def ensure(self, port: ListenerSpec, service: Service, tags: list[dict[str, str]]) -> str:
+        """Ensure the target group of a port, with the Service's health check and stickiness; returns its ARN."""
+        arn = await self._find(port.group)
+        if arn is None:
+            made = await self._aws.elb(
+                "create_target_group",
+                Name=port.group,
+                Protocol=port.protocol,
+                Port=port.node_port,
+                VpcId=self._vpc,
+                TargetType="instance",
+                Tags=tags,
+                **health_check(service),
+            )
+            arn = str(made["TargetGroups"][0]["TargetGroupArn"])
+        else:
+            await self._aws.elb("modify_target_group", TargetGroupArn=arn, **health_check(service))
+        await self._aws.elb("modify_target_group_attributes", TargetGroupArn=arn, Attributes=stickiness(service))
+        return arn
+
+    async def register_targets(self, arn: str, wanted: frozenset[str]) -> None:
+        """Register exactly these instances with a target group."""
+        told = await self._aws.elb("describe_target_health", TargetGroupArn=arn)
+        present = {
+            str(one["Target"]["Id"])
+            for one in told["TargetHealthDescriptions"]
+            if one["TargetHealth"]["State"] != "draining"
+        }
+        if missing := sorted(wanted - present):
+            await self._aws.elb("register_targets", TargetGroupArn=arn, Targets=[{"Id": one} for one in missing])
+        if extra := sorted(present - wanted):
+            await self._aws.elb("deregister_targets", TargetGroupArn=arn, Targets=[{"Id": one} for one in extra])
+
+    async def delete_unused(self, balancer: str, keep: frozenset[str] = frozenset()) -> None:
+        """Delete a load balancer's unused target groups."""
+        for name, arn in (await self.of(balancer)).items():
+            if name not in keep:
+                await self._aws.elb("delete_target_group", TargetGroupArn=arn)
+
+    async def _find(self, name: str) -> str | None:
+        try:
+            found = await self._aws.elb("describe_target_groups", Names=[name])
+        except AwsError as error:
+            if error.code == "TargetGroupNotFound":
+                return None
+            raise
+        return str(found["TargetGroups"][0]["TargetGroupArn"])

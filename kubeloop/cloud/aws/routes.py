@@ -7,8 +7,8 @@ from typing import Any
 
 from kubeloop.api.generated.core_v1 import Node
 from kubeloop.client.discovery.rest_mapper import resource_of_class
-from kubeloop.cloud.aws.calls import AwsClient, AwsError
-from kubeloop.cloud.aws.file import AwsSettings
+from kubeloop.cloud.aws.client import AwsClient, AwsError
+from kubeloop.cloud.aws.config_file import AwsSettings
 from kubeloop.cloud.aws.instances import instance_id_of
 from kubeloop.cloud.provider import CloudError, Route
 from kubeloop.runtime.informer.informer import SharedInformerFactory
@@ -20,7 +20,7 @@ class AwsRoutes:
     def __init__(self, aws: AwsClient, said: AwsSettings, informers: SharedInformerFactory) -> None:
         self._aws = aws
         self._table = said.route_table
-        self._nodes = informers.of(resource_of_class(Node))
+        self._nodes = informers.for_resource(resource_of_class(Node))
 
     async def list(self, cluster: str) -> Sequence[Route]:
         """List the routes to instances."""
@@ -54,9 +54,9 @@ class AwsRoutes:
         about: dict[str, Any] = {"Filters": [{"Name": "tag-key", "Values": [f"kubernetes.io/cluster/{cluster}"]}]}
         if self._table:
             about = {"RouteTableIds": [self._table]}
-        found = await self._aws.all_ec2("describe_route_tables", "RouteTables", **about)
+        found = await self._aws.ec2_pages("describe_route_tables", "RouteTables", **about)
         if len(found) != 1:
-            raise CloudError(f"{len(found)} route tables are tagged kubernetes.io/cluster/{cluster}, not one")
+            raise CloudError(f"{len(found)} route tables are tagged kubernetes.io/cluster/{cluster}; expected one")
         return found[0]
 
 

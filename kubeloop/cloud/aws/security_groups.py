@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from kubeloop.cloud.aws.calls import AwsClient, AwsError
+from kubeloop.cloud.aws.client import AwsClient, AwsError
 from kubeloop.cloud.provider import RetryAfter
 
 Permission = tuple[str, int, str]  # protocol, port, range
@@ -27,7 +27,7 @@ class SecurityGroups:
             made = await self._aws.ec2(
                 "create_security_group",
                 GroupName=name,
-                Description=f"Who may reach the load balancer {name}",
+                Description=f"Clients of the load balancer {name}",
                 VpcId=self._vpc,
                 TagSpecifications=[{"ResourceType": "security-group", "Tags": tags}],
             )
@@ -55,7 +55,7 @@ class SecurityGroups:
 
     async def _find(self, name: str) -> Any | None:
         filters = [{"Name": "group-name", "Values": [name]}, {"Name": "vpc-id", "Values": [self._vpc]}]
-        found = await self._aws.all_ec2("describe_security_groups", "SecurityGroups", Filters=filters)
+        found = await self._aws.ec2_pages("describe_security_groups", "SecurityGroups", Filters=filters)
         return found[0] if found else None
 
 

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kubeloop.cloud.local.balancers import LocalLoadBalancers
-from kubeloop.cloud.local.file import LocalFile
+from kubeloop.cloud.local.config_file import LocalFile, LocalInstances
 from kubeloop.cloud.local.kernel_routes import KernelRoutes
-from kubeloop.cloud.local.nodes import LocalInstances
+from kubeloop.cloud.local.load_balancers import LocalLoadBalancers
 from kubeloop.cloud.provider_registry import ProviderDependencies
 
 

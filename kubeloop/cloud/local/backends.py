@@ -62,7 +62,7 @@ class ServiceEndpoints:
     """Endpoints of all Services, from EndpointSlices."""
 
     def __init__(self, informers: SharedInformerFactory) -> None:
-        self._slices = informers.of(resource_of_class(EndpointSlice))
+        self._slices = informers.for_resource(resource_of_class(EndpointSlice))
         self._slices.add_indexer(INDEX, service_of)
 
     def of(self, service: Service, port: ServicePort) -> tuple[Backend, ...]:
@@ -90,7 +90,7 @@ class SessionAffinityTable:
                 found.insert(0, backend)
         return found
 
-    def note(self, client: str, port: str, backend: Backend) -> None:
+    def record(self, client: str, port: str, backend: Backend) -> None:
         """Record the backend of a client."""
         self._last.pop((client, port), None)
         self._last[client, port] = (self._clock.monotonic(), backend)

@@ -26,7 +26,7 @@ class KernelRoutes:
     """Routes of our network namespace, or of a named one."""
 
     def __init__(self, informers: SharedInformerFactory, namespace: str = "") -> None:
-        self._nodes = informers.of(resource_of_class(Node))
+        self._nodes = informers.for_resource(resource_of_class(Node))
         self._within = ("-n", namespace) if namespace else ()
 
     async def list(self, cluster: str) -> Sequence[Route]:
@@ -63,13 +63,13 @@ class KernelRoutes:
                 "ip", *self._within, *arguments, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
             )
         except FileNotFoundError:
-            raise CloudError("there is no program named ip on this machine") from None
+            raise CloudError("the program ip was not found") from None
         try:
             async with asyncio.timeout(SECONDS):
                 out, errors = await process.communicate()
         except TimeoutError:
             process.kill()
-            raise CloudError(f"ip {' '.join(arguments)}: no answer after {SECONDS:g} s") from None
+            raise CloudError(f"ip {' '.join(arguments)}: timed out after {SECONDS:g} s") from None
         if process.returncode:
             raise CloudError(f"ip {' '.join(arguments)}: {errors.decode().strip()}")
         return out

@@ -14,14 +14,14 @@ from __future__ import annotations
 from kubeloop.api.generated.core_v1 import Node, Service
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.cloud.context import CloudControllerContext, ControllerUnsupported
-from kubeloop.cloud.service_lb.balancing import LoadBalancerManager
 from kubeloop.cloud.service_lb.hosts import HostSet
-from kubeloop.cloud.service_lb.instruments import ServiceLbMetrics
+from kubeloop.cloud.service_lb.load_balancer_manager import LoadBalancerManager
+from kubeloop.cloud.service_lb.metrics import ServiceLbMetrics
 from kubeloop.cloud.service_lb.reconciler import Reconciler, ServiceEventHandler
-from kubeloop.cloud.service_lb.writing import ServiceWriter
+from kubeloop.cloud.service_lb.service_writer import ServiceWriter
 from kubeloop.runtime.controller import Controller
 from kubeloop.runtime.objects.keys import ObjectKey
-from kubeloop.runtime.queue.rate_limits import ItemExponentialFailureRateLimiter
+from kubeloop.runtime.queue.rate_limiters import ItemExponentialFailureRateLimiter
 from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME = "service-lb-controller"
@@ -37,10 +37,10 @@ def wire(context: CloudControllerContext) -> Controller[ObjectKey]:
     if balancers is None:
         raise ControllerUnsupported("the cloud provider does not support external load balancers")
     config, clock, telemetry = context.config, context.clock, context.telemetry
-    services = context.informers.of(resource_of_class(Service))
-    nodes = context.informers.of(resource_of_class(Node))
+    services = context.informers.for_resource(resource_of_class(Service))
+    nodes = context.informers.for_resource(resource_of_class(Node))
     instruments = ServiceLbMetrics(clock, telemetry.registry)
-    recorder = context.recorder.of_component(COMPONENT)
+    recorder = context.recorder.with_component(COMPONENT)
     balancing = LoadBalancerManager(
         balancers, config.cluster_name, ServiceWriter(context.client), recorder, instruments
     )
@@ -54,7 +54,7 @@ def wire(context: CloudControllerContext) -> Controller[ObjectKey]:
         NAME, reconciler.reconcile, clock, workers=config.concurrent_service_syncs, queue=queue, telemetry=telemetry
     )
     handler = ServiceEventHandler(queue, reconciler)
-    hosts.tell = handler.hosts_changed
-    controller.listens_to(nodes, hosts)
-    controller.listens_to(services, handler, resync=RESYNC)
+    hosts.on_change = handler.handle_hosts_changed
+    controller.add_event_handler(nodes, hosts)
+    controller.add_event_handler(services, handler, resync=RESYNC)
     return controller

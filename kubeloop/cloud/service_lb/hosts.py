@@ -17,7 +17,7 @@ class HostSet:
         self._nodes = nodes
         self._found: tuple[Node, ...] | None = None  # None after a change
         self._hosts: Hosts = frozenset()
-        self.tell: Callable[[], None] = lambda: None
+        self.on_change: Callable[[], None] = lambda: None
 
     def nodes(self) -> tuple[Node, ...]:
         """Return the nodes."""
@@ -34,15 +34,15 @@ class HostSet:
     def on_add(self, _: Any) -> None:
         """Report a new node."""
         self._found = None
-        self.tell()
+        self.on_change()
 
     def on_update(self, old: Any, new: Any) -> None:
         """Report a changed node if it affects the hosts."""
         self._found = None
         if should_sync_node(old, new):
-            self.tell()
+            self.on_change()
 
     def on_delete(self, _: Any) -> None:
         """Report a deleted node."""
         self._found = None
-        self.tell()
+        self.on_change()

@@ -8,8 +8,8 @@ from typing import Any
 
 from kubeloop.api.generated.core_v1 import Service
 from kubeloop.cloud.provider import RetryAfter
-from kubeloop.cloud.service_lb.balancing import LoadBalancerManager
 from kubeloop.cloud.service_lb.hosts import HostSet
+from kubeloop.cloud.service_lb.load_balancer_manager import LoadBalancerManager
 from kubeloop.cloud.service_lb.policy import FINALIZER, Hosts, needs_cleanup, needs_update, wants_load_balancer
 from kubeloop.runtime.causes.cause import Event, Origin
 from kubeloop.runtime.controller import Result
@@ -19,7 +19,7 @@ from kubeloop.runtime.queue.workqueue import NORMAL, WorkQueue
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _CachedService:
     """Last state requested from the cloud for a Service."""
 
     service: Service
@@ -33,13 +33,13 @@ class Reconciler:
         self._services = services
         self._hosts = hosts
         self._balancing = balancing
-        self._known: dict[ObjectKey, _Known] = {}  # Services that have, or may have, a load balancer
+        self._known: dict[ObjectKey, _CachedService] = {}  # Services that have, or may have, a load balancer
 
-    def knows(self, key: ObjectKey) -> bool:
+    def may_have_load_balancer(self, key: ObjectKey) -> bool:
         """Return True if the Service has or may have a load balancer."""
         return key in self._known
 
-    def keys_of_other_hosts(self) -> Iterator[ObjectKey]:
+    def keys_with_stale_hosts(self) -> Iterator[ObjectKey]:
         """Return the Services whose load balancers use outdated nodes."""
         if not self._known:
             return iter(())  # for example while the nodes of a large cluster are added
@@ -57,10 +57,10 @@ class Reconciler:
         try:
             await self._sync(key, service)
         except RetryAfter as error:
-            self._balancing.not_synced(service, error)
+            self._balancing.record_sync_failure(service, error)
             return Result(requeue_after=error.seconds)
         except Exception as error:
-            self._balancing.not_synced(service, error)
+            self._balancing.record_sync_failure(service, error)
             raise
         return Result(requeue_after=0.0) if self._is_behind(key) else None
 
@@ -87,15 +87,15 @@ class Reconciler:
             await self._update_hosts(key, service)
 
     async def _ensure(self, key: ObjectKey, service: Service) -> None:
-        self._known[key] = _Known(service)
+        self._known[key] = _CachedService(service)
         nodes, hosts = self._hosts.nodes(), self._hosts.hosts()
         await self._balancing.ensure(service, nodes)
-        self._known[key] = _Known(service, hosts)
+        self._known[key] = _CachedService(service, hosts)
 
     async def _update_hosts(self, key: ObjectKey, service: Service) -> None:
         nodes, hosts = self._hosts.nodes(), self._hosts.hosts()
         if await self._balancing.update_hosts(service, nodes) == "done":
-            self._known[key] = _Known(service, hosts)
+            self._known[key] = _CachedService(service, hosts)
         else:
             await self._ensure(key, service)
 
@@ -119,12 +119,12 @@ class ServiceEventHandler:
 
     def on_delete(self, service: Any) -> None:
         """Enqueue a deleted Service that may have a load balancer."""
-        if self._reconciler.knows(key_of(service)):
+        if self._reconciler.may_have_load_balancer(key_of(service)):
             self._put(service, "DELETED")
 
-    def hosts_changed(self) -> None:
+    def handle_hosts_changed(self) -> None:
         """Enqueue the Services with outdated nodes."""
-        for key in tuple(self._reconciler.keys_of_other_hosts()):
+        for key in tuple(self._reconciler.keys_with_stale_hosts()):
             self._queue.add(key)
 
     def _put(self, service: Any, event: Event) -> None:

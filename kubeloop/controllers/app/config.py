@@ -1,7 +1,7 @@
 """Configuration of the manager: kube-controller-manager's flags with their types and defaults, and kubeloop's own.
 
 Each field is one flag: `concurrent_gc_syncs` is `--concurrent-gc-syncs`. The command line and /configz are generated
-from this table, so that each flag is defined exactly once. Flags of missing controllers are kept for later.
+from this table, so that each flag is defined exactly once.
 """
 
 from __future__ import annotations

@@ -8,11 +8,9 @@ from typing import Protocol
 
 from kubeloop.api.kinds import Resource
 from kubeloop.client import Client
-from kubeloop.clock import Clock
 from kubeloop.controllers.app.config import ManagerConfig
-from kubeloop.runtime.controller import Telemetry
+from kubeloop.runtime.app import LoopContext
 from kubeloop.runtime.events.recorder import EventRecorder
-from kubeloop.runtime.informer.informer import SharedInformerFactory
 from kubeloop.runtime.manager import Loop
 
 
@@ -28,24 +26,20 @@ class CustomKindDefinition(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class ControllerContext:
-    """Dependencies of a controller: it writes through `client`, which may be its own, and reads from shared caches."""
+class ControllerContext(LoopContext):
+    """Dependencies of a controller."""
 
-    client: Client
-    informers: SharedInformerFactory
-    clock: Clock
     recorder: EventRecorder
     config: ManagerConfig = field(default_factory=ManagerConfig)
-    telemetry: Telemetry = field(default_factory=Telemetry)
     root_ca: str = ""  # PEM bundle of the CA that signed the API server's certificate
     kinds: list[CustomKindDefinition] = field(default_factory=list)  # kinds that the controller has declared
 
-    def defines(self, kind: CustomKindDefinition) -> Resource:
+    def declare_kind(self, kind: CustomKindDefinition) -> Resource:
         """Declare a custom kind of the controller; the program that runs it ensures that the server serves the kind."""
         self.kinds.append(kind)
         return kind.resource
 
-    def for_another(self) -> ControllerContext:
+    def without_kinds(self) -> ControllerContext:
         """Return a copy with an empty list of kinds, for another controller."""
         return replace(self, kinds=[])
 

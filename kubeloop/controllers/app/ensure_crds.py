@@ -44,6 +44,6 @@ class CrdEnsuringController:
 
 def wire_with_kinds(wire: Wire, context: ControllerContext) -> Loop:
     """Wire a controller and wrap it if it declares custom kinds."""
-    own = context.for_another()
+    own = context.without_kinds()
     loop = wire(own)
     return CrdEnsuringController(loop, own.kinds, own.client) if own.kinds else loop

@@ -21,6 +21,7 @@ from kubeloop.client.transport import ClientTransport
 from kubeloop.clock import Clock, SystemClock
 from kubeloop.controllers.app.context import ControllerContext, Wire
 from kubeloop.controllers.app.ensure_crds import wire_with_kinds
+from kubeloop.runtime.app import App
 from kubeloop.runtime.causes.transport import CauseTransport
 from kubeloop.runtime.events.recorder import EventRecorder
 from kubeloop.runtime.informer.informer import SharedInformerFactory
@@ -60,14 +61,7 @@ async def _keep(wires: tuple[Wire, ...], client: Client, clock: Clock, component
     manager = LoopManager(
         [wire_with_kinds(wire, context) for wire in wires], clock, name=component, registry=context.telemetry.registry
     )
-    recording = asyncio.create_task(recorder.run())
-    informers.start()
-    try:
-        await manager.run()
-    finally:
-        await informers.stop()
-        await recorder.flush()
-        recording.cancel()
+    await App(manager, informers, recorder).run()
 
 
 def _client(transport: ClientTransport, component: str, clock: Clock) -> Client:

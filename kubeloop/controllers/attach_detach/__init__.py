@@ -31,12 +31,12 @@ from kubeloop.api.pods.volumes import (
 )
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.controllers.app.context import ControllerContext
-from kubeloop.controllers.attach_detach.attaching import VolumeAttacher
-from kubeloop.controllers.attach_detach.instruments import register_attachment_metrics
+from kubeloop.controllers.attach_detach.attacher import VolumeAttacher
+from kubeloop.controllers.attach_detach.events import AttachEvents
+from kubeloop.controllers.attach_detach.metrics import register_attachment_metrics
 from kubeloop.controllers.attach_detach.names import is_managed, is_out_of_service, is_ready
-from kubeloop.controllers.attach_detach.reporting import NodeStatusUpdater
-from kubeloop.controllers.attach_detach.telling import AttachEvents
-from kubeloop.controllers.attach_detach.world import (
+from kubeloop.controllers.attach_detach.node_status_updater import NodeStatusUpdater
+from kubeloop.controllers.attach_detach.state_of_world import (
     BY_VOLUME,
     AttachDetachCaches,
     StateOfWorld,
@@ -65,7 +65,7 @@ class AttachDetachKey(NamedTuple):
 def wire(context: ControllerContext) -> Controller[AttachDetachKey]:
     """Build the controller and register its event handlers."""
     kinds = (Pod, PersistentVolumeClaim, PersistentVolume, VolumeAttachment, Node, CSIDriver)
-    caches = AttachDetachCaches(*(context.informers.of(resource_of_class(kind)) for kind in kinds))
+    caches = AttachDetachCaches(*(context.informers.for_resource(resource_of_class(kind)) for kind in kinds))
     caches.pods.add_indexer(PODS_BY_CLAIM, claim_keys_of)
     caches.pods.add_indexer(NODE, node_name_of)
     caches.volumes.add_indexer(VOLUMES_BY_DRIVER, driver_of)
@@ -83,7 +83,7 @@ def wire(context: ControllerContext) -> Controller[AttachDetachKey]:
 
 
 def _reconciler(context: ControllerContext, world: StateOfWorld, queue: WorkQueue[AttachDetachKey]) -> Reconciler:
-    telling = AttachEvents(context.recorder.of_component(COMPONENT), context.telemetry.registry)
+    telling = AttachEvents(context.recorder.with_component(COMPONENT), context.telemetry.registry)
     attaching = VolumeAttacher(
         context.client,
         world,

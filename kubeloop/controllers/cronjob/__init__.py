@@ -28,11 +28,11 @@ from kubeloop.controllers.cronjob.cron import parse
 from kubeloop.controllers.cronjob.due import seconds_until_next
 from kubeloop.controllers.cronjob.jobs import CRON_JOBS
 from kubeloop.controllers.cronjob.reconciler import Reconciler, schedule_text
+from kubeloop.metrics import exponential_bounds
 from kubeloop.runtime.controller import Controller
 from kubeloop.runtime.events.recorder import EventRecorder
 from kubeloop.runtime.informer.event_handlers import ResourceEventHandlerFuncs
 from kubeloop.runtime.informer.store import CONTROLLER, controller_uid_of
-from kubeloop.runtime.metrics import exponential_bounds
 from kubeloop.runtime.objects.keys import ObjectKey, key_of
 from kubeloop.runtime.queue.enqueue import controller_key, own_key
 from kubeloop.runtime.queue.workqueue import WorkQueue
@@ -45,15 +45,14 @@ OnUpdate = Callable[[CronJob, CronJob], None]
 
 def wire(context: ControllerContext) -> Controller[ObjectKey]:
     """Build the controller and register its event handlers."""
-    cron_jobs, jobs = context.informers.of(CRON_JOBS), context.informers.of(resource_of_class(Job))
+    cron_jobs, jobs = context.informers.for_resource(CRON_JOBS), context.informers.for_resource(resource_of_class(Job))
     jobs.add_indexer(CONTROLLER, controller_uid_of)
     registry = context.telemetry.registry
     skew = registry.histogram(
         "cronjob_controller_job_creation_skew_duration_seconds",
-        "How long after its scheduled time a job is made.",
         bounds=exponential_bounds(1, 2, 10),
-    ).of()
-    recorder = context.recorder.of_component(NAME)
+    ).with_labels()
+    recorder = context.recorder.with_component(NAME)
     reconciler = Reconciler(context.client, (cron_jobs, jobs), context.clock, recorder, skew)
     queue: WorkQueue[ObjectKey] = WorkQueue(context.clock, name=QUEUE, registry=registry)
     workers = context.config.concurrent_cron_job_syncs
@@ -61,7 +60,9 @@ def wire(context: ControllerContext) -> Controller[ObjectKey]:
         NAME, reconciler.reconcile, context.clock, workers=workers, queue=queue, telemetry=context.telemetry
     )
     controller.watches(cron_jobs, own_key, _keeps_schedule, resync=context.resync_period())
-    controller.listens_to(cron_jobs, ResourceEventHandlerFuncs(on_update=_rescheduling(queue, context.clock, recorder)))
+    controller.add_event_handler(
+        cron_jobs, ResourceEventHandlerFuncs(on_update=_rescheduling(queue, context.clock, recorder))
+    )
     controller.watches(jobs, controller_key(CRON_JOBS))
     return controller
 

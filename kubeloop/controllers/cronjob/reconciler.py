@@ -33,13 +33,14 @@ from kubeloop.controllers.cronjob.jobs import (
     scheduled_time,
 )
 from kubeloop.controllers.shared.ownership.namespaces import is_terminating
-from kubeloop.controllers.shared.status_writer import StatusWriter
+from kubeloop.metrics import Histogram
+from kubeloop.runtime.assume_cache import AssumeCache
 from kubeloop.runtime.controller import Result
 from kubeloop.runtime.events.recorder import EventRecorder
 from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.informer.store import CONTROLLER
-from kubeloop.runtime.metrics import Histogram
-from kubeloop.runtime.objects.keys import ObjectKey, key_of
+from kubeloop.runtime.objects.keys import ObjectKey
+from kubeloop.runtime.objects.patch_or_update import PatchOrUpdate
 
 _NORMAL, _WARNING = "Normal", "Warning"
 
@@ -51,45 +52,33 @@ class Reconciler:
         self, client: Client, caches: tuple[Informer, Informer], clock: Clock, recorder: EventRecorder, skew: Histogram
     ) -> None:
         self._client = client
-        self._cron_jobs, self._jobs = caches
+        self._cron_jobs, self._jobs = AssumeCache(caches[0]), caches[1]
         self._clock = clock
         self._recorder = recorder
         self._skew = skew
-        self._statuses = StatusWriter(client, CRON_JOBS)
-        self._ahead: dict[ObjectKey, CronJob] = {}  # objects that we wrote or read, until the cache has caught up
+        self._statuses = PatchOrUpdate(client)
 
     async def reconcile(self, key: ObjectKey) -> Result | None:
         """Sync one CronJob and write its status once."""
-        stored = self._newest(key)
+        stored: CronJob | None = self._cron_jobs.get(*key)
         if stored is None:
             return None
         jobs: Sequence[Job] = self._jobs.by_index(CONTROLLER, stored.metadata.uid)
         visit = _CronJobSync(stored, jobs)
         await self._delete_old(visit)
         try:
-            result = await self._look(visit)
+            result = await self._sync(visit)
         except Exception:
             await self._write(visit)  # completed actions must be recorded
             raise
         await self._write(visit)
         return result
 
-    def _newest(self, key: ObjectKey) -> CronJob | None:
-        """Return the newest known form of the CronJob, from the cache or from own writes."""
-        cached: CronJob | None = self._cron_jobs.get(*key)
-        known = self._ahead.get(key)
-        if known is None:
-            return cached
-        if cached is None or cached.metadata.uid != known.metadata.uid or _version(cached) >= _version(known):
-            del self._ahead[key]
-            return cached
-        return known
-
-    async def _look(self, visit: _CronJobSync) -> Result | None:
-        if not await self._is_well_known(visit):
+    async def _sync(self, visit: _CronJobSync) -> Result | None:
+        if not await self._is_status_current(visit):
             return Result(requeue_after=0.0)
-        self._note_ended(visit)
-        await self._note_missing(visit)
+        self._remove_finished(visit)
+        await self._remove_missing(visit)
         schedule = self._schedule(visit.cron_job)
         if schedule is None:
             return None
@@ -105,7 +94,7 @@ class Reconciler:
         for job in old:
             # Unless the status records it, only the job itself shows that its time was started.
             if (scheduled := scheduled_time(visit.cron_job, job)) is not None:
-                visit.came_due(scheduled)
+                visit.record_schedule(scheduled)
         await self._write(visit)
         for job in old:
             await self._delete(visit, job)
@@ -120,13 +109,13 @@ class Reconciler:
             visit.forget(meta.uid)
             return True
         except ApiError as error:
-            self._tell(visit.cron_job, _WARNING, "FailedDelete", f"Deleted job: {error}")
+            self._record_event(visit.cron_job, _WARNING, "FailedDelete", f"Deleted job: {error}")
             return False
         visit.forget(meta.uid)
-        self._tell(visit.cron_job, _NORMAL, "SuccessfulDelete", f"Deleted job {meta.name}")
+        self._record_event(visit.cron_job, _NORMAL, "SuccessfulDelete", f"Deleted job {meta.name}")
         return True
 
-    async def _is_well_known(self, visit: _CronJobSync) -> bool:
+    async def _is_status_current(self, visit: _CronJobSync) -> bool:
         """Return True if the status lists all running jobs; False if only the cached status is outdated."""
         known = {one.uid for one in visit.status.active}
         strangers = [job for job in visit.jobs if job.metadata.uid not in known and not finished_type(job)]
@@ -135,26 +124,26 @@ class Reconciler:
         meta = visit.cron_job.metadata
         fresh: CronJob = await self._client.get(CronJob, meta.name, meta.namespace)
         if {one.uid for one in fresh.status.active} & {job.metadata.uid for job in strangers}:
-            self._ahead[key_of(fresh)] = fresh
+            self._cron_jobs.assume(fresh)
             return False
         for job in strangers:
             message = f"Saw a job that the controller did not create or forgot: {job.metadata.name}"
-            self._tell(visit.cron_job, _WARNING, "UnexpectedJob", message)
+            self._record_event(visit.cron_job, _WARNING, "UnexpectedJob", message)
             if (scheduled := scheduled_time(visit.cron_job, job)) is not None:
-                visit.started(job, scheduled)
+                visit.record_started(job, scheduled)
         return True
 
-    def _note_ended(self, visit: _CronJobSync) -> None:
+    def _remove_finished(self, visit: _CronJobSync) -> None:
         known = {one.uid for one in visit.status.active}
         for job in visit.jobs:
             meta = job.metadata
             if meta.uid in known and (end := finished_type(job)):
                 visit.forget(meta.uid)
                 message = f"Saw completed job: {meta.name}, condition: {end}"
-                self._tell(visit.cron_job, _NORMAL, "SawCompletedJob", message)
-        visit.succeeded(latest_success(visit.jobs))
+                self._record_event(visit.cron_job, _NORMAL, "SawCompletedJob", message)
+        visit.record_success(latest_success(visit.jobs))
 
-    async def _note_missing(self, visit: _CronJobSync) -> None:
+    async def _remove_missing(self, visit: _CronJobSync) -> None:
         present = {job.metadata.uid for job in visit.jobs}
         for one in visit.status.active:
             if one.uid in present:
@@ -163,7 +152,7 @@ class Reconciler:
                 await self._client.get(Job, one.name, one.namespace)
             except NotFound:
                 visit.forget(one.uid)
-                self._tell(visit.cron_job, _NORMAL, "MissingJob", f"Active job went missing: {one.name}")
+                self._record_event(visit.cron_job, _NORMAL, "MissingJob", f"Active job went missing: {one.name}")
 
     # -- starting the next job
 
@@ -174,17 +163,17 @@ class Reconciler:
             return None
         if spec.time_zone is not None and not is_time_zone(spec.time_zone):
             message = f"invalid timeZone: {quote(spec.time_zone)}: unknown time zone {spec.time_zone}"
-            self._tell(cron_job, _WARNING, "UnknownTimeZone", message)
+            self._record_event(cron_job, _WARNING, "UnknownTimeZone", message)
             return None
         if spec.suspend:
             return None
         if "TZ" in spec.schedule:
-            self._tell(cron_job, _WARNING, "UnsupportedSchedule", unsupported_time_zone_message(spec.schedule))
+            self._record_event(cron_job, _WARNING, "UnsupportedSchedule", unsupported_time_zone_message(spec.schedule))
         try:
             return parse(schedule_text(cron_job))
         except ScheduleError as error:
             message = f"unparseable schedule: {quote(spec.schedule)} : {error}"
-            self._tell(cron_job, _WARNING, "UnparseableSchedule", message)
+            self._record_event(cron_job, _WARNING, "UnparseableSchedule", message)
             return None
 
     async def _start_due(self, visit: _CronJobSync, schedule: Schedule, now: datetime) -> None:
@@ -193,13 +182,13 @@ class Reconciler:
             recent = most_recent_schedule(cron_job, now, schedule)
         except NeverDue as error:
             message = f"invalid schedule: {cron_job.spec.schedule} : {error}"
-            self._tell(cron_job, _WARNING, "InvalidSchedule", message)
+            self._record_event(cron_job, _WARNING, "InvalidSchedule", message)
             return
         if recent.moment is None:
             return
         if recent.missed == "many":
             message = "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew"
-            self._tell(cron_job, _WARNING, "TooManyMissedTimes", message)
+            self._record_event(cron_job, _WARNING, "TooManyMissedTimes", message)
         if not self._is_too_late(cron_job, recent.moment, now) and not _is_started(cron_job, recent.moment):
             await self._start(visit, recent.moment)
 
@@ -208,14 +197,14 @@ class Reconciler:
         if deadline is None or (now - scheduled).total_seconds() <= deadline:
             return False
         message = f"Missed scheduled time to start a job: {format_datetime(scheduled)}"
-        self._tell(cron_job, _WARNING, "MissSchedule", message)
+        self._record_event(cron_job, _WARNING, "MissSchedule", message)
         return True
 
     async def _start(self, visit: _CronJobSync, scheduled: datetime) -> None:
         cron_job, policy = visit.cron_job, visit.cron_job.spec.concurrency_policy
         if policy == "Forbid" and visit.status.active:
             message = "Not starting job because prior execution is running and concurrency policy is Forbid"
-            self._tell(cron_job, _NORMAL, "JobAlreadyActive", message)
+            self._record_event(cron_job, _NORMAL, "JobAlreadyActive", message)
             return
         if policy == "Replace":
             await self._replace(visit)
@@ -226,7 +215,7 @@ class Reconciler:
                 raise
             return  # a terminating namespace refuses every creation
         if job is not None and not visit.knows(job.metadata.uid):
-            visit.started(job, scheduled)
+            visit.record_started(job, scheduled)
 
     async def _replace(self, visit: _CronJobSync) -> None:
         """Delete the jobs that still run."""
@@ -234,7 +223,7 @@ class Reconciler:
             try:
                 job: Job = await self._client.get(Job, one.name, one.namespace)
             except ApiError as error:
-                self._tell(visit.cron_job, _WARNING, "FailedGet", f"Get job: {error}")
+                self._record_event(visit.cron_job, _WARNING, "FailedGet", f"Get job: {error}")
                 raise
             if not await self._delete(visit, job):
                 raise RuntimeError(f"could not replace job {one.namespace}/{one.name}")
@@ -249,11 +238,11 @@ class Reconciler:
             return found if is_controlled_by(found.metadata.owner_references, cron_job.metadata.uid) else None
         except ApiError as error:
             if not is_terminating(error):
-                self._tell(cron_job, _WARNING, "FailedCreate", f"Error creating job: {error}")
+                self._record_event(cron_job, _WARNING, "FailedCreate", f"Error creating job: {error}")
             raise
         if made.metadata.creation_timestamp is not None:
             self._skew.observe((parse_time(made.metadata.creation_timestamp) - scheduled).total_seconds())
-        self._tell(cron_job, _NORMAL, "SuccessfulCreate", f"Created job {made.metadata.name}")
+        self._record_event(cron_job, _NORMAL, "SuccessfulCreate", f"Created job {made.metadata.name}")
         return made
 
     # -- reporting
@@ -264,10 +253,10 @@ class Reconciler:
         if not patch:
             return
         about = {"uid": meta.uid, "resourceVersion": meta.resource_version}
-        written = await self._statuses.write(visit.cron_job, {"metadata": about, "status": patch})
-        visit.cron_job = self._ahead[key_of(written)] = written
+        written = await self._statuses.patch_status(CRON_JOBS, visit.cron_job, {"metadata": about, "status": patch})
+        visit.cron_job = self._cron_jobs.assume(written)
 
-    def _tell(self, cron_job: CronJob, kind: str, reason: str, message: str) -> None:
+    def _record_event(self, cron_job: CronJob, kind: str, reason: str, message: str) -> None:
         self._recorder.event(cron_job, kind, reason, message)
 
 
@@ -285,17 +274,17 @@ class _CronJobSync:
     def forget(self, uid: str) -> None:
         self.status = replace(self.status, active=tuple(one for one in self.status.active if one.uid != uid))
 
-    def succeeded(self, at: str | None) -> None:
+    def record_success(self, at: str | None) -> None:
         """Set the last successful time if it is later."""
         known = self.status.last_successful_time
         if at is not None and (known is None or at > known):
             self.status = replace(self.status, last_successful_time=Time(at))
 
-    def started(self, job: Job, scheduled: datetime) -> None:
+    def record_started(self, job: Job, scheduled: datetime) -> None:
         self.status = replace(self.status, active=(*self.status.active, reference(job)))
-        self.came_due(scheduled)
+        self.record_schedule(scheduled)
 
-    def came_due(self, scheduled: datetime) -> None:
+    def record_schedule(self, scheduled: datetime) -> None:
         """Record that this time has or had a job."""
         stamp, known = Time(format_time(scheduled)), self.status.last_schedule_time
         self.status = replace(self.status, last_schedule_time=stamp if known is None else max(known, stamp))
@@ -331,8 +320,3 @@ def _is_started(cron_job: CronJob, scheduled: datetime) -> bool:
     return (last is not None and parse_time(last) == scheduled) or any(
         one.name == name and one.namespace == cron_job.metadata.namespace for one in cron_job.status.active
     )
-
-
-def _version(cron_job: CronJob) -> int:
-    version = cron_job.metadata.resource_version
-    return int(version) if version.isdigit() else 0

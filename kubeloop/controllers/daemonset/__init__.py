@@ -23,14 +23,14 @@ from typing import Any
 
 from kubeloop.api.generated.apps_v1 import DaemonSet
 from kubeloop.controllers.app.context import ControllerContext
-from kubeloop.controllers.daemonset.reconciler import NODES, PODS, REVISIONS, SETS, Reconciler
-from kubeloop.controllers.daemonset.wakeups import (
+from kubeloop.controllers.daemonset.event_handlers import (
     ExpectationsHandler,
     NodeEventMapper,
     affects_placement,
     is_not_status_only,
     is_status_only,
 )
+from kubeloop.controllers.daemonset.reconciler import NODES, PODS, REVISIONS, SETS, Reconciler
 from kubeloop.controllers.shared.ownership.dependents import Dependents, OwnerEventHandler, concerns_owner
 from kubeloop.runtime.controller import Controller
 from kubeloop.runtime.informer.event_handlers import ResourceEventHandlerFuncs
@@ -50,8 +50,8 @@ STATUS_ECHO_DELAY = 0.5
 def wire(context: ControllerContext) -> Controller[ObjectKey]:
     """Build the controller and register its event handlers."""
     informers, telemetry = context.informers, context.telemetry
-    sets, all_pods, nodes = informers.of(SETS), informers.of(PODS), informers.of(NODES)
-    pods, revisions = Dependents(all_pods, sets), Dependents(informers.of(REVISIONS), sets)
+    sets, all_pods, nodes = informers.for_resource(SETS), informers.for_resource(PODS), informers.for_resource(NODES)
+    pods, revisions = Dependents(all_pods, sets), Dependents(informers.for_resource(REVISIONS), sets)
     expectations: Expectations[str] = Expectations(context.clock)
     reconciler = Reconciler(context, pods, revisions, expectations)
     queue: WorkQueue[ObjectKey] = WorkQueue(context.clock, name=QUEUE, registry=telemetry.registry)
@@ -59,12 +59,12 @@ def wire(context: ControllerContext) -> Controller[ObjectKey]:
     controller = Controller(
         NAME, reconciler.reconcile, context.clock, workers=workers, queue=queue, telemetry=telemetry
     )
-    sets.add_handler(ResourceEventHandlerFuncs(on_delete=lambda one: expectations.forget(one.metadata.uid)))
+    sets.add_handler(ResourceEventHandlerFuncs(on_delete=lambda one: expectations.delete(one.metadata.uid)))
     all_pods.add_handler(ExpectationsHandler(expectations))  # before the handlers that enqueue the sets
     controller.watches(sets, own_key, is_not_status_only, resync=context.resync_period())
     controller.watches(sets, own_key, is_status_only, delay=STATUS_ECHO_DELAY)
-    controller.listens_to(all_pods, OwnerEventHandler(queue, pods, sets, _weight))
-    controller.watches(informers.of(REVISIONS), revisions.keys_of, _is_not_our_creation)
+    controller.add_event_handler(all_pods, OwnerEventHandler(queue, pods, sets, _weight))
+    controller.watches(informers.for_resource(REVISIONS), revisions.owner_keys, _is_not_our_creation)
     controller.watches(nodes, NodeEventMapper(sets, all_pods, nodes).keys_of, affects_placement)
     return controller
 

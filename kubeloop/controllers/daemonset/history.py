@@ -52,7 +52,7 @@ class DaemonSetHistory:
         self._revisions = revisions
         self._templates = RevisionTemplateCache()
 
-    async def past_of(
+    async def construct_history(
         self, daemon_set: DaemonSet, revisions: Iterable[ControllerRevision], pods: Sequence[Pod]
     ) -> RevisionHistory:
         """Return the set's revisions, given all that it owns; its template's revision becomes the newest.
@@ -61,18 +61,18 @@ class DaemonSetHistory:
         """
         data = revision_data(daemon_set.spec.template)
         labelled = [await self._labelled(one) for one in sort_revisions(revisions)]
-        equal = [one for one in labelled if self._templates.holds(one, data)]
+        equal = [one for one in labelled if self._templates.is_equal(one, data)]
         older = [one for one in labelled if one not in equal]
         number = next_number(older)
         if not equal:
             return RevisionHistory(await self._create(daemon_set, data, number), older)
         current = equal[-1]
-        await self._merge(equal[:-1], current, pods)
+        await self._dedup_revisions(equal[:-1], current, pods)
         if current.revision < number:
             current = await self._revisions.renumber(current, number)
         return RevisionHistory(current, older)
 
-    async def forget(self, daemon_set: DaemonSet, past: RevisionHistory, pods: Iterable[Pod]) -> None:
+    async def cleanup_history(self, daemon_set: DaemonSet, past: RevisionHistory, pods: Iterable[Pod]) -> None:
         """Delete the oldest revisions above the limit, except those that a pod has."""
         for revision in revisions_to_clean_up(past.older, pods, daemon_set.spec.revision_history_limit):
             await self._revisions.delete(revision)
@@ -96,7 +96,7 @@ class DaemonSetHistory:
             raise HashCollision(name)
         return made
 
-    async def _merge(
+    async def _dedup_revisions(
         self, doubles: Sequence[ControllerRevision], kept: ControllerRevision, pods: Sequence[Pod]
     ) -> None:
         """Keep one revision per template: relabel pods of the duplicates and delete these."""

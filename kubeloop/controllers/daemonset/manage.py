@@ -30,13 +30,13 @@ def decide(view: DaemonSetView) -> PodChanges:
     for name, verdict in view.nodes.items():
         pods = view.pods.get(name)
         if pods is None:
-            if verdict.wanted:
+            if verdict.should_run:
                 changes.create_on.append(name)
-        elif not verdict.may_stay:
+        elif not verdict.should_continue_running:
             changes.delete += [pod for pod in pods if pod.metadata.deletion_timestamp is None]
         else:
             running = _without_ended(name, pods, changes)
-            if surging and not running and verdict.wanted:
+            if surging and not running and verdict.should_run:
                 changes.create_on.append(name)
             changes.delete += _surplus_while_surging(view, running) if surging else running[1:]
     changes.delete += _unscheduled_without_node(view)

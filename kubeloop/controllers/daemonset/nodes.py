@@ -40,8 +40,8 @@ _ON_HOST_NETWORK: Final = (("node.kubernetes.io/network-unavailable", "NoSchedul
 class NodeShouldRun:
     """Result for one node: if a pod should run there, and if an existing one may continue."""
 
-    wanted: bool
-    may_stay: bool
+    should_run: bool
+    should_continue_running: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Eligibility:
         spec = daemon_set.spec.template.spec
         return cls(spec, tolerations_of(spec))
 
-    def verdict(self, node: Node) -> NodeShouldRun:
+    def evaluate(self, node: Node) -> NodeShouldRun:
         """Evaluate one node."""
         if self.spec.node_name and self.spec.node_name != node.metadata.name:
             return NodeShouldRun(False, False)

@@ -34,10 +34,10 @@ class DaemonSetView:
     generation: int | None  # of the template; pods created before hashes carry it instead
     now: datetime
 
-    def is_wanted(self, node: str) -> bool:
+    def should_run_on(self, node: str) -> bool:
         """Return True if a pod should run on the node; False for a node that is gone."""
         verdict = self.nodes.get(node)
-        return verdict is not None and verdict.wanted
+        return verdict is not None and verdict.should_run
 
     def is_available(self, pod: Pod) -> bool:
         """Return True if the pod is available."""
@@ -53,7 +53,7 @@ def view_of(
 ) -> DaemonSetView:
     """Build the view of a set from its nodes and pods."""
     eligibility = Eligibility.of(daemon_set)
-    verdicts = {node.metadata.name: eligibility.verdict(node) for node in nodes}
+    verdicts = {node.metadata.name: eligibility.evaluate(node) for node in nodes}
     return DaemonSetView(daemon_set, verdicts, by_node(pods), hash, template_generation(daemon_set), now)
 
 

@@ -14,22 +14,22 @@ from kubeloop.api.generated.meta_v1 import LabelSelector
 from kubeloop.api.selectors import SelectorError, label_selector_as_selector
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.controllers.app.context import ControllerContext
-from kubeloop.controllers.daemonset import manage, rolling
-from kubeloop.controllers.daemonset.failed_pods import FailedPodsBackoffManager
+from kubeloop.controllers.daemonset import manage, rolling_update
+from kubeloop.controllers.daemonset.failed_pods_backoff import FailedPodsBackoffManager
 from kubeloop.controllers.daemonset.history import DaemonSetHistory, HashCollision, RevisionHistory
 from kubeloop.controllers.daemonset.manage import PodChanges
 from kubeloop.controllers.daemonset.pods import DaemonSetView, by_node, new_pod, view_of
 from kubeloop.controllers.daemonset.status import seconds_until_next_available, status_of, status_patch
-from kubeloop.controllers.shared.own_writes import OwnWrites
 from kubeloop.controllers.shared.ownership import namespaces
 from kubeloop.controllers.shared.ownership.controller_revisions import RevisionWriter
 from kubeloop.controllers.shared.ownership.dependents import Dependents
 from kubeloop.controllers.shared.pods.pod_control import PodControl
-from kubeloop.controllers.shared.status_writer import StatusWriter
+from kubeloop.runtime.consistency_store import ConsistencyStore
 from kubeloop.runtime.controller import Result, TerminalError
 from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.objects.controller_ref_manager import ClaimOwner, claim, live_check
 from kubeloop.runtime.objects.keys import ObjectKey, key_of
+from kubeloop.runtime.objects.patch_or_update import PatchOrUpdate
 from kubeloop.runtime.queue.expectations import TIMEOUT, Expectations
 from kubeloop.runtime.queue.slow_start import slow_start
 
@@ -51,34 +51,34 @@ class Reconciler:
         informers = context.informers
         self._client = context.client
         self._clock = context.clock
-        self._sets: Informer = informers.of(SETS)
-        self._nodes: Informer = informers.of(NODES)
+        self._sets: Informer = informers.for_resource(SETS)
+        self._nodes: Informer = informers.for_resource(NODES)
         self._pods = pods
         self._stored = revisions
         self._expectations = expectations
-        self._writes = OwnWrites(self._sets, informers.of(REVISIONS))
-        self._recorder = context.recorder.of_component(COMPONENT)
+        self._consistency = ConsistencyStore(self._sets, informers.for_resource(REVISIONS))
+        self._recorder = context.recorder.with_component(COMPONENT)
         self._control = PodControl(context.client, self._recorder)
-        self._status = StatusWriter(context.client, SETS)
+        self._status = PatchOrUpdate(context.client)
         self._history = DaemonSetHistory(context.client, RevisionWriter(context.client))
         self._backoff = FailedPodsBackoffManager(context.clock)
 
     async def reconcile(self, key: ObjectKey) -> Result | None:
         """Sync one set: claim pods and revisions, create and delete pods, and report the status."""
-        await self._writes.seen(key)
+        await self._consistency.wait_ready(key)
         daemon_set = self._sets.get(*key)
         if daemon_set is None or daemon_set.metadata.deletion_timestamp is not None or self._selects_all(daemon_set):
             return None
-        may_act = self._expectations.satisfied(daemon_set.metadata.uid)  # before reading the pods that it refers to
-        pods, revisions = await self._claimed(daemon_set)
-        past = await self._past_of(daemon_set, revisions, pods)
+        may_act = self._expectations.is_satisfied(daemon_set.metadata.uid)  # before reading the pods that it refers to
+        pods, revisions = await self._claim_dependents(daemon_set)
+        past = await self._construct_history(daemon_set, revisions, pods)
         if past is None:
             return None
         view = view_of(daemon_set, self._nodes.list(), pods, past.hash, self._clock.now())
         if not may_act:
             await self._report(view, processed=False)
             return Result(requeue_after=TIMEOUT)
-        return await self._bring_about(view, past, pods)
+        return await self._update_daemon_set(view, past, pods)
 
     def _selects_all(self, daemon_set: DaemonSet) -> bool:
         if daemon_set.spec.selector != LabelSelector():
@@ -89,7 +89,7 @@ class Reconciler:
 
     # Claiming
 
-    async def _claimed(self, daemon_set: DaemonSet) -> tuple[list[Pod], list[ControllerRevision]]:
+    async def _claim_dependents(self, daemon_set: DaemonSet) -> tuple[list[Pod], list[ControllerRevision]]:
         meta = daemon_set.metadata
         try:
             claimant = ClaimOwner(daemon_set, SETS, label_selector_as_selector(daemon_set.spec.selector))
@@ -101,28 +101,32 @@ class Reconciler:
         pods: list[Pod] = await claim(self._client, claimant, PODS, self._pods.claimable_by(daemon_set), check)
         return pods, revisions
 
-    async def _past_of(
+    async def _construct_history(
         self, daemon_set: DaemonSet, revisions: Sequence[ControllerRevision], pods: Sequence[Pod]
     ) -> RevisionHistory | None:
         """Return the set's revisions; None after a hash collision, whose status write enqueues the set again."""
         try:
-            past = await self._history.past_of(daemon_set, revisions, pods)
+            past = await self._history.construct_history(daemon_set, revisions, pods)
         except HashCollision:
             count = (daemon_set.status.collision_count or 0) + 1
             unchanged = {"resourceVersion": daemon_set.metadata.resource_version}
-            await self._status.write(daemon_set, {"metadata": unchanged, "status": {"collisionCount": count}})
+            await self._status.patch_status(
+                SETS, daemon_set, {"metadata": unchanged, "status": {"collisionCount": count}}
+            )
             return None
-        self._writes.note(key_of(daemon_set), REVISIONS.kind, past.current)
+        self._consistency.wrote_at(key_of(daemon_set), REVISIONS.kind, past.current)
         return past
 
     # Acting
 
-    async def _bring_about(self, view: DaemonSetView, past: RevisionHistory, pods: Sequence[Pod]) -> Result | None:
+    async def _update_daemon_set(
+        self, view: DaemonSetView, past: RevisionHistory, pods: Sequence[Pod]
+    ) -> Result | None:
         """Execute the next changes and report the status even if some fail."""
         changes, wait = self._decide(view)
-        failure = await self._carry_out(view, changes)
+        failure = await self._sync_nodes(view, changes)
         if failure is None:
-            await self._history.forget(view.daemon_set, past, pods)
+            await self._history.cleanup_history(view.daemon_set, past, pods)
         if changes.create_on or changes.delete:
             view = replace(view, pods=by_node(self._pods.owned_by(view.daemon_set)), now=self._clock.now())
         try:
@@ -139,7 +143,7 @@ class Reconciler:
         changes = manage.decide(view)
         wait = self._remove_ended(view.daemon_set, changes)
         if not changes.create_on and not changes.delete and view.daemon_set.spec.update_strategy.type != "OnDelete":
-            changes = rolling.decide(view)
+            changes = rolling_update.decide(view)
         return changes, wait
 
     def _remove_ended(self, daemon_set: DaemonSet, changes: PodChanges) -> float | None:
@@ -151,7 +155,7 @@ class Reconciler:
             if (left := self._backoff.seconds_left(place)) > 0:
                 waits.append(left)
                 continue
-            self._backoff.replaced(place)
+            self._backoff.record_replacement(place)
             message = f"Found failed daemon pod {_where(pod)} on node {node}, will try to kill it"
             self._recorder.event(daemon_set, "Warning", "FailedDaemonPod", message)
             changes.delete.append(pod)
@@ -161,13 +165,13 @@ class Reconciler:
             changes.delete.append(pod)
         return min(waits, default=None)
 
-    async def _carry_out(self, view: DaemonSetView, changes: PodChanges) -> Exception | None:
+    async def _sync_nodes(self, view: DaemonSetView, changes: PodChanges) -> Exception | None:
         nodes, pods = changes.create_on[:BURST], changes.delete[:BURST]
         if not nodes and not pods:
             return None
         uid = view.daemon_set.metadata.uid
         self._expectations.expect(uid, creations=len(nodes), deletions=len(pods))
-        expected = self._expectations.of(uid)
+        expected = self._expectations.get(uid)
         if expected is not None:
             expected.uids.update(pod.metadata.uid for pod in pods)
         failure = await self._create(view, nodes)
@@ -216,8 +220,8 @@ class Reconciler:
         status = status_of(view, processed=processed)
         patch = status_patch(view.daemon_set, status)
         if patch is not None:
-            changed = await self._status.write(view.daemon_set, patch)
-            self._writes.note(key_of(view.daemon_set), SETS.kind, changed)
+            changed = await self._status.patch_status(SETS, view.daemon_set, patch)
+            self._consistency.wrote_at(key_of(view.daemon_set), SETS.kind, changed)
         return seconds_until_next_available(view, status)
 
 

@@ -14,7 +14,7 @@ from kubeloop.controllers.daemonset.pods import DaemonSetView
 
 def status_of(view: DaemonSetView, *, processed: bool) -> DaemonSetStatus:
     """Compute the status; the generation counts as observed only if it was acted upon."""
-    wanted = [name for name in view.nodes if view.is_wanted(name)]
+    wanted = [name for name in view.nodes if view.should_run_on(name)]
     scheduled = [name for name in view.nodes if view.pods.get(name)]
     firsts = [view.pods[name][0] for name in wanted if view.pods.get(name)]
     ready = [pod for pod in firsts if is_ready(pod)]

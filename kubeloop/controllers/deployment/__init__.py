@@ -25,7 +25,7 @@ from kubeloop.api.selectors import EVERYTHING, SelectorError, label_selector_as_
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.controllers.app.context import ControllerContext
 from kubeloop.controllers.deployment.limits import RECREATE
-from kubeloop.controllers.deployment.observing import DeploymentCaches
+from kubeloop.controllers.deployment.observer import DeploymentCaches
 from kubeloop.controllers.deployment.reconciler import Reconciler
 from kubeloop.runtime.controller import Controller
 from kubeloop.runtime.informer.informer import Informer
@@ -43,12 +43,12 @@ _owner_key = controller_key(resource_of_class(Deployment))
 def wire(context: ControllerContext) -> Controller[ObjectKey]:
     """Build the controller and register its event handlers."""
     deployments, replica_sets, pods = (
-        context.informers.of(resource_of_class(kind)) for kind in (Deployment, ReplicaSet, Pod)
+        context.informers.for_resource(resource_of_class(kind)) for kind in (Deployment, ReplicaSet, Pod)
     )
     replica_sets.add_indexer(CONTROLLER, controller_uid_of)
     replica_sets.add_indexer(ORPHANS, orphan_namespace_of)
     pods.add_indexer(CONTROLLER, controller_uid_of)
-    recorder = context.recorder.of_component(NAME)
+    recorder = context.recorder.with_component(NAME)
     caches = DeploymentCaches(deployments, replica_sets, pods)
     reconciler = Reconciler(context.client, recorder, context.clock, caches)
     queue: WorkQueue[ObjectKey] = WorkQueue(context.clock, name=QUEUE, registry=context.telemetry.registry)
@@ -58,8 +58,8 @@ def wire(context: ControllerContext) -> Controller[ObjectKey]:
     )
     waking = EventMapper(deployments, replica_sets)
     controller.watches(deployments, own_key, resync=context.resync_period())
-    controller.watches(replica_sets, waking.by_replica_set, _affects_deployment)
-    controller.watches(pods, waking.by_pod, _is_gone)
+    controller.watches(replica_sets, waking.keys_of_replica_set, _affects_deployment)
+    controller.watches(pods, waking.keys_of_pod, _is_gone)
     return controller
 
 
@@ -70,7 +70,7 @@ class EventMapper:
         self._deployments = deployments
         self._replica_sets = replica_sets
 
-    def by_replica_set(self, replica_set: ReplicaSet) -> Iterable[ObjectKey]:
+    def keys_of_replica_set(self, replica_set: ReplicaSet) -> Iterable[ObjectKey]:
         """Return the key of the replica set's deployment; for an orphan the keys of those that might adopt it."""
         meta = replica_set.metadata
         if controller_of(meta.owner_references) is not None:
@@ -79,7 +79,7 @@ class EventMapper:
             return ()
         return [key_of(one) for one in self._deployments.list(meta.namespace) if _selects(one, replica_set)]
 
-    def by_pod(self, pod: Pod) -> Iterable[ObjectKey]:
+    def keys_of_pod(self, pod: Pod) -> Iterable[ObjectKey]:
         """Return the key of the pod's deployment if its strategy is Recreate."""
         owner = controller_of(pod.metadata.owner_references)
         if owner is None or owner.kind != "ReplicaSet":

@@ -12,7 +12,7 @@ from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.controllers.deployment.limits import ROLLING
 from kubeloop.controllers.deployment.replica_sets import HASH_LABEL, ReplicaSets, desired_replicas
 from kubeloop.controllers.deployment.revisions import REVISION, copied_annotations
-from kubeloop.controllers.deployment.rolling import new_replicas
+from kubeloop.controllers.deployment.rolling_update import new_replicas
 from kubeloop.controllers.deployment.scaling import size_annotations
 from kubeloop.controllers.shared.ownership.template_hash import template_hash
 from kubeloop.runtime.objects.owner_references import controller_reference
@@ -26,7 +26,7 @@ def new_replica_set(deployment: Deployment, family: ReplicaSets, revision: int) 
     """Build the replica set from the template alone, so that a retry builds the same; a hash label marks its pods."""
     spec, meta = deployment.spec, deployment.metadata
     digest = template_hash(spec.template, deployment.status.collision_count)
-    of_template = spec.template.metadata or ObjectMeta()
+    of_template = spec.template.metadata
     selector = spec.selector or LabelSelector()
     labels = {**of_template.labels, HASH_LABEL: digest}
     annotations = copied_annotations(meta.annotations) | size_annotations(deployment) | {REVISION: str(revision)}

@@ -15,8 +15,8 @@ RECREATE: Final = "Recreate"
 class RolloutLimits(NamedTuple):
     """Limits of a rolling update, in pods."""
 
-    surge: int
-    unavailable: int
+    max_surge: int
+    max_unavailable: int
 
 
 def limits_of(deployment: Deployment) -> RolloutLimits:
@@ -39,9 +39,9 @@ def limits_of(deployment: Deployment) -> RolloutLimits:
 
 def max_replicas(deployment: Deployment) -> int:
     """Return the highest number of pods that may exist during a rollout."""
-    return desired_replicas(deployment) + limits_of(deployment).surge
+    return desired_replicas(deployment) + limits_of(deployment).max_surge
 
 
 def min_available(deployment: Deployment) -> int:
     """Return the number of pods that must be available during a rollout."""
-    return desired_replicas(deployment) - limits_of(deployment).unavailable
+    return desired_replicas(deployment) - limits_of(deployment).max_unavailable

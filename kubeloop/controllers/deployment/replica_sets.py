@@ -46,7 +46,7 @@ class ReplicaSets:
         """Old replica sets with a desired size above zero."""
         return tuple(one for one in self.old if replicas_of(one) > 0)
 
-    def with_changed(self, changed: ReplicaSet) -> ReplicaSets:
+    def replace_member(self, changed: ReplicaSet) -> ReplicaSets:
         """Return a copy in which one replica set is replaced by its written form."""
         uid = changed.metadata.uid
         if self.new is not None and self.new.metadata.uid == uid:
@@ -72,7 +72,7 @@ def equal_ignore_hash(one: PodTemplateSpec, other: PodTemplateSpec) -> bool:
     """Return True if two templates are equal apart from the pod-template-hash label."""
     if one.spec != other.spec:
         return False
-    return _without_hash(one.metadata or ObjectMeta()) == _without_hash(other.metadata or ObjectMeta())
+    return _without_hash(one.metadata) == _without_hash(other.metadata)
 
 
 def _without_hash(meta: ObjectMeta) -> ObjectMeta:

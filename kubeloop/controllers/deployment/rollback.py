@@ -7,7 +7,6 @@ from typing import NamedTuple
 import msgspec
 
 from kubeloop.api.generated.apps_v1 import Deployment
-from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.meta.field_path import quote
 from kubeloop.controllers.deployment.replica_sets import ReplicaSets, equal_ignore_hash, without_hash
 from kubeloop.controllers.deployment.revisions import (
@@ -50,7 +49,7 @@ def roll_back(deployment: Deployment, family: ReplicaSets, asked: int) -> Rollba
     if equal_ignore_hash(deployment.spec.template, template):
         message = f"The rollback revision contains the same template as current deployment {name}"
         return RollbackResult(cleared, "Warning", "DeploymentRollbackTemplateUnchanged", message)
-    meta = template.metadata or ObjectMeta()
+    meta = template.metadata
     template = replace(template, metadata=replace(meta, labels=without_hash(meta.labels)))
     # The annotations of the revision are restored with it.
     annotations = own_annotations(cleared.metadata.annotations) | copied_annotations(target.metadata.annotations)

@@ -67,7 +67,9 @@ class DeviceEvictionKey(NamedTuple):
 def wire(context: ControllerContext) -> Controller[DeviceEvictionKey]:
     """Build the controller and register its event handlers."""
     view = DeviceTaintCaches(
-        *map(context.informers.of, map(resource_of_class, (Pod, ResourceClaim, ResourceSlice, DeviceTaintRule)))
+        *map(
+            context.informers.for_resource, map(resource_of_class, (Pod, ResourceClaim, ResourceSlice, DeviceTaintRule))
+        )
     )
     view.add_indexers()
     queue: WorkQueue[DeviceEvictionKey] = WorkQueue(context.clock, name=QUEUE, registry=context.telemetry.registry)
@@ -77,11 +79,16 @@ def wire(context: ControllerContext) -> Controller[DeviceEvictionKey]:
         NAME, evictor.reconcile, context.clock, workers=workers, queue=queue, telemetry=context.telemetry
     )
     waker = DeviceEventMapper(view, queue)
-    controller.listens_to(
-        view.pods, ResourceEventHandlerFuncs(lambda new: waker.pod(None, new), waker.pod, waker.pod_gone)
+    controller.add_event_handler(
+        view.pods,
+        ResourceEventHandlerFuncs(lambda new: waker.handle_pod(None, new), waker.handle_pod, waker.handle_pod_deleted),
     )
-    for source, changed in ((view.claims, waker.claim), (view.slices, waker.slice), (view.rules, waker.rule)):
-        controller.listens_to(
+    for source, changed in (
+        (view.claims, waker.handle_claim),
+        (view.slices, waker.handle_slice),
+        (view.rules, waker.handle_rule),
+    ):
+        controller.add_event_handler(
             source,
             ResourceEventHandlerFuncs(
                 lambda new, changed=changed: changed(None, new),  # type: ignore[misc]
@@ -99,7 +106,7 @@ class DeviceEventMapper:
         self._view = view
         self._queue = queue
 
-    def pod(self, old: Pod | None, new: Pod) -> None:
+    def handle_pod(self, old: Pod | None, new: Pod) -> None:
         """Enqueue a pod whose use of claims has changed."""
         if not new.spec.resource_claims:
             return
@@ -107,16 +114,16 @@ class DeviceEventMapper:
             return
         self._queue.add(DeviceEvictionKey("pod", new.metadata.namespace, new.metadata.name))
 
-    def pod_gone(self, pod: Pod) -> None:
+    def handle_pod_deleted(self, pod: Pod) -> None:
         """Enqueue a deleted pod."""
         if pod.spec.resource_claims:
             self._queue.add(DeviceEvictionKey("pod", pod.metadata.namespace, pod.metadata.name))
 
-    def claim(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
+    def handle_claim(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
         """Enqueue the pods that use a changed claim."""
         self._wake_users(one for one in (old, new) if one is not None)
 
-    def slice(self, old: ResourceSlice | None, new: ResourceSlice | None) -> None:
+    def handle_slice(self, old: ResourceSlice | None, new: ResourceSlice | None) -> None:
         """Enqueue the pods that use devices with changed taints."""
         one = new or old
         if one is None:
@@ -125,7 +132,7 @@ class DeviceEventMapper:
             where = TaintedDeviceId(one.spec.driver, one.spec.pool.name, device)
             self._wake_users(self._view.claims.by_index(CLAIMS_BY_DEVICE, str(where)))
 
-    def rule(self, old: DeviceTaintRule | None, new: DeviceTaintRule | None) -> None:
+    def handle_rule(self, old: DeviceTaintRule | None, new: DeviceTaintRule | None) -> None:
         """Enqueue a changed rule, and the pods that use its devices."""
         if new is not None:
             self._queue.add(DeviceEvictionKey("rule", "", new.metadata.name))
@@ -133,7 +140,7 @@ class DeviceEventMapper:
             return
         for one in (old, new):
             if one is not None:
-                self._wake_users(self._view.claims_selected(one))
+                self._wake_users(self._view.claims_selected_by(one))
 
     def _wake_users(self, claims: Iterable[ResourceClaim]) -> None:
         for claim in claims:
@@ -158,18 +165,15 @@ class Evictor:
         self._clock = context.clock
         self._view = view
         self._queue = queue
-        self._recorder = context.recorder.of_component(NAME)
+        self._recorder = context.recorder.with_component(NAME)
         self._planned: dict[DeviceEvictionKey, str] = {}  # UIDs
         self._evicted: defaultdict[str, int] = defaultdict(int)  # number of pods, by the UID of the rule
         registry = context.telemetry.registry
-        self._deleted = registry.counter(
-            "device_taint_eviction_controller_pod_deletions_total", "Pods deleted since this instance started."
-        ).of()
+        self._deleted = registry.counter("device_taint_eviction_controller_pod_deletions_total").with_labels()
         self._lateness = registry.histogram(
             "device_taint_eviction_controller_pod_deletion_duration_seconds",
-            "How long after its time a pod was deleted.",
             bounds=_BOUNDS,
-        ).of()
+        ).with_labels()
 
     async def reconcile(self, key: DeviceEvictionKey) -> Result | None:
         """Sync one pod or one rule."""
@@ -256,7 +260,7 @@ class Evictor:
         evicted = self._evicted.get(rule.metadata.uid, 0)
         if rule.spec.taint.effect not in ("NoExecute", "None"):
             return EvictionProgress(0, 0, evicted)
-        pods = [pod for pod in self._view.pods_selected(rule) if self._concerns(rule, pod)]
+        pods = [pod for pod in self._view.pods_selected_by(rule) if self._concerns(rule, pod)]
         namespaces = {pod.metadata.namespace for pod in pods}
         devices = self._view.count_devices(rule) if rule.spec.taint.effect == "None" else (0, 0)
         return EvictionProgress(len(pods), len(namespaces), evicted, *devices)

@@ -48,7 +48,7 @@ class DeviceEviction(NamedTuple):
     due: datetime
     rules: frozenset[str]
 
-    def joined(self, other: DeviceEviction | None) -> DeviceEviction:
+    def merge(self, other: DeviceEviction | None) -> DeviceEviction:
         """Combine two evictions: the earlier time and all rules."""
         return self if other is None else DeviceEviction(min(self.due, other.due), self.rules | other.rules)
 
@@ -70,7 +70,7 @@ def eviction_of(result: DeviceRequestAllocationResult, causes: Iterable[Evicting
     for cause in causes:
         due = _due(result.tolerations, cause.taint)
         if due is not None:
-            found = DeviceEviction(due, frozenset((cause.rule,) if cause.rule else ())).joined(found)
+            found = DeviceEviction(due, frozenset((cause.rule,) if cause.rule else ())).merge(found)
     return found
 
 

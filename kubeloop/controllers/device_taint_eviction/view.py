@@ -65,7 +65,7 @@ class DeviceTaintCaches:
         for claim in self._claims_of(pod):
             for result in results_of(claim):
                 due = eviction_of(result, self._causes(device_id_of(result), evicting))
-                found = due.joined(found) if due is not None else found
+                found = due.merge(found) if due is not None else found
         return found
 
     def _evicting_rules(self) -> list[DeviceTaintRule]:
@@ -101,15 +101,15 @@ class DeviceTaintCaches:
             if one.resource == "pods" and not one.api_group:
                 yield claim.metadata.namespace, one.name
 
-    def claims_selected(self, rule: DeviceTaintRule) -> Iterator[ResourceClaim]:
+    def claims_selected_by(self, rule: DeviceTaintRule) -> Iterator[ResourceClaim]:
         """Return the claims with an allocated device that the rule selects."""
         for claim in self.claims.list():
             if any(selects(rule, device_id_of(one)) for one in results_of(claim)):
                 yield claim
 
-    def pods_selected(self, rule: DeviceTaintRule) -> list[Pod]:
+    def pods_selected_by(self, rule: DeviceTaintRule) -> list[Pod]:
         """Return the pods that use a device that the rule selects."""
-        keys = dict.fromkeys(key for claim in self.claims_selected(rule) for key in self.users_of(claim))
+        keys = dict.fromkeys(key for claim in self.claims_selected_by(rule) for key in self.users_of(claim))
         found = (self.pods.get(*key) for key in keys)
         return [pod for pod in found if pod is not None]
 

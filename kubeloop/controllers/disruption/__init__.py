@@ -20,9 +20,9 @@ from kubeloop.api.generated.core_v1 import Pod, ReplicationController
 from kubeloop.api.generated.policy_v1 import PodDisruptionBudget
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.controllers.app.context import ControllerContext
+from kubeloop.controllers.disruption.event_handlers import BudgetPodHandler, DisruptionKey, budget_key
 from kubeloop.controllers.disruption.reconciler import Reconciler
 from kubeloop.controllers.disruption.scales import ScaleFinder
-from kubeloop.controllers.disruption.wakeups import BudgetPodHandler, DisruptionKey, budget_key
 from kubeloop.runtime.controller import Controller
 from kubeloop.runtime.queue.workqueue import WorkQueue
 
@@ -33,11 +33,11 @@ QUEUE = "disruption"
 
 def wire(context: ControllerContext) -> Controller[DisruptionKey]:
     """Build the controller and register its event handlers."""
-    budgets = context.informers.of(resource_of_class(PodDisruptionBudget))
-    pods = context.informers.of(resource_of_class(Pod))
+    budgets = context.informers.for_resource(resource_of_class(PodDisruptionBudget))
+    pods = context.informers.for_resource(resource_of_class(Pod))
     kinds = (Deployment, ReplicaSet, StatefulSet, ReplicationController)
-    workloads = [context.informers.of(resource_of_class(kind)) for kind in kinds]
-    recorder = context.recorder.of_component(COMPONENT)
+    workloads = [context.informers.for_resource(resource_of_class(kind)) for kind in kinds]
+    recorder = context.recorder.with_component(COMPONENT)
     reconciler = Reconciler(context, budgets, pods, ScaleFinder(context.client, workloads), recorder)
     registry = context.telemetry.registry
     queue: WorkQueue[DisruptionKey] = WorkQueue(context.clock, name=QUEUE, registry=registry)
@@ -46,7 +46,7 @@ def wire(context: ControllerContext) -> Controller[DisruptionKey]:
         NAME, reconciler.reconcile, context.clock, workers=workers, queue=queue, telemetry=context.telemetry
     )
     for one in workloads:
-        controller.reads(one)  # a change of their scale changes pods
+        controller.require_synced(one)  # a change of their scale changes pods
     controller.watches(budgets, budget_key, resync=context.resync_period())
-    controller.listens_to(pods, BudgetPodHandler(queue, budgets, recorder))
+    controller.add_event_handler(pods, BudgetPodHandler(queue, budgets, recorder))
     return controller

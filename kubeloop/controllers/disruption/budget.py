@@ -42,7 +42,7 @@ class AllowedEvictions:
 
     pending: Mapping[str, Time]
     failed: tuple[Pod, ...]  # should be deleted by now
-    next_look: float | None  # seconds until the next one expires
+    recheck_after: float | None  # seconds until the next one expires
 
 
 def needs_scale(spec: PodDisruptionBudgetSpec) -> bool:

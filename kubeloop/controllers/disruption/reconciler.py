@@ -11,7 +11,6 @@ from kubeloop.api.requests import STRATEGIC_PATCH
 from kubeloop.api.scalars.intstr import IntOrStringError
 from kubeloop.api.selectors import SelectorError, label_selector_as_selector
 from kubeloop.api.selectors.objects import go_debug_string
-from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.controllers.app.context import ControllerContext
 from kubeloop.controllers.disruption import stale_targets
 from kubeloop.controllers.disruption.budget import (
@@ -23,12 +22,12 @@ from kubeloop.controllers.disruption.budget import (
     needs_scale,
     status_patch,
 )
+from kubeloop.controllers.disruption.event_handlers import DisruptionKey
 from kubeloop.controllers.disruption.scales import ExpectedPods, ScaleFinder, ScaleUnknownError
-from kubeloop.controllers.disruption.wakeups import DisruptionKey
-from kubeloop.controllers.shared.status_writer import StatusWriter
 from kubeloop.runtime.controller import Result
 from kubeloop.runtime.events.recorder import EventRecorder
 from kubeloop.runtime.informer.informer import Informer
+from kubeloop.runtime.objects.patch_or_update import PatchOrUpdate
 
 _UNMANAGED = (
     "Pods selected by this PodDisruptionBudget (selector: {}) were found to be unmanaged. As a result, the status of "
@@ -56,17 +55,17 @@ class Reconciler:
         self._pods = pods
         self._scales = scales
         self._recorder = recorder
-        self._status = StatusWriter(context.client, resource_of_class(PodDisruptionBudget))
+        self._status = PatchOrUpdate(context.client)
 
     async def reconcile(self, concern: DisruptionKey) -> Result | None:
         """Sync one budget or one pod; a failed budget allows no disruptions."""
         if concern.kind == "pod":
-            return await self._retract(self._pods.get(concern.namespace, concern.name))
+            return await self._reset_stale_target(self._pods.get(concern.namespace, concern.name))
         budget = self._budgets.get(concern.namespace, concern.name)
         if budget is None:
             return None
         try:
-            return await self._judge(budget)
+            return await self._sync_budget(budget)
         except Conflict:
             raise  # a pod was evicted meanwhile: the budget is fine
         except Exception as error:
@@ -77,7 +76,7 @@ class Reconciler:
 
     # Budgets
 
-    async def _judge(self, budget: PodDisruptionBudget) -> Result | None:
+    async def _sync_budget(self, budget: PodDisruptionBudget) -> Result | None:
         pods = self._pods_of(budget)
         expected = await self._expected(budget, pods)
         now = self._clock.now()
@@ -91,8 +90,8 @@ class Reconciler:
         )
         patch = status_patch(budget, verdict, now)
         if patch is not None:
-            await self._status.write(budget, patch)
-        return None if evictions.next_look is None else Result(requeue_after=evictions.next_look)
+            await self._status.patch_status(self._budgets.resource, budget, patch)
+        return None if evictions.recheck_after is None else Result(requeue_after=evictions.recheck_after)
 
     def _pods_of(self, budget: PodDisruptionBudget) -> Sequence[Pod]:
         try:
@@ -109,7 +108,7 @@ class Reconciler:
         if not needs_scale(budget.spec):
             return ExpectedPods(len(pods) if budget.spec.min_available is not None else 0, ())
         try:
-            return await self._scales.expected(pods)
+            return await self._scales.expected_pods(pods)
         except Exception as error:
             self._complain(budget, error)
             raise
@@ -138,11 +137,11 @@ class Reconciler:
         """Allow no disruptions while the state is unknown."""
         patch = failure_patch(budget, str(error), self._clock.now())
         if patch is not None:
-            await self._status.write(budget, patch)
+            await self._status.patch_status(self._budgets.resource, budget, patch)
 
     # Pods
 
-    async def _retract(self, pod: Pod | None) -> Result | None:
+    async def _reset_stale_target(self, pod: Pod | None) -> Result | None:
         if pod is None or not stale_targets.is_target(pod):
             return None
         now = self._clock.now()

@@ -47,7 +47,7 @@ class ScaleFinder:
         self._client = client
         self._workloads = {one.resource.kind: one for one in workloads}
 
-    async def expected(self, pods: Sequence[Pod]) -> ExpectedPods:
+    async def expected_pods(self, pods: Sequence[Pod]) -> ExpectedPods:
         """Sum the scale of all controllers of these pods. Raises `ScaleUnknownError` if one is missing."""
         scales: dict[str, int] = {}
         asked: set[str] = set()
@@ -104,7 +104,7 @@ class ScaleFinder:
     async def _resource_of(self, reference: OwnerReference) -> Resource:
         group, _, version = reference.api_version.rpartition("/")
         try:
-            return await self._client.resource(f"{reference.kind}.{group}/{version}")
+            return await self._client.resolve(f"{reference.kind}.{group}/{version}")
         except NoKindMatchError:
             kind, where = quote(reference.kind), quote(reference.api_version)
             raise ScaleUnknownError(f"no matches for kind {kind} in version {where}") from None

@@ -17,12 +17,12 @@ from kubeloop.api.generated.core_v1 import Endpoints, Pod, Service
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.controllers.app.context import ControllerContext
 from kubeloop.controllers.endpoints.reconciler import COMPONENT, ORPHAN_CHECK, Reconciler
-from kubeloop.controllers.shared.endpoints.pace import SyncPacer
 from kubeloop.controllers.shared.endpoints.selection import ServicePodHandler, ServiceSelectorIndex
-from kubeloop.controllers.shared.endpoints.writer import EndpointsWriter
-from kubeloop.controllers.shared.own_writes import OwnWrites
+from kubeloop.controllers.shared.endpoints.sync_pacer import SyncPacer
+from kubeloop.runtime.consistency_store import ConsistencyStore
 from kubeloop.runtime.controller import Controller
 from kubeloop.runtime.objects.keys import ObjectKey
+from kubeloop.runtime.objects.patch_or_update import PatchOrUpdate
 from kubeloop.runtime.queue.enqueue import own_key
 from kubeloop.runtime.queue.workqueue import WorkQueue
 
@@ -33,7 +33,7 @@ QUEUE = "endpoint"
 def wire(context: ControllerContext) -> Controller[ObjectKey]:
     """Build the controller and register its event handlers."""
     informers, clock = context.informers, context.clock
-    services, pods, endpoints = (informers.of(resource_of_class(kind)) for kind in (Service, Pod, Endpoints))
+    services, pods, endpoints = (informers.for_resource(resource_of_class(kind)) for kind in (Service, Pod, Endpoints))
     queue: WorkQueue[ObjectKey] = WorkQueue(clock, name=QUEUE, registry=context.telemetry.registry)
     pace, selection = (
         SyncPacer(clock, context.config.endpoint_updates_batch_period),
@@ -44,10 +44,10 @@ def wire(context: ControllerContext) -> Controller[ObjectKey]:
         services=services,
         endpoints=endpoints,
         selection=selection,
-        writer=EndpointsWriter(context.client, resource_of_class(Endpoints)),
-        own_writes=OwnWrites(endpoints),
-        pace=pace,
-        recorder=context.recorder.of_component(COMPONENT),
+        writer=PatchOrUpdate(context.client),
+        consistency=ConsistencyStore(endpoints),
+        pacer=pace,
+        recorder=context.recorder.with_component(COMPONENT),
         queue=queue,
     )
     controller = Controller(
@@ -59,7 +59,7 @@ def wire(context: ControllerContext) -> Controller[ObjectKey]:
         telemetry=context.telemetry,
     )
     controller.watches(services, own_key, resync=context.resync_period())
-    controller.listens_to(pods, ServicePodHandler(queue, selection, pace))
+    controller.add_event_handler(pods, ServicePodHandler(queue, selection, pace))
     controller.watches(endpoints, own_key, lambda _, new: new is None)
     queue.add(ORPHAN_CHECK)
     return controller

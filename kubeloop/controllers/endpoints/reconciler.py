@@ -13,16 +13,16 @@ from kubeloop.api.generated.core_v1 import Endpoints, Service
 from kubeloop.api.generated.meta_v1 import ObjectMeta, Preconditions
 from kubeloop.client import Client
 from kubeloop.controllers.endpoints.subsets import Subsets, address_count, are_equal, subsets_of, truncate_endpoints
-from kubeloop.controllers.shared.endpoints.offers import has_cluster_ip, has_selected_endpoints
-from kubeloop.controllers.shared.endpoints.pace import SyncPacer
+from kubeloop.controllers.shared.endpoints.pod_endpoints import has_cluster_ip, has_selected_endpoints
 from kubeloop.controllers.shared.endpoints.selection import ServiceSelectorIndex
+from kubeloop.controllers.shared.endpoints.sync_pacer import SyncPacer
 from kubeloop.controllers.shared.endpoints.trigger_times import ANNOTATION, TriggerTimeTracker
-from kubeloop.controllers.shared.endpoints.writer import EndpointsWriter, map_patch
-from kubeloop.controllers.shared.own_writes import OwnWrites
 from kubeloop.controllers.shared.ownership.namespaces import is_terminating
+from kubeloop.runtime.consistency_store import ConsistencyStore
 from kubeloop.runtime.events.recorder import EventRecorder
 from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.objects.keys import ObjectKey, key_of
+from kubeloop.runtime.objects.patch_or_update import PatchOrUpdate, map_patch
 from kubeloop.runtime.queue.workqueue import WorkQueue
 
 COMPONENT: Final = "endpoint-controller"
@@ -41,9 +41,9 @@ class Reconciler:
     services: Informer
     endpoints: Informer
     selection: ServiceSelectorIndex
-    writer: EndpointsWriter
-    own_writes: OwnWrites
-    pace: SyncPacer
+    writer: PatchOrUpdate
+    consistency: ConsistencyStore
+    pacer: SyncPacer
     recorder: EventRecorder
     queue: WorkQueue[ObjectKey]
     _trigger_times: TriggerTimeTracker = field(default_factory=TriggerTimeTracker)
@@ -51,9 +51,9 @@ class Reconciler:
     async def reconcile(self, key: ObjectKey) -> None:
         """Sync the Endpoints of one Service; a special key checks all for a missing Service."""
         if key == ORPHAN_CHECK:
-            self._wake_leftovers()
+            self._check_leftover_endpoints()
             return
-        await self.own_writes.seen(key)
+        await self.consistency.wait_ready(key)
         service: Service | None = self.services.get(*key)
         current: Endpoints | None = self.endpoints.get(*key)
         if service is None:
@@ -61,7 +61,7 @@ class Reconciler:
         elif has_selected_endpoints(service):
             await self._serve(key, service, current)
 
-    def _wake_leftovers(self) -> None:
+    def _check_leftover_endpoints(self) -> None:
         """Enqueue all endpoints once after the start, since a Service may have been deleted while none ran."""
         for one in self.endpoints.list():
             if LEADER not in one.metadata.annotations:
@@ -69,16 +69,16 @@ class Reconciler:
 
     async def _delete(self, key: ObjectKey, current: Endpoints | None) -> None:
         # One that is not in the cache may have been created without a response.
-        if current is not None or self._trigger_times.knows(key):
+        if current is not None or self._trigger_times.has_state(key):
             this_one = None if current is None else Preconditions(uid=current.metadata.uid)
             with suppress(NotFound):
                 await self.client.delete(Endpoints, key.name, key.namespace, preconditions=this_one)
         self._trigger_times.forget(key)
-        self.pace.forget(key)
+        self.pacer.forget(key)
 
     async def _serve(self, key: ObjectKey, service: Service, current: Endpoints | None) -> None:
         pods = self.selection.pods_of(service)
-        trigger_time = self._trigger_times.look(key, service, pods)
+        trigger_time = self._trigger_times.compute_trigger_time(key, service, pods)
         found = subsets_of(service, pods)
         wanted = desired_endpoints(service, found, current, trigger_time)
         if current is not None and is_current(current, wanted):
@@ -90,13 +90,13 @@ class Reconciler:
                 return
             self._complain(wanted, error, created=current is None)
             raise
-        self.own_writes.note(key, "Endpoints", answer)
-        self.pace.wrote(key, address_count(wanted.subsets))
+        self.consistency.wrote_at(key, "Endpoints", answer)
+        self.pacer.record_write(key, address_count(wanted.subsets))
 
     async def _write(self, current: Endpoints | None, wanted: Endpoints) -> Any:
         if current is None:
             return await self.client.create(wanted)
-        return await self.writer.change(current, endpoints_patch(current, wanted))
+        return await self.writer.patch_unchanged(self.endpoints.resource, current, endpoints_patch(current, wanted))
 
     def _complain(self, endpoints: Endpoints, error: Exception, created: bool) -> None:
         key = key_of(endpoints)

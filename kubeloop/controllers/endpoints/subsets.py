@@ -17,7 +17,7 @@ from kubeloop.api.generated.core_v1 import (
     Service,
 )
 from kubeloop.api.pods.pod import is_ready
-from kubeloop.controllers.shared.endpoints.offers import (
+from kubeloop.controllers.shared.endpoints.pod_endpoints import (
     HEADLESS,
     addresses_of,
     family_of,
@@ -25,7 +25,7 @@ from kubeloop.controllers.shared.endpoints.offers import (
     port_of,
     should_be_in_endpoints,
 )
-from kubeloop.controllers.shared.endpoints.repacking import repack_subsets
+from kubeloop.controllers.shared.endpoints.repack import repack_subsets
 
 CAPACITY: Final = 1000  # addresses per object
 

@@ -20,19 +20,23 @@ from kubeloop.api.generated.core_v1 import Node, Pod, Service
 from kubeloop.api.generated.discovery_v1 import EndpointSlice
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.controllers.app.context import ControllerContext
-from kubeloop.controllers.endpointslice.instruments import EndpointSliceMetrics
-from kubeloop.controllers.endpointslice.nodes import NodeEventHandler
+from kubeloop.controllers.endpointslice.metrics import EndpointSliceMetrics
+from kubeloop.controllers.endpointslice.node_handler import NodeEventHandler
 from kubeloop.controllers.endpointslice.reconciler import Reconciler
 from kubeloop.controllers.endpointslice.slice_labels import MANAGER
-from kubeloop.controllers.endpointslice.topology import TopologyCache
-from kubeloop.controllers.endpointslice.writing import SliceWriter
-from kubeloop.controllers.shared.endpoints.pace import SyncPacer
+from kubeloop.controllers.endpointslice.slice_writer import SliceWriter
+from kubeloop.controllers.endpointslice.topology_cache import TopologyCache
 from kubeloop.controllers.shared.endpoints.selection import ServicePodHandler, ServiceSelectorIndex
-from kubeloop.controllers.shared.endpoints.slice_memory import EndpointSliceTracker, SliceEventHandler
+from kubeloop.controllers.shared.endpoints.slice_tracker import EndpointSliceTracker, SliceEventHandler
+from kubeloop.controllers.shared.endpoints.sync_pacer import SyncPacer
 from kubeloop.runtime.controller import Controller
 from kubeloop.runtime.objects.keys import ObjectKey
 from kubeloop.runtime.queue.enqueue import own_key
-from kubeloop.runtime.queue.rate_limits import BucketRateLimiter, ItemExponentialFailureRateLimiter, MaxOfRateLimiter
+from kubeloop.runtime.queue.rate_limiters import (
+    BucketRateLimiter,
+    ItemExponentialFailureRateLimiter,
+    MaxOfRateLimiter,
+)
 from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME = "endpointslice-controller"
@@ -47,7 +51,7 @@ def wire(context: ControllerContext) -> Controller[ObjectKey]:
     """Build the controller and register its event handlers."""
     informers, clock, config = context.informers, context.clock, context.config
     services, pods, nodes, slices = (
-        informers.of(resource_of_class(kind)) for kind in (Service, Pod, Node, EndpointSlice)
+        informers.for_resource(resource_of_class(kind)) for kind in (Service, Pod, Node, EndpointSlice)
     )
     registry = context.telemetry.registry
     limiter = MaxOfRateLimiter[ObjectKey](
@@ -66,13 +70,13 @@ def wire(context: ControllerContext) -> Controller[ObjectKey]:
         services=services,
         nodes=nodes,
         selection=selection,
-        memory=memory,
+        slice_tracker=memory,
         writer=SliceWriter(context.client, memory, instruments.changes),
-        topology=topology,
-        node_wakeups=node_wakeups,
-        pace=pace,
-        recorder=context.recorder.of_component(COMPONENT),
-        instruments=instruments,
+        topology_cache=topology,
+        node_handler=node_wakeups,
+        pacer=pace,
+        recorder=context.recorder.with_component(COMPONENT),
+        metrics=instruments,
         capacity=config.max_endpoints_per_slice,
     )
     controller = Controller(
@@ -84,8 +88,8 @@ def wire(context: ControllerContext) -> Controller[ObjectKey]:
         telemetry=context.telemetry,
     )
     controller.watches(services, own_key, resync=context.resync_period())
-    controller.listens_to(pods, ServicePodHandler(queue, selection, pace))
-    controller.listens_to(nodes, node_wakeups)
+    controller.add_event_handler(pods, ServicePodHandler(queue, selection, pace))
+    controller.add_event_handler(nodes, node_wakeups)
     delay = max(SLICE_DELAY, config.endpointslice_updates_batch_period)
-    controller.listens_to(slices, SliceEventHandler(queue, memory, delay))
+    controller.add_event_handler(slices, SliceEventHandler(queue, memory, delay))
     return controller

@@ -8,23 +8,23 @@ from dataclasses import dataclass, field
 from kubeloop.api.errors import AlreadyExists, Conflict, NotFound
 from kubeloop.api.generated.core_v1 import Node, Pod, Service
 from kubeloop.api.generated.discovery_v1 import EndpointSlice
-from kubeloop.controllers.endpointslice.desired import address_types_of, desired_endpoints_of
-from kubeloop.controllers.endpointslice.instruments import EndpointSliceMetrics
-from kubeloop.controllers.endpointslice.nodes import TOPOLOGY_CHECK, NodeEventHandler
-from kubeloop.controllers.endpointslice.packing import SlicePlan, SliceTemplate, plan_slices
+from kubeloop.controllers.endpointslice.desired_slices import address_types_of, desired_endpoints_of
+from kubeloop.controllers.endpointslice.metrics import EndpointSliceMetrics
+from kubeloop.controllers.endpointslice.node_handler import TOPOLOGY_CHECK, NodeEventHandler
 from kubeloop.controllers.endpointslice.slice_labels import labels_of
-from kubeloop.controllers.endpointslice.topology import TopologyCache
+from kubeloop.controllers.endpointslice.slice_plan import SlicePlan, SliceTemplate, plan_slices
+from kubeloop.controllers.endpointslice.slice_writer import SliceWriteError, SliceWriter
+from kubeloop.controllers.endpointslice.topology_cache import TopologyCache
 from kubeloop.controllers.endpointslice.traffic import (
     distribution_of,
     hint_by_distribution,
     remove_hints,
     wants_topology,
 )
-from kubeloop.controllers.endpointslice.writing import SliceWriteError, SliceWriter
-from kubeloop.controllers.shared.endpoints.offers import has_selected_endpoints
-from kubeloop.controllers.shared.endpoints.pace import SyncPacer
+from kubeloop.controllers.shared.endpoints.pod_endpoints import has_selected_endpoints
 from kubeloop.controllers.shared.endpoints.selection import ServiceSelectorIndex
-from kubeloop.controllers.shared.endpoints.slice_memory import EndpointSliceTracker
+from kubeloop.controllers.shared.endpoints.slice_tracker import EndpointSliceTracker
+from kubeloop.controllers.shared.endpoints.sync_pacer import SyncPacer
 from kubeloop.controllers.shared.endpoints.trigger_times import TriggerTimeTracker
 from kubeloop.runtime.events.recorder import EventRecorder
 from kubeloop.runtime.informer.informer import Informer
@@ -46,25 +46,25 @@ class Reconciler:
     services: Informer
     nodes: Informer
     selection: ServiceSelectorIndex
-    memory: EndpointSliceTracker
+    slice_tracker: EndpointSliceTracker
     writer: SliceWriter
-    topology: TopologyCache
-    node_wakeups: NodeEventHandler
-    pace: SyncPacer
+    topology_cache: TopologyCache
+    node_handler: NodeEventHandler
+    pacer: SyncPacer
     recorder: EventRecorder
-    instruments: EndpointSliceMetrics
+    metrics: EndpointSliceMetrics
     capacity: int
     _trigger_times: TriggerTimeTracker = field(default_factory=TriggerTimeTracker)
 
     async def reconcile(self, key: ObjectKey) -> None:
         """Sync the slices of one Service; a special key rebalances zones."""
         if key == TOPOLOGY_CHECK:
-            self.node_wakeups.rebalance()
+            self.node_handler.rebalance()
             return
         try:
-            await self.memory.caught_up(key)
+            await self.slice_tracker.wait_ready(key)
         except TimeoutError:
-            self.instruments.synced("stale")
+            self.metrics.record_sync("stale")
             raise
         service: Service | None = self.services.get(*key)
         if service is None:
@@ -72,11 +72,11 @@ class Reconciler:
             return
         if has_selected_endpoints(service):
             await self._serve(key, service)
-        self.instruments.synced("success")
+        self.metrics.record_sync("success")
 
     async def _serve(self, key: ObjectKey, service: Service) -> None:
-        pods, slices = self.selection.pods_of(service), self.memory.slices_of(key)
-        trigger_time = self._trigger_times.look(key, service, pods)
+        pods, slices = self.selection.pods_of(service), self.slice_tracker.slices_of(key)
+        trigger_time = self._trigger_times.compute_trigger_time(key, service, pods)
         address_types = address_types_of(service)
         problems: list[Exception] = []
         written = 0
@@ -84,16 +84,16 @@ class Reconciler:
             existing = [one for one in slices if one.address_type == address_type]
             plan = self._plan(service, pods, existing, address_type, problems)
             try:
-                written += await self.writer.carry_out(service, plan, trigger_time)
+                written += await self.writer.execute(service, plan, trigger_time)
             except SliceWriteError as error:
                 problems.append(error)
         unwanted = [one for one in slices if one.address_type not in address_types]
         written += await self._delete(key, unwanted, problems)
-        self.instruments.written(
+        self.metrics.record_writes(
             wants_topology(service.metadata.annotations), distribution_of(service), written
         )  # fmt: skip
         if written:
-            self.pace.wrote(key, len(pods))
+            self.pacer.record_write(key, len(pods))
         if problems:
             self._complain(service, problems)
 
@@ -107,13 +107,13 @@ class Reconciler:
     ) -> SlicePlan:
         desired = desired_endpoints_of(service, pods, address_type, self._node)
         key = key_of(service)
-        self.node_wakeups.missed(key, desired.skipped)
+        self.node_handler.record_missing_nodes(key, desired.skipped)
         for pod in desired.skipped:
             said = f"skipping Pod {pod.metadata.name} for Service {key}: Node {pod.spec.node_name} Not Found"
             problems.append(MissingNodeError(said))
         plan = plan_slices(service, existing, desired, SliceTemplate(address_type, labels_of(service), self.capacity))
         self._hint(service, address_type, plan)
-        self.instruments.planned(key, address_type, plan)
+        self.metrics.record_plan(key, address_type, plan)
         return plan
 
     def _node(self, name: str) -> Node | None:
@@ -121,11 +121,11 @@ class Reconciler:
 
     def _hint(self, service: Service, address_type: str, plan: SlicePlan) -> None:
         key, distribution = key_of(service), distribution_of(service)
-        self.instruments.distributes(key, distribution)
+        self.metrics.set_distribution(key, distribution)
         if wants_topology(service.metadata.annotations):
-            telling = self.topology.hint(key, address_type, plan)
+            telling = self.topology_cache.add_hints(key, address_type, plan)
         else:
-            telling = self.topology.stop_hinting(key, address_type)
+            telling = self.topology_cache.remove_service_hints(key, address_type)
             if distribution:
                 hint_by_distribution(plan, distribution)
             else:
@@ -137,7 +137,7 @@ class Reconciler:
         """Delete the slices of address types that the Service no longer has."""
         deleted = 0
         for one in slices:
-            self.topology.forget(key, one.address_type)
+            self.topology_cache.forget(key, one.address_type)
             try:
                 await self.writer.delete(key, one)
                 deleted += 1
@@ -146,7 +146,7 @@ class Reconciler:
         return deleted
 
     def _complain(self, service: Service, problems: Sequence[Exception]) -> None:
-        self.instruments.synced("error")
+        self.metrics.record_sync("error")
         said = join_errors(problems)
         message = f"Error updating Endpoint Slices for Service {key_of(service)}: {said}"
         self.recorder.event(service, "Warning", "FailedToUpdateEndpointSlices", message)
@@ -156,7 +156,7 @@ class Reconciler:
         raise SliceSyncError(said) from problems[0]
 
     def _forget(self, key: ObjectKey) -> None:
-        for one in (self._trigger_times, self.memory, self.topology, self.pace, self.instruments):
+        for one in (self._trigger_times, self.slice_tracker, self.topology_cache, self.pacer, self.metrics):
             one.forget(key)
 
 

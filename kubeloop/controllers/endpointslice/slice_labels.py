@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from kubeloop.api.generated.core_v1 import Service
-from kubeloop.controllers.shared.endpoints.offers import has_cluster_ip
+from kubeloop.controllers.shared.endpoints.pod_endpoints import has_cluster_ip
 from kubeloop.controllers.shared.endpoints.slices import MANAGED_BY, SERVICE_NAME
 
 MANAGER: Final = "endpointslice-controller.k8s.io"

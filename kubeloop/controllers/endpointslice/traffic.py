@@ -9,7 +9,7 @@ import msgspec
 
 from kubeloop.api.generated.core_v1 import Service
 from kubeloop.api.generated.discovery_v1 import Endpoint, EndpointHints, ForNode, ForZone
-from kubeloop.controllers.endpointslice.packing import SliceDraft, SlicePlan
+from kubeloop.controllers.endpointslice.slice_plan import SliceDraft, SlicePlan
 
 HintsOf = Callable[[Endpoint], EndpointHints | None]
 

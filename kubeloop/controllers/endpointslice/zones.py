@@ -13,8 +13,8 @@ from kubeloop.api.generated.core_v1 import Node
 from kubeloop.api.generated.discovery_v1 import Endpoint, EndpointHints, ForZone
 from kubeloop.api.meta.conditions import find_condition
 from kubeloop.api.scalars.quantity import parse_quantity
-from kubeloop.controllers.endpointslice.desired import ZONE
-from kubeloop.controllers.endpointslice.packing import SliceDraft, SlicePlan
+from kubeloop.controllers.endpointslice.desired_slices import ZONE
+from kubeloop.controllers.endpointslice.slice_plan import SliceDraft, SlicePlan
 
 OVERLOAD_THRESHOLD: Final = 0.2  # by how much an endpoint's load may exceed its share
 _EXCLUDED: Final = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")

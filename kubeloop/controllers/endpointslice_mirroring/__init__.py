@@ -15,15 +15,19 @@ from kubeloop.api.generated.core_v1 import Endpoints, Service
 from kubeloop.api.generated.discovery_v1 import EndpointSlice
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.controllers.app.context import ControllerContext
-from kubeloop.controllers.endpointslice_mirroring.instruments import MirroringMetrics
+from kubeloop.controllers.endpointslice_mirroring.metrics import MirroringMetrics
 from kubeloop.controllers.endpointslice_mirroring.mirror import MANAGER, should_mirror
 from kubeloop.controllers.endpointslice_mirroring.reconciler import Reconciler
-from kubeloop.controllers.shared.endpoints.slice_memory import EndpointSliceTracker, SliceEventHandler
-from kubeloop.controllers.shared.endpoints.writer import EndpointsWriter
+from kubeloop.controllers.shared.endpoints.slice_tracker import EndpointSliceTracker, SliceEventHandler
 from kubeloop.runtime.controller import Controller
 from kubeloop.runtime.objects.keys import ObjectKey
+from kubeloop.runtime.objects.patch_or_update import PatchOrUpdate
 from kubeloop.runtime.queue.enqueue import own_key
-from kubeloop.runtime.queue.rate_limits import BucketRateLimiter, ItemExponentialFailureRateLimiter, MaxOfRateLimiter
+from kubeloop.runtime.queue.rate_limiters import (
+    BucketRateLimiter,
+    ItemExponentialFailureRateLimiter,
+    MaxOfRateLimiter,
+)
 from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME = "endpointslice-mirroring-controller"
@@ -37,7 +41,7 @@ def wire(context: ControllerContext) -> Controller[ObjectKey]:
     """Build the controller and register its event handlers."""
     informers, clock, config = context.informers, context.clock, context.config
     endpoints, services, slices = (
-        informers.of(resource_of_class(kind)) for kind in (Endpoints, Service, EndpointSlice)
+        informers.for_resource(resource_of_class(kind)) for kind in (Endpoints, Service, EndpointSlice)
     )  # fmt: skip
     registry = context.telemetry.registry
     limiter = MaxOfRateLimiter[ObjectKey](
@@ -50,11 +54,11 @@ def wire(context: ControllerContext) -> Controller[ObjectKey]:
         clock=clock,
         services=services,
         endpoints=endpoints,
-        memory=memory,
-        writer=EndpointsWriter(context.client, resource_of_class(EndpointSlice)),
-        recorder=context.recorder.of_component(COMPONENT),
-        instruments=MirroringMetrics(registry, most),
-        most=most,
+        slice_tracker=memory,
+        writer=PatchOrUpdate(context.client),
+        recorder=context.recorder.with_component(COMPONENT),
+        metrics=MirroringMetrics(registry, most),
+        max_endpoints_per_subset=most,
     )
     controller = Controller(
         NAME,
@@ -66,7 +70,9 @@ def wire(context: ControllerContext) -> Controller[ObjectKey]:
     )
     controller.watches(endpoints, own_key, _is_mirrored, resync=context.resync_period())
     controller.watches(services, own_key, _matters)
-    controller.listens_to(slices, SliceEventHandler(queue, memory, config.mirroring_endpointslice_updates_batch_period))
+    controller.add_event_handler(
+        slices, SliceEventHandler(queue, memory, config.mirroring_endpointslice_updates_batch_period)
+    )
     return controller
 
 

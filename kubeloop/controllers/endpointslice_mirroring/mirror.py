@@ -11,8 +11,8 @@ from kubeloop.api.generated.core_v1 import EndpointAddress, Endpoints, EndpointS
 from kubeloop.api.generated.discovery_v1 import Endpoint, EndpointConditions, EndpointPort, EndpointSlice
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.client.discovery.rest_mapper import resource_of_class
-from kubeloop.controllers.shared.endpoints.offers import Family, canonical_ip, family_of
-from kubeloop.controllers.shared.endpoints.repacking import repack_subsets
+from kubeloop.controllers.shared.endpoints.pod_endpoints import Family, canonical_ip, family_of
+from kubeloop.controllers.shared.endpoints.repack import repack_subsets
 from kubeloop.controllers.shared.endpoints.slices import (
     MANAGED_BY,
     SERVICE_NAME,
@@ -24,8 +24,8 @@ from kubeloop.controllers.shared.endpoints.slices import (
     sort_ports,
 )
 from kubeloop.controllers.shared.endpoints.trigger_times import ANNOTATION as TRIGGER_TIME
-from kubeloop.controllers.shared.endpoints.writer import map_patch
 from kubeloop.runtime.objects.owner_references import controller_reference
+from kubeloop.runtime.objects.patch_or_update import map_patch
 
 MANAGER: Final = "endpointslicemirroring-controller.k8s.io"
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
@@ -51,7 +51,7 @@ class MirrorDraft:
     """Desired state of a slice: a change of `base`, or a new slice."""
 
     base: EndpointSlice | None
-    place: SliceGroup
+    group: SliceGroup
     endpoints: tuple[Endpoint, ...]
 
 
@@ -183,7 +183,7 @@ def _reuse(plan: MirrorPlan) -> None:
     """Turn a deletion and a creation of the same address type into one update."""
     kept: list[EndpointSlice] = []
     for one in plan.delete:
-        found = next((draft for draft in plan.create if draft.place[0] == one.address_type), None)
+        found = next((draft for draft in plan.create if draft.group[0] == one.address_type), None)
         if found is None:
             kept.append(one)
         else:
@@ -206,7 +206,7 @@ def annotations_of(endpoints: Endpoints) -> dict[str, str]:
 def new_slice(endpoints: Endpoints, draft: MirrorDraft) -> EndpointSlice:
     """Build a new slice."""
     meta = endpoints.metadata
-    address_type, ports = draft.place
+    address_type, ports = draft.group
     return EndpointSlice(
         metadata=ObjectMeta(
             generate_name=name_prefix(meta.name),
@@ -235,6 +235,6 @@ def slice_patch(base: EndpointSlice, endpoints: Endpoints, draft: MirrorDraft) -
     patch: dict[str, Any] = {"metadata": metadata}
     if (base.endpoints or ()) != draft.endpoints:
         patch["endpoints"] = codec.to_plain(draft.endpoints)
-    if (base.ports or ()) != draft.place[1]:
-        patch["ports"] = codec.to_plain(draft.place[1])
+    if (base.ports or ()) != draft.group[1]:
+        patch["ports"] = codec.to_plain(draft.group[1])
     return patch

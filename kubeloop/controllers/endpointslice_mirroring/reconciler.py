@@ -11,8 +11,9 @@ from kubeloop.api.generated.core_v1 import Endpoints, Service
 from kubeloop.api.generated.discovery_v1 import EndpointSlice
 from kubeloop.api.generated.meta_v1 import Preconditions
 from kubeloop.client import Client
+from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.clock import Clock
-from kubeloop.controllers.endpointslice_mirroring.instruments import MirroringMetrics
+from kubeloop.controllers.endpointslice_mirroring.metrics import MirroringMetrics
 from kubeloop.controllers.endpointslice_mirroring.mirror import (
     MirrorDraft,
     MirroredEndpoints,
@@ -23,16 +24,17 @@ from kubeloop.controllers.endpointslice_mirroring.mirror import (
     should_mirror,
     slice_patch,
 )
-from kubeloop.controllers.shared.endpoints.slice_memory import EndpointSliceTracker
-from kubeloop.controllers.shared.endpoints.writer import EndpointsWriter
+from kubeloop.controllers.shared.endpoints.slice_tracker import EndpointSliceTracker
 from kubeloop.controllers.shared.ownership.namespaces import is_terminating
+from kubeloop.metrics import MetricValue
 from kubeloop.runtime.events.recorder import EventRecorder
 from kubeloop.runtime.informer.informer import Informer
-from kubeloop.runtime.metrics import MetricValue
 from kubeloop.runtime.objects.keys import ObjectKey, key_of
+from kubeloop.runtime.objects.patch_or_update import PatchOrUpdate
 
 # Errors caused by an outdated cache; the runtime handles them.
 _STALE = (Conflict, NotFound, AlreadyExists)
+_SLICES = resource_of_class(EndpointSlice)
 
 
 class MirroringError(Exception):
@@ -47,17 +49,17 @@ class Reconciler:
     clock: Clock
     services: Informer
     endpoints: Informer
-    memory: EndpointSliceTracker
-    writer: EndpointsWriter
+    slice_tracker: EndpointSliceTracker
+    writer: PatchOrUpdate
     recorder: EventRecorder
-    instruments: MirroringMetrics
-    most: int  # limit of mirrored addresses per subset
+    metrics: MirroringMetrics
+    max_endpoints_per_subset: int  # limit of mirrored addresses per subset
 
     async def reconcile(self, key: ObjectKey) -> None:
         """Mirror one Endpoints object, or delete its slices if it is not to be mirrored."""
         began = self.clock.monotonic()
         try:
-            await self.memory.caught_up(key)
+            await self.slice_tracker.wait_ready(key)
             endpoints: Endpoints | None = self.endpoints.get(*key)
             service: Service | None = self.services.get(*key)
             if endpoints is None or not should_mirror(endpoints) or service is None or service.spec.selector:
@@ -65,12 +67,12 @@ class Reconciler:
             else:
                 await self._mirror(endpoints)
         finally:
-            self.instruments.took(self.clock.monotonic() - began)
+            self.metrics.record_duration(self.clock.monotonic() - began)
 
     async def _remove(self, key: ObjectKey) -> None:
         """Delete all slices, since nothing is to be mirrored."""
-        slices = self.memory.slices_of(key)
-        self.instruments.forget(key)
+        slices = self.slice_tracker.slices_of(key)
+        self.metrics.forget(key)
         failures: list[Exception] = []
         for one in slices:
             try:
@@ -83,10 +85,10 @@ class Reconciler:
 
     async def _mirror(self, endpoints: Endpoints) -> None:
         key = key_of(endpoints)
-        found = mirror_endpoints(endpoints, self.most)
+        found = mirror_endpoints(endpoints, self.max_endpoints_per_subset)
         self._tell(endpoints, found)
-        plan = plan_mirror(endpoints, self.memory.slices_of(key), found.groups)
-        self.instruments.planned(key, found, plan)
+        plan = plan_mirror(endpoints, self.slice_tracker.slices_of(key), found.groups)
+        self.metrics.record_plan(key, found, plan)
         await self._carry_out(endpoints, plan)
 
     def _tell(self, endpoints: Endpoints, found: MirroredEndpoints) -> None:
@@ -95,8 +97,8 @@ class Reconciler:
             self.recorder.event(endpoints, "Warning", "InvalidIPAddress", message)
         if found.skipped > found.invalid:
             message = (
-                f"A max of {self.most} addresses can be mirrored to EndpointSlices per Endpoints subset. "
-                f"{found.skipped} addresses were skipped"
+                f"A max of {self.max_endpoints_per_subset} addresses can be mirrored to EndpointSlices per Endpoints"
+                f" subset. {found.skipped} addresses were skipped"
             )
             self.recorder.event(endpoints, "Warning", "TooManyAddressesToMirror", message)
 
@@ -122,7 +124,7 @@ class Reconciler:
             if isinstance(error, ApiError) and is_terminating(error):
                 return False
             raise _failed("create", key, error) from error
-        self.memory.wrote(key, made)
+        self.slice_tracker.record_update(key, made)
         self._changes["create"].value += 1
         return True
 
@@ -131,22 +133,22 @@ class Reconciler:
         assert base is not None  # drafts without a base are created
         key = key_of(endpoints)
         try:
-            answer = await self.writer.change(base, slice_patch(base, endpoints, draft))
+            answer = await self.writer.patch_unchanged(_SLICES, base, slice_patch(base, endpoints, draft))
         except Exception as error:
             raise _failed(f"update {base.metadata.name}", key, error) from error
-        self.memory.wrote(key, answer)
+        self.slice_tracker.record_update(key, answer)
         self._changes["update"].value += 1
 
     async def _delete(self, key: ObjectKey, one: EndpointSlice) -> None:
         this_one = Preconditions(uid=one.metadata.uid)
         with suppress(NotFound):
             await self.client.delete(EndpointSlice, one.metadata.name, key.namespace, preconditions=this_one)
-        self.memory.deleted(key, one)
+        self.slice_tracker.expect_deletion(key, one)
         self._changes["delete"].value += 1
 
     @property
     def _changes(self) -> Mapping[str, MetricValue]:
-        return self.instruments.changes
+        return self.metrics.changes
 
 
 def _failed(what: str, key: ObjectKey, error: Exception) -> Exception:

@@ -19,8 +19,8 @@ Differs from upstream: relies on its informers, and asks the server only about o
 from __future__ import annotations
 
 from kubeloop.controllers.app.context import ControllerContext
-from kubeloop.controllers.app.disabled import DisabledController
-from kubeloop.controllers.garbage_collector.loop import NAME, GarbageCollector
+from kubeloop.controllers.app.disabled_controller import DisabledController
+from kubeloop.controllers.garbage_collector.controller import NAME, GarbageCollector
 from kubeloop.runtime.manager import Loop
 
 

@@ -61,12 +61,12 @@ class ObjectAccess:
             return True
         return False
 
-    async def release(self, identity: ObjectIdentity, seen: ObjectMeta, owner_uids: set[str]) -> None:
+    async def remove_owner_references(self, identity: ObjectIdentity, seen: ObjectMeta, owner_uids: set[str]) -> None:
         """Remove the references to some owners."""
         strategic = decisions.strategic_release(seen, owner_uids)
         await self._patch(identity, strategic, decisions.merged_release(seen, owner_uids))
 
-    async def unblock(self, identity: ObjectIdentity, seen: ObjectMeta) -> ObjectMeta:
+    async def unblock_owner_references(self, identity: ObjectIdentity, seen: ObjectMeta) -> ObjectMeta:
         """Clear blockOwnerDeletion in all owner references; returns the new metadata."""
         return await self._patch(identity, decisions.strategic_unblock(seen), decisions.merged_unblock(seen))
 
@@ -95,7 +95,7 @@ class ObjectAccess:
     def _place(self, identity: ObjectIdentity) -> tuple[Resource, str]:
         resource = self.resource_of(identity)
         if resource.namespaced and not identity.namespace:
-            raise NamespacedOwnerError(f"{identity} has no namespace, and needs one")
+            raise NamespacedOwnerError(f"{identity} is namespaced and has no namespace")
         return resource, identity.namespace if resource.namespaced else ""
 
 

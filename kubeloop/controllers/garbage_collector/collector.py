@@ -52,31 +52,31 @@ class ObjectCollector:
         if node is None or (node.being_deleted and not node.deleting_dependents):
             return None
         try:
-            return await self._look_at(node)
+            return await self._attempt_to_delete(node)
         except NamespacedOwnerError:
             return None  # a retry cannot help
         except RestMappingError:
             self.waiting_for_kinds.add(key)
             return _later(node)
 
-    async def _look_at(self, node: GraphNode) -> Result | None:
+    async def _attempt_to_delete(self, node: GraphNode) -> Result | None:
         seen = self._monitors.metadata_of(node) if node.observed else None
         for attempt in range(TRIES):
             if seen is None:
                 identity = node.identity
                 seen = await self._access.get(identity)
                 if seen is None:
-                    self._graph.vanished(identity)
+                    self._graph.handle_absent(identity)
                     return None
             try:
-                return await self._settle(node, seen)
+                return await self._process(node, seen)
             except Conflict:
                 if attempt + 1 == TRIES:
                     raise
                 seen = None
         return None
 
-    async def _settle(self, node: GraphNode, seen: ObjectMeta) -> Result | None:
+    async def _process(self, node: GraphNode, seen: ObjectMeta) -> Result | None:
         """Act on an object in the state that was seen; raises Conflict if it has changed."""
         if seen.deletion_timestamp is not None:
             if self._may_finish(node, seen):
@@ -85,8 +85,8 @@ class ObjectCollector:
             owners = await self._owners_of(node.identity, seen.owner_references)
             if not owners.solid:
                 await self._delete(node, seen, owners)
-            elif released := owners.let_go():
-                await self._access.release(node.identity, seen, released)
+            elif released := owners.removable_uids():
+                await self._access.remove_owner_references(node.identity, seen, released)
         return None if node.observed else _later(node)
 
     def _may_finish(self, node: GraphNode, seen: ObjectMeta) -> bool:
@@ -94,7 +94,7 @@ class ObjectCollector:
         return FOREGROUND in seen.finalizers and ORPHAN not in seen.finalizers and not node.blockers
 
     async def _finish(self, node: GraphNode, seen: ObjectMeta) -> Result | None:
-        if self._monitors.settling:
+        if self._monitors.is_settling:
             return Result(requeue_after=SETTLING_REQUEUE)
         try:
             await self._access.remove_finalizer(node.identity, seen, FOREGROUND)
@@ -105,19 +105,21 @@ class ObjectCollector:
     async def _delete(self, node: GraphNode, seen: ObjectMeta, owners: Owners) -> None:
         policy = propagation_policy(seen, owners, bool(node.dependents))
         if owners.waiting and _may_close_a_circle(node, seen):
-            seen = await self._access.unblock(node.identity, seen)
+            seen = await self._access.unblock_owner_references(node.identity, seen)
         if await self._access.delete(node.identity, seen, policy):
-            self._graph.vanished(node.identity)
+            self._graph.handle_absent(node.identity)
 
     # Owners
 
     async def _owners_of(self, item: ObjectIdentity, references: Iterable[OwnerReference]) -> Owners:
         owners = Owners()
         for reference in references:
-            owners.put(reference, self._known(item, reference) or await self._looked_up(item, reference))
+            owners.add(
+                reference, self._cached_owner_state(item, reference) or await self._lookup_owner_state(item, reference)
+            )
         return owners
 
-    def _known(self, item: ObjectIdentity, reference: OwnerReference) -> OwnerState | None:
+    def _cached_owner_state(self, item: ObjectIdentity, reference: OwnerReference) -> OwnerState | None:
         """Return the known state of an owner without a request; if it is outdated, an event will follow."""
         if owner_identity(reference, "") in self._absent or owner_identity(reference, item.namespace) in self._absent:
             return OwnerState.DANGLING
@@ -130,7 +132,7 @@ class ObjectCollector:
             return None
         return OwnerState.WAITING if owner.deleting_dependents else OwnerState.SOLID
 
-    async def _looked_up(self, item: ObjectIdentity, reference: OwnerReference) -> OwnerState:
+    async def _lookup_owner_state(self, item: ObjectIdentity, reference: OwnerReference) -> OwnerState:
         owner = self._owner(item, reference)
         found = await self._access.get(owner)
         if found is None:

@@ -16,9 +16,9 @@ from kubeloop.controllers.garbage_collector.graph import FOREGROUND, ORPHAN
 class OwnerState(Enum):
     """State of an owner."""
 
-    SOLID = "it is there, and keeps what it owns"
-    DANGLING = "it is not there"
-    WAITING = "it is there, and waits for what it owns to be deleted first"
+    SOLID = "exists and keeps its dependents"
+    DANGLING = "does not exist"
+    WAITING = "exists and waits for the deletion of its dependents"
 
 
 @dataclass(slots=True)
@@ -29,7 +29,7 @@ class Owners:
     dangling: list[OwnerReference] = field(default_factory=list)
     waiting: list[OwnerReference] = field(default_factory=list)
 
-    def put(self, reference: OwnerReference, standing: OwnerState) -> None:
+    def add(self, reference: OwnerReference, standing: OwnerState) -> None:
         """Add a reference."""
         match standing:
             case OwnerState.SOLID:
@@ -39,7 +39,7 @@ class Owners:
             case OwnerState.WAITING:
                 self.waiting.append(reference)
 
-    def let_go(self) -> set[str]:
+    def removable_uids(self) -> set[str]:
         """Return the UIDs of owners that don't keep the object and whose references should be removed."""
         return {one.uid for one in (*self.dangling, *self.waiting)}
 

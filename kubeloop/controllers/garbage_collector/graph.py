@@ -65,16 +65,16 @@ class GraphNode:
 class GraphWorkQueues(Protocol):
     """Receiver of the work that a graph schedules."""
 
-    def examine(self, node: GraphNode, origins: Origins = ()) -> None:
+    def attempt_to_delete(self, node: GraphNode, origins: Origins = ()) -> None:
         """Check if the object must be deleted or its references removed."""
 
-    def examine_later(self, node: GraphNode) -> None:
+    def attempt_to_delete_later(self, node: GraphNode) -> None:
         """Check the object after a delay."""
 
-    def orphan(self, node: GraphNode, origins: Origins = ()) -> None:
+    def attempt_to_orphan(self, node: GraphNode, origins: Origins = ()) -> None:
         """Remove the object's references from its dependents."""
 
-    def misplaced(self, dependent: GraphNode, reference: OwnerReference) -> None:
+    def report_invalid_namespace(self, dependent: GraphNode, reference: OwnerReference) -> None:
         """Report a reference to an owner in another namespace."""
 
 
@@ -128,7 +128,7 @@ class OwnershipGraph:
         if node is None:
             node = self._add(identity, observed=True)
         elif not node.observed:
-            self._reveal(node, identity, origins)
+            self._mark_observed(node, identity, origins)
         if node.owners != meta.owner_references:
             self._relink(node, meta.owner_references, origins)
         self._note_deletion(node, meta, origins)
@@ -137,9 +137,9 @@ class OwnershipGraph:
         """Record that an object was deleted."""
         node = self._nodes.get(identity.uid)
         if node is not None:
-            self._bury(node, identity, origins)
+            self._remove_node(node, identity, origins)
 
-    def lose_sight(self, uid: str) -> None:
+    def mark_unobserved(self, uid: str) -> None:
         """Mark an object as not observed because its kind is no longer watched.
 
         If it has dependents, it is examined to find out if it still exists.
@@ -149,25 +149,25 @@ class OwnershipGraph:
             return
         node.observed = False
         if node.dependents:
-            self._todo.examine(node)
+            self._todo.attempt_to_delete(node)
         else:
             self._drop(node)
 
-    def vanished(self, identity: ObjectIdentity) -> None:
+    def handle_absent(self, identity: ObjectIdentity) -> None:
         """Record that a lookup found no such object; inconclusive if its coordinates are in doubt."""
         node = self._nodes.get(identity.uid)
         if node is None:
             return
         matching, others = partition_dependents(node.dependents.values(), identity)
         if node.identity == identity if node.observed else not others:
-            self._bury(node, identity)
+            self._remove_node(node, identity)
             return
         if matching:
             self._absent.add(identity)
             for dependent in matching:
-                self._todo.examine(dependent)
+                self._todo.attempt_to_delete(dependent)
         if not node.observed and node.identity == identity:
-            self._call_otherwise(node, others)
+            self._try_alternative_identity(node, others)
 
     # Internal
 
@@ -183,7 +183,7 @@ class OwnershipGraph:
         """Return the node that keeps the links of an owner, in the graph or removed."""
         return self._nodes.get(uid) or self._removed.get(uid)
 
-    def _reveal(self, node: GraphNode, identity: ObjectIdentity, origins: Origins) -> None:
+    def _mark_observed(self, node: GraphNode, identity: ObjectIdentity, origins: Origins) -> None:
         """Mark an owner as observed; dependents that named other coordinates are examined again."""
         node.observed, node.tries = True, 0
         if node.identity == identity:
@@ -192,13 +192,13 @@ class OwnershipGraph:
         for dependent in partition_dependents(node.dependents.values(), identity)[1]:
             if not is_reachable(identity, dependent.identity.namespace):
                 self._report(dependent, identity.uid)
-            self._todo.examine(dependent, origins)
+            self._todo.attempt_to_delete(dependent, origins)
 
-    def _call_otherwise(self, node: GraphNode, others: Iterable[GraphNode]) -> None:
+    def _try_alternative_identity(self, node: GraphNode, others: Iterable[GraphNode]) -> None:
         name = alternative_identity(others, node.identity)
         if name is not None:
             node.identity = name
-            self._todo.examine_later(node)
+            self._todo.attempt_to_delete_later(node)
 
     def _relink(self, node: GraphNode, references: tuple[OwnerReference, ...], origins: Origins) -> None:
         before = {one.uid: one for one in node.owners}
@@ -212,7 +212,7 @@ class OwnershipGraph:
                 continue
             self._change(uid, node, uid in blocking, origins)
             if not owner_reference_matches_coordinates(after[uid], owner_identity(old, "")):
-                self._todo.examine(node, origins)
+                self._todo.attempt_to_delete(node, origins)
         added = [one for one in references if one.uid not in before]
         if added:
             self._link(node, added, blocking, origins)
@@ -223,16 +223,18 @@ class OwnershipGraph:
             owner = self._nodes.get(reference.uid)
             if owner is None:
                 owner = self._add(owner_identity(reference, node.identity.namespace), observed=False)
-                self._todo.examine(owner, origins)
+                self._todo.attempt_to_delete(owner, origins)
             else:
-                doubtful = doubtful or owner.deleting_dependents or self._is_doubtful(node, reference, owner)
+                doubtful = (
+                    doubtful or owner.deleting_dependents or self._has_mismatched_coordinates(node, reference, owner)
+                )
             owner.dependents[node.identity.uid] = node
             if reference.uid in blocking:
                 owner.blockers.add(node.identity.uid)
         if doubtful:
-            self._todo.examine(node, origins)
+            self._todo.attempt_to_delete(node, origins)
 
-    def _is_doubtful(self, node: GraphNode, reference: OwnerReference, owner: GraphNode) -> bool:
+    def _has_mismatched_coordinates(self, node: GraphNode, reference: OwnerReference, owner: GraphNode) -> bool:
         """Return True if the reference may not mean the owner known under its UID."""
         namespace = node.identity.namespace
         if not is_reachable(owner.identity, namespace):
@@ -247,7 +249,7 @@ class OwnershipGraph:
     def _report(self, dependent: GraphNode, uid: str) -> None:
         for reference in dependent.owners:
             if reference.uid == uid:
-                self._todo.misplaced(dependent, reference)
+                self._todo.report_invalid_namespace(dependent, reference)
                 return
 
     def _change(self, owner_uid: str, node: GraphNode, blocks: bool, origins: Origins) -> None:
@@ -274,7 +276,7 @@ class OwnershipGraph:
         if node.identity.uid in owner.blockers:
             owner.blockers.discard(node.identity.uid)
             if owner.deleting_dependents and not owner.blockers:
-                self._todo.examine(owner, origins)
+                self._todo.attempt_to_delete(owner, origins)
 
     def _note_deletion(self, node: GraphNode, meta: ObjectMeta, origins: Origins) -> None:
         if meta.deletion_timestamp is None:
@@ -284,13 +286,13 @@ class OwnershipGraph:
         node.orphaning = ORPHAN in meta.finalizers
         node.deleting_dependents = FOREGROUND in meta.finalizers and not node.orphaning
         if node.orphaning and not was_orphaning:
-            self._todo.orphan(node, origins)
+            self._todo.attempt_to_orphan(node, origins)
         if node.deleting_dependents and not was_deleting:
             for dependent in node.dependents.values():
-                self._todo.examine(dependent, origins)
-            self._todo.examine(node, origins)
+                self._todo.attempt_to_delete(dependent, origins)
+            self._todo.attempt_to_delete(node, origins)
 
-    def _bury(self, node: GraphNode, identity: ObjectIdentity, origins: Origins = ()) -> None:
+    def _remove_node(self, node: GraphNode, identity: ObjectIdentity, origins: Origins = ()) -> None:
         """Remove the node of a deleted object; examine its dependents and the owners that waited for it."""
         self._drop(node, origins)
         node.deleting_dependents = False
@@ -299,7 +301,7 @@ class OwnershipGraph:
             self._absent.add(identity)
             self._removed[node.identity.uid] = node
             for dependent in node.dependents.values():
-                self._todo.examine(dependent, origins)
+                self._todo.attempt_to_delete(dependent, origins)
 
     def _drop(self, node: GraphNode, origins: Origins = ()) -> None:
         del self._nodes[node.identity.uid]

@@ -21,7 +21,7 @@ class DiscoveryClient(Protocol):
     def document(self) -> Document:
         """Method that reads a document from a path."""
 
-    def edition(self) -> object | None:
+    def discovery_version(self) -> object | None:
         """Return a token that changes with the server's kinds, or None."""
 
 
@@ -31,7 +31,7 @@ class DiscoveryResult:
 
     collectable: list[Resource]  # to be watched
     has_new_kinds: bool
-    complaint: str  # errors of the discovery
+    errors: str  # errors of the discovery
 
 
 class RestMapper:
@@ -50,7 +50,7 @@ class RestMapper:
 
     async def refresh(self) -> DiscoveryResult:
         """Discover again, unless nothing can have changed. Raises if the server does not return its groups."""
-        edition = self._client.edition()
+        edition = self._client.discovery_version()
         if edition is not None and edition is self._edition:
             return DiscoveryResult(self._collectable, False, "")
         served = await discover_resources(self._client.document)
@@ -59,15 +59,15 @@ class RestMapper:
             if version in self._by_version:  # a failed discovery does not mean that its objects are gone
                 found[version] = self._by_version[version]
         if not found:
-            return DiscoveryResult([], False, served.complaint())
+            return DiscoveryResult([], False, served.error_text())
         whole, before = ServedResources(served.groups, found), self._by_kind.keys()
         self._by_version, self._by_kind = found, {}
-        for one in whole.all():
+        for one in whole.all_resources():
             self._by_kind.setdefault((one.group_version, one.kind), one)
         has_new_kinds = not self._by_kind.keys() <= before
         self._edition = None if served.failures else edition
-        self._collectable = list(collectable_resources(whole.preferred()))
-        return DiscoveryResult(self._collectable, has_new_kinds, served.complaint())
+        self._collectable = list(collectable_resources(whole.preferred_resources()))
+        return DiscoveryResult(self._collectable, has_new_kinds, served.error_text())
 
 
 def collectable_resources(resources: Iterable[Resource]) -> Iterable[Resource]:

@@ -76,10 +76,12 @@ class GraphMonitors:
         return not late
 
     @property
-    def settling(self) -> bool:
+    def is_settling(self) -> bool:
         """True if a kind is new, so that its objects may not be known yet."""
         now = self._clock.monotonic()
-        return any(not one.registrations[0].synced and now - one.since < SYNC_TIMEOUT for one in self._watched.values())
+        return any(
+            not one.registrations[0].has_synced and now - one.since < SYNC_TIMEOUT for one in self._watched.values()
+        )
 
     def metadata_of(self, node: GraphNode) -> ObjectMeta | None:
         """Return an object's metadata as last seen; None if it is not watched."""
@@ -100,7 +102,7 @@ class GraphMonitors:
         self._by_kind.clear()
 
     def _watch(self, resource: Resource) -> GraphMonitor:
-        informer = self._informers.metadata_of(resource)
+        informer = self._informers.for_metadata(resource)
         registrations = [informer.add_handler(_GraphFeeder(self._graph, resource))]
         if (resource.group, resource.plural) in _DEFINITIONS:
             registrations.append(informer.add_handler(_Definitions(informer, self._redefined)))
@@ -112,7 +114,7 @@ class GraphMonitors:
             informer.remove_handler(registration)
         self._informers.release(informer)
         for obj in informer.list():
-            self._graph.lose_sight(obj.metadata.uid)
+            self._graph.mark_unobserved(obj.metadata.uid)
 
 
 class _GraphFeeder:
@@ -152,7 +154,7 @@ class _Definitions:
         self._redefined = redefined
 
     def on_add(self, _: Any) -> None:
-        if self._informer.synced:
+        if self._informer.has_synced:
             self._redefined()
 
     def on_update(self, _old: Any, _new: Any) -> None:

@@ -1,7 +1,7 @@
 """Scales targets to the number of pods that the metrics require, within the bounds and rates of the autoscaler.
 
 key ─▶ reconciler ─▶ scale_target: current scale ─▶ proposals: replicas for each metric ◀─ metrics: the metrics APIs
-              ▲                                  usage, requests: replica calculation (pure)
+              ▲                                  replica_calculator: from usage and requests (pure)
               └──── resize ◀── behavior: windows, rates and bounds (pure, with recorded history)
 
 Watches: autoscalers, pods.
@@ -30,8 +30,8 @@ QUEUE = "horizontalpodautoscaler"  # upstream's queue name, as dashboards know i
 
 def wire(context: ControllerContext) -> Controller[ObjectKey]:
     """Build the controller and register its event handlers."""
-    autoscalers = context.informers.of(resource_of_class(HorizontalPodAutoscaler))
-    pods = context.informers.of(resource_of_class(Pod))
+    autoscalers = context.informers.for_resource(resource_of_class(HorizontalPodAutoscaler))
+    pods = context.informers.for_resource(resource_of_class(Pod))
     reconciler = Reconciler(context, autoscalers, pods)
     queue: WorkQueue[ObjectKey] = WorkQueue(context.clock, name=QUEUE, registry=context.telemetry.registry)
     workers = context.config.concurrent_horizontal_pod_autoscaler_syncs
@@ -39,7 +39,7 @@ def wire(context: ControllerContext) -> Controller[ObjectKey]:
         NAME, reconciler.reconcile, context.clock, workers=workers, queue=queue, telemetry=context.telemetry
     )
     controller.watches(autoscalers, own_key, _is_changed)
-    controller.reads(pods)
+    controller.require_synced(pods)
     return controller
 
 

@@ -52,17 +52,19 @@ class ScaleHistory:
     additions: list[ScaleEvent] = field(default_factory=list)
     removals: list[ScaleEvent] = field(default_factory=list)
 
-    def begin(self, current: int, now: datetime) -> None:
+    def record_initial(self, current: int, now: datetime) -> None:
         """Record the current size as the first recommendation."""
         if not self.recommendations:
             self.recommendations.append(Recommendation(current, now))
 
-    def recommend(self, replicas: int, now: datetime, keep: timedelta) -> None:
+    def record_recommendation(self, replicas: int, now: datetime, keep: timedelta) -> None:
         """Record a recommendation and drop old ones."""
         self.recommendations = [one for one in self.recommendations if one.when >= now - keep]
         self.recommendations.append(Recommendation(replicas, now))
 
-    def note_change(self, before: int, after: int, behavior: HorizontalPodAutoscalerBehavior, now: datetime) -> None:
+    def record_scale_event(
+        self, before: int, after: int, behavior: HorizontalPodAutoscalerBehavior, now: datetime
+    ) -> None:
         """Record a scale event, since rates are limited by earlier ones."""
         if after > before:
             self.additions = [*_within(self.additions, _longest_period(behavior.scale_up), now)]
@@ -75,8 +77,8 @@ class ScaleHistory:
 class ReplicaBounds(NamedTuple):
     """Minimum and maximum number of replicas."""
 
-    least: int
-    most: int
+    min_replicas: int
+    max_replicas: int
 
 
 class ReplicaChange(NamedTuple):
@@ -102,12 +104,12 @@ def normalize_desired_replicas(
     current, desired = wish
     recent = [one.replicas for one in memory.recommendations if one.when >= now - window]
     stable = max((desired, *recent))
-    memory.recommend(desired, now, window)
+    memory.record_recommendation(desired, now, window)
     able = READY if stable == desired else DOWN_STABILIZED
     free = max(_FREE_FACTOR * current, _FREE_MINIMUM)
-    most, reason = (free, UP_LIMIT) if bounds.most > free else (bounds.most, TOO_MANY)
-    if stable < bounds.least:
-        return NormalizedReplicas(bounds.least, able, True, TOO_FEW)
+    most, reason = (free, UP_LIMIT) if bounds.max_replicas > free else (bounds.max_replicas, TOO_MANY)
+    if stable < bounds.min_replicas:
+        return NormalizedReplicas(bounds.min_replicas, able, True, TOO_FEW)
     if stable > most:
         return NormalizedReplicas(most, able, True, reason)
     return NormalizedReplicas(stable, able, False, WITHIN)
@@ -126,12 +128,12 @@ def normalize_desired_replicas_with_behaviors(
     replicas, limit = stable, WITHIN
     if stable > current:
         allowed = max(scale_up_limit(current, memory, rules.up, now), current)
-        most, reason = (allowed, UP_LIMIT) if bounds.most > allowed else (bounds.most, TOO_MANY)
+        most, reason = (allowed, UP_LIMIT) if bounds.max_replicas > allowed else (bounds.max_replicas, TOO_MANY)
         if stable > most:
             replicas, limit = most, reason
     elif stable < current:
         allowed = min(scale_down_limit(current, memory, rules.down, now), current)
-        least, reason = (allowed, DOWN_LIMIT) if bounds.least < allowed else (bounds.least, TOO_FEW)
+        least, reason = (allowed, DOWN_LIMIT) if bounds.min_replicas < allowed else (bounds.min_replicas, TOO_FEW)
         if stable < least:
             replicas, limit = least, reason
     return NormalizedReplicas(replicas, able, replicas != stable, limit)
@@ -166,7 +168,7 @@ def _stabilized(wish: ReplicaChange, memory: ScaleHistory, rules: ResolvedBehavi
 
     lowest = min((desired, *recent(rules.up_window)))
     highest = max((desired, *recent(rules.down_window)))
-    memory.recommend(desired, now, max(rules.up_window, rules.down_window))
+    memory.record_recommendation(desired, now, max(rules.up_window, rules.down_window))
     return min(max(current, lowest), highest)
 
 
@@ -206,4 +208,4 @@ def _within(changes: Sequence[ScaleEvent], seconds: int, now: datetime) -> list[
 
 
 def _longest_period(rules: HPAScalingRules | None) -> int:
-    return max((one.period_seconds for one in rules.policies), default=0) if rules is not None else 0
+    return max((one.period_seconds for one in rules.policies or ()), default=0) if rules is not None else 0

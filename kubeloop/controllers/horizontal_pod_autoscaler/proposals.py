@@ -13,9 +13,8 @@ from kubeloop.api.meta.field_path import quote
 from kubeloop.api.scalars.quantity import Quantity, QuantityFormat, parse_quantity
 from kubeloop.api.scalars.wire import Quantity as WireQuantity
 from kubeloop.api.selectors import EVERYTHING, LabelSelector, SelectorError, label_selector_as_selector
-from kubeloop.controllers.horizontal_pod_autoscaler.metrics import MetricsClient, MetricsError, PodMetric
-from kubeloop.controllers.horizontal_pod_autoscaler.requests import requests_of
-from kubeloop.controllers.horizontal_pod_autoscaler.usage import (
+from kubeloop.controllers.horizontal_pod_autoscaler.metrics_client import MetricsClient, MetricsError, PodMetric
+from kubeloop.controllers.horizontal_pod_autoscaler.replica_calculator import (
     PodStartupDelays,
     PodUsage,
     ReplicaProposal,
@@ -25,6 +24,7 @@ from kubeloop.controllers.horizontal_pod_autoscaler.usage import (
     replicas_by_utilization,
     replicas_by_value,
     replicas_by_value_per_pod,
+    requests_of,
 )
 
 NO_PODS = "no pods returned by selector while calculating replica count"
@@ -45,7 +45,7 @@ class MetricError(Exception):
     def __init__(self, reason: str, told: object, message: str) -> None:
         super().__init__(message)
         self.reason = reason
-        self.told = str(told)
+        self.cause = str(told)
         self.fault = "spec" if reason == _UNKNOWN_TYPE else "internal"  # metric label
 
 
@@ -53,8 +53,8 @@ class ProposalInputs(NamedTuple):
     """Inputs of a proposal other than metrics."""
 
     namespace: str
-    wanted: int  # replicas in the target's spec
-    present: int  # replicas in the target's status
+    spec_replicas: int  # replicas in the target's spec
+    status_replicas: int  # replicas in the target's status
     selector: LabelSelector
     pods: Sequence[Pod]
     tolerances: Tolerances
@@ -126,15 +126,17 @@ class Proposer:
         self, name: str, container: str, target: v2.MetricTarget, at: ProposalInputs
     ) -> ReplicaProposal:
         try:
-            metrics = await self._metrics.resource(name, at.namespace, at.selector, container)
+            metrics = await self._metrics.get_resource_metric(name, at.namespace, at.selector, container)
         except MetricsError as error:
             raise MetricsError(f"unable to get metrics for resource {name}: {error}") from error
         counted = self._counted(metrics, name, at)
         if target.average_value is not None:
-            return replicas_by_average(at.wanted, _milli(target.average_value), at.tolerances, counted)
-        counted.used()  # missing metrics are reported before missing requests
+            return replicas_by_average(at.spec_replicas, _milli(target.average_value), at.tolerances, counted)
+        counted.usage_by_pod()  # missing metrics are reported before missing requests
         requests = requests_of(at.pods, name, container)
-        return replicas_by_utilization(at.wanted, target.average_utilization or 0, at.tolerances, counted, requests)
+        return replicas_by_utilization(
+            at.spec_replicas, target.average_utilization or 0, at.tolerances, counted, requests
+        )
 
     def _counted(self, metrics: dict[str, PodMetric], resource: str, at: ProposalInputs) -> PodUsage:
         if not at.pods:
@@ -157,23 +159,25 @@ class Proposer:
     async def _pods_proposal(self, source: v2.PodsMetricSource, at: ProposalInputs) -> ReplicaProposal:
         chosen = _metric_selector(source.metric.selector)
         try:
-            metrics = await self._metrics.pods(source.metric.name, at.namespace, at.selector, chosen)
+            metrics = await self._metrics.get_raw_metric(source.metric.name, at.namespace, at.selector, chosen)
         except MetricsError as error:
             raise MetricsError(f"unable to get metric {source.metric.name}: {error}") from error
         target = _milli(source.target.average_value or WireQuantity("0"))
-        return replicas_by_average(at.wanted, target, at.tolerances, self._counted(metrics, "", at))
+        return replicas_by_average(at.spec_replicas, target, at.tolerances, self._counted(metrics, "", at))
 
     async def _object(self, source: v2.ObjectMetricSource, at: ProposalInputs) -> MetricProposal:
         name, target = source.metric.name, source.target
         try:
             if target.type == "Value" and target.value is not None:
                 usage = await self._object_value(source, at)
-                found = replicas_by_value(at.wanted, usage, _milli(target.value), at.tolerances, at.pods)
+                found = replicas_by_value(at.spec_replicas, usage, _milli(target.value), at.tolerances, at.pods)
                 current = v2.MetricValueStatus(value=_wire(found.usage))
                 words = f"{source.described_object.kind} metric {name}"
             elif target.type == "AverageValue" and target.average_value is not None:
                 usage = await self._object_value(source, at)
-                found = replicas_by_value_per_pod(at.present, usage, _milli(target.average_value), at.tolerances)
+                found = replicas_by_value_per_pod(
+                    at.status_replicas, usage, _milli(target.average_value), at.tolerances
+                )
                 current = v2.MetricValueStatus(average_value=_wire(found.usage))
                 words = _external_words(source.metric)
             else:
@@ -190,7 +194,7 @@ class Proposer:
         about, name = source.described_object, source.metric.name
         chosen = _metric_selector(source.metric.selector)
         try:
-            return await self._metrics.object(name, at.namespace, about, chosen)
+            return await self._metrics.get_object_metric(name, at.namespace, about, chosen)
         except MetricsError as error:
             where = f"{about.kind} {at.namespace}/{about.name}"
             raise MetricsError(f"unable to get metric {name} on {where}: {error}") from error
@@ -204,11 +208,13 @@ class Proposer:
                 raise MetricsError(f"invalid external metric source: {neither}")
             usage = await self._external_value(source, at)
             if target.average_value is not None:
-                found = replicas_by_value_per_pod(at.present, usage, _milli(target.average_value), at.tolerances)
+                found = replicas_by_value_per_pod(
+                    at.status_replicas, usage, _milli(target.average_value), at.tolerances
+                )
                 current = v2.MetricValueStatus(average_value=_wire(found.usage))
             else:
                 wanted = _milli(target.value or WireQuantity("0"))
-                found = replicas_by_value(at.wanted, usage, wanted, at.tolerances, at.pods)
+                found = replicas_by_value(at.spec_replicas, usage, wanted, at.tolerances, at.pods)
                 current = v2.MetricValueStatus(value=_wire(found.usage))
         except (MetricsError, SelectorError) as error:
             detail = f"failed to get {name} external metric" if is_average else f"failed to get external metric {name}"
@@ -225,7 +231,9 @@ class Proposer:
     async def _external_value(self, source: v2.ExternalMetricSource, at: ProposalInputs) -> int:
         metric = source.metric
         try:
-            return sum(await self._metrics.external(metric.name, at.namespace, _metric_selector(metric.selector)))
+            return sum(
+                await self._metrics.get_external_metric(metric.name, at.namespace, _metric_selector(metric.selector))
+            )
         except MetricsError as error:
             what = f"{at.namespace}/{metric.name}/{selector_words(metric.selector)}"
             raise MetricsError(f"unable to get external metric {what}: {error}") from error

@@ -23,9 +23,8 @@ from kubeloop.controllers.horizontal_pod_autoscaler.behavior import (
     normalize_desired_replicas_with_behaviors,
     rules_of,
 )
-from kubeloop.controllers.horizontal_pod_autoscaler.draft import ScalingUnavailable, StatusDraft
-from kubeloop.controllers.horizontal_pod_autoscaler.instruments import HpaMonitor, action_of
-from kubeloop.controllers.horizontal_pod_autoscaler.metrics import MetricsClient
+from kubeloop.controllers.horizontal_pod_autoscaler.metrics_client import MetricsClient
+from kubeloop.controllers.horizontal_pod_autoscaler.monitor import HpaMonitor, action_of
 from kubeloop.controllers.horizontal_pod_autoscaler.proposals import (
     MetricError,
     MetricProposal,
@@ -47,6 +46,7 @@ from kubeloop.controllers.horizontal_pod_autoscaler.settings import (
     settings_of,
     tolerances_of,
 )
+from kubeloop.controllers.horizontal_pod_autoscaler.status_draft import ScalingUnavailable, StatusDraft
 from kubeloop.runtime.controller import Result
 from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.objects.keys import ObjectKey, key_of
@@ -75,12 +75,12 @@ class Reconciler:
 
     def __init__(self, context: ControllerContext, autoscalers: Informer, pods: Informer) -> None:
         self._client = context.client
-        self._recorder = context.recorder.of_component(COMPONENT)
+        self._recorder = context.recorder.with_component(COMPONENT)
         self._clock = context.clock
         self._autoscalers = autoscalers
         self._pods = pods
         self._settings = settings = settings_of(context)
-        self._proposer = Proposer(MetricsClient(context.client), settings.patience)
+        self._proposer = Proposer(MetricsClient(context.client), settings.startup_delays)
         self._instruments = HpaMonitor(context.telemetry.registry, lambda: len(autoscalers))
         self._memories: dict[ObjectKey, ScaleHistory] = {}
         self._selectors: dict[str, dict[ObjectKey, LabelSelector]] = {}  # by namespace
@@ -99,7 +99,7 @@ class Reconciler:
             draft.error = failure.error
             logger.info("%s: %s", key, failure)  # reported on the object, and retried after the period
         await self._save(draft)
-        self._instruments.reconciled(draft.action, draft.error, self._clock.monotonic() - began)
+        self._instruments.observe_reconciliation(draft.action, draft.error, self._clock.monotonic() - began)
         return Result(requeue_after=self._settings.period)
 
     def _forget(self, key: ObjectKey) -> None:
@@ -114,28 +114,30 @@ class Reconciler:
         except ScaleError as error:
             self._warn(draft, "FailedGetScale", str(error))
             message = f"the HPA controller was unable to get the target's current scale: {error}"
-            draft.tell(ABLE, False, "FailedGetScale", message)
+            draft.set_condition(ABLE, False, "FailedGetScale", message)
             fault = "spec" if isinstance(error, InvalidReference) else "internal"
             raise ScalingUnavailable(str(error), fault) from error
-        draft.tell(ABLE, True, "SucceededGetScale", "the HPA controller was able to get the target's current scale")
+        draft.set_condition(
+            ABLE, True, "SucceededGetScale", "the HPA controller was able to get the target's current scale"
+        )
         current = target.scale.spec.replicas
         memory = self._memories.setdefault(key, ScaleHistory())
-        memory.begin(current, draft.now)
+        memory.record_initial(current, draft.now)
         decision = await self._decide(draft, target, memory)
         if decision.replicas != current:
             await self._resize(draft, target, decision, memory)
-        draft.count(current, decision.replicas, decision.metrics, decision.replicas != current)
-        self._instruments.desired(key, decision.replicas)
+        draft.set_status(current, decision.replicas, decision.metrics, decision.replicas != current)
+        self._instruments.observe_desired_replicas(key, decision.replicas)
 
     # Decide
 
     async def _decide(self, draft: StatusDraft, target: ScaleTarget, memory: ScaleHistory) -> ScaleDecision:
         spec, current = draft.stored.spec, target.scale.spec.replicas
         least = min_replicas_of(draft.stored)
-        if current == 0 and not (self._settings.scales_to_zero and may_scale_from_zero(draft.stored)):
-            draft.tell(ACTIVE, False, "ScalingDisabled", DISABLED)
-            if not self._settings.scales_to_zero:
-                draft.untell(SCALED_TO_ZERO)
+        if current == 0 and not (self._settings.allows_scale_to_zero and may_scale_from_zero(draft.stored)):
+            draft.set_condition(ACTIVE, False, "ScalingDisabled", DISABLED)
+            if not self._settings.allows_scale_to_zero:
+                draft.remove_condition(SCALED_TO_ZERO)
             return ScaleDecision(0)
         if current > spec.max_replicas:
             return ScaleDecision(spec.max_replicas, "Current number of replicas above Spec.MaxReplicas")
@@ -161,8 +163,8 @@ class Reconciler:
             found = normalize_desired_replicas_with_behaviors(
                 ReplicaChange(current, desired), bounds, memory, rules, draft.now
             )
-        draft.tell(ABLE, True, *found.able)
-        draft.tell(LIMITED, found.is_limited, *found.limit)
+        draft.set_condition(ABLE, True, *found.able)
+        draft.set_condition(LIMITED, found.is_limited, *found.limit)
         return found.replicas
 
     async def _proposed(
@@ -178,7 +180,7 @@ class Reconciler:
             try:
                 proposed = await self._measured(draft, one, situation)
             except MetricError as failure:
-                self._warn(draft, failure.reason, failure.told)
+                self._warn(draft, failure.reason, failure.cause)
                 failures.append(failure)
                 statuses.append(MetricStatus())
             else:
@@ -191,7 +193,7 @@ class Reconciler:
             self._give_up(draft, scale, failures, tuple(statuses))
             raise ScalingUnavailable("no valid metrics", draft.error)
         message = f"the HPA was able to successfully calculate a replica count from {best.name}"
-        draft.tell(ACTIVE, True, "ValidMetricFound", message)
+        draft.set_condition(ACTIVE, True, "ValidMetricFound", message)
         return best, tuple(statuses)
 
     async def _measured(self, draft: StatusDraft, metric: MetricSpec, situation: ProposalInputs) -> MetricProposal:
@@ -203,7 +205,7 @@ class Reconciler:
             error = failure.fault
             raise
         finally:
-            self._instruments.computed(metric.type, action, error, self._clock.monotonic() - began)
+            self._instruments.observe_metric_computation(metric.type, action, error, self._clock.monotonic() - began)
         return proposed
 
     def _give_up(
@@ -211,12 +213,12 @@ class Reconciler:
     ) -> None:
         if failures:
             first = failures[0]
-            message = f"the HPA was unable to compute the replica count: {first.told}"
-            draft.tell(ACTIVE, False, first.reason, message)
+            message = f"the HPA was unable to compute the replica count: {first.cause}"
+            draft.set_condition(ACTIVE, False, first.reason, message)
             count = f"{len(failures)} invalid out of {len(statuses)}"
             told = f"invalid metrics ({count}), first error is: {first}"
             self._warn(draft, "FailedComputeMetricsReplicas", told)
-        draft.count(scale.spec.replicas, draft.status.desired_replicas, statuses, False)
+        draft.set_status(scale.spec.replicas, draft.status.desired_replicas, statuses, False)
 
     # Pods of the target
 
@@ -224,7 +226,7 @@ class Reconciler:
         namespace = draft.stored.metadata.namespace
         selector = self._selector(draft, scale)
         pods = [one for one in self._pods.list(namespace) if selector.matches(one.metadata.labels)]
-        self._refuse_shared(draft, scale, pods)
+        self._check_ambiguous_selector(draft, scale, pods)
         tolerances = tolerances_of(draft.stored, self._settings.tolerance)
         wanted, present = scale.spec.replicas, scale.status.replicas
         return ProposalInputs(namespace, wanted, present, selector, pods, tolerances, draft.now)
@@ -245,7 +247,7 @@ class Reconciler:
         self._selectors.setdefault(key.namespace, {})[key] = selector
         return selector
 
-    def _refuse_shared(self, draft: StatusDraft, scale: Scale, pods: Sequence[Pod]) -> None:
+    def _check_ambiguous_selector(self, draft: StatusDraft, scale: Scale, pods: Sequence[Pod]) -> None:
         """Refuse pods that another autoscaler selects too, since both would scale without end."""
         own = key_of(draft.stored)
         others = self._selectors.get(own.namespace, {})
@@ -264,8 +266,8 @@ class Reconciler:
         self, draft: StatusDraft, scale: Scale, event: ReasonAndMessage, condition: ReasonAndMessage
     ) -> ScalingUnavailable:
         self._warn(draft, *event)
-        draft.tell(ACTIVE, False, *condition)
-        draft.count(scale.spec.replicas, draft.status.desired_replicas, None, False)
+        draft.set_condition(ACTIVE, False, *condition)
+        draft.set_status(scale.spec.replicas, draft.status.desired_replicas, None, False)
         self._warn(draft, "FailedComputeMetricsReplicas", event[1])
         return ScalingUnavailable(event[1])
 
@@ -281,26 +283,26 @@ class Reconciler:
         except ScaleError as error:
             self._warn(draft, "FailedRescale", f"{told}; error: {error}")
             message = f"the HPA controller was unable to update the target scale: {error}"
-            draft.tell(ABLE, False, "FailedUpdateScale", message)
-            draft.count(before, draft.status.desired_replicas, decision.metrics, False)
+            draft.set_condition(ABLE, False, "FailedUpdateScale", message)
+            draft.set_status(before, draft.status.desired_replicas, decision.metrics, False)
             raise ScalingUnavailable(str(error)) from error
         draft.action = action_of(before, after)
         message = f"the HPA controller was able to update the target scale to {after}"
-        draft.tell(ABLE, True, "SucceededRescale", message)
+        draft.set_condition(ABLE, True, "SucceededRescale", message)
         self._recorder.event(draft.stored, "Normal", "SuccessfulRescale", told)
         if draft.stored.spec.behavior is not None:
-            memory.note_change(before, after, draft.stored.spec.behavior, draft.now)
-        self._remember_zero(draft, after)
+            memory.record_scale_event(before, after, draft.stored.spec.behavior, draft.now)
+        self._set_scaled_to_zero(draft, after)
 
-    def _remember_zero(self, draft: StatusDraft, after: int) -> None:
+    def _set_scaled_to_zero(self, draft: StatusDraft, after: int) -> None:
         """Set the condition that records if the controller itself scaled the target to zero."""
-        if not self._settings.scales_to_zero:
-            draft.untell(SCALED_TO_ZERO)
+        if not self._settings.allows_scale_to_zero:
+            draft.remove_condition(SCALED_TO_ZERO)
         elif after == 0 and min_replicas_of(draft.stored) == 0 and has_object_or_external_metrics(draft.stored):
-            draft.tell(SCALED_TO_ZERO, True, "ScaledToZero", "the HPA controller scaled the workload to zero")
+            draft.set_condition(SCALED_TO_ZERO, True, "ScaledToZero", "the HPA controller scaled the workload to zero")
         else:
             message = "the HPA controller did not scale the workload to zero"
-            draft.tell(SCALED_TO_ZERO, False, "NotScaledToZero", message)
+            draft.set_condition(SCALED_TO_ZERO, False, "NotScaledToZero", message)
 
     # Report
 

@@ -70,7 +70,7 @@ async def _resource_of(client: Client, reference: CrossVersionObjectReference) -
     for word in (f"{named}/{version}" if version else "", named if group else f"{named}/v1"):
         if word:
             try:
-                return await client.resource(word)
+                return await client.resolve(word)
             except NoKindMatchError:
                 continue
     raise ScaleError(f"no matches for kind {quote(reference.kind)} in group {quote(group)}")

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
+from kubeloop.api.features.gates import parse_feature_gates
 from kubeloop.api.generated.autoscaling_v2 import HorizontalPodAutoscaler, HPAScalingRules
 from kubeloop.api.meta.conditions import is_true
 from kubeloop.api.scalars.quantity import parse_quantity
 from kubeloop.controllers.app.context import ControllerContext
-from kubeloop.controllers.app.gates import is_on
-from kubeloop.controllers.horizontal_pod_autoscaler.usage import PodStartupDelays, Tolerances
+from kubeloop.controllers.horizontal_pod_autoscaler.replica_calculator import PodStartupDelays, Tolerances
 
 _ZERO_GATE: Final = "HPAScaleToZero"
 SCALED_TO_ZERO: Final = "ScaledToZero"  # condition that records if the controller scaled a target to zero
@@ -24,8 +24,8 @@ class HpaSettings:
     period: float  # seconds between two reads of the metrics
     down_window: timedelta
     tolerance: float
-    patience: PodStartupDelays
-    scales_to_zero: bool  # True if targets may be scaled to zero and back
+    startup_delays: PodStartupDelays
+    allows_scale_to_zero: bool  # True if targets may be scaled to zero and back
 
 
 def settings_of(context: ControllerContext) -> HpaSettings:
@@ -35,11 +35,11 @@ def settings_of(context: ControllerContext) -> HpaSettings:
         period=config.horizontal_pod_autoscaler_sync_period,
         down_window=timedelta(seconds=config.horizontal_pod_autoscaler_downscale_stabilization),
         tolerance=config.horizontal_pod_autoscaler_tolerance,
-        patience=PodStartupDelays(
+        startup_delays=PodStartupDelays(
             initialization=timedelta(seconds=config.horizontal_pod_autoscaler_cpu_initialization_period),
             readiness_delay=timedelta(seconds=config.horizontal_pod_autoscaler_initial_readiness_delay),
         ),
-        scales_to_zero=is_on(config.feature_gates, _ZERO_GATE, True),
+        allows_scale_to_zero=parse_feature_gates(config.feature_gates).is_enabled(_ZERO_GATE),
     )
 
 

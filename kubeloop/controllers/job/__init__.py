@@ -3,7 +3,7 @@
 job, pod ── wakeups ─▶ queue ──▶ reconciler ── observed: running and ended pods
                                      │ ending: finished, and how?        (failure_policy, success_policy)
                                      │ scaling: pods to create or delete (backoff, indexes)
-                                     │ tracking: record, release, count  (own_writes: not yet in the caches)
+                                     │ tracking: record, release, count  (job_state: not yet in the caches)
                                      └──▶ acting on pods, and one or two patches of the status
 
 Watches: jobs; pods.
@@ -19,11 +19,7 @@ are not created.
 from __future__ import annotations
 
 from kubeloop.controllers.app.context import ControllerContext
-from kubeloop.controllers.job.acting import PodActions
-from kubeloop.controllers.job.metrics import JobMetrics
-from kubeloop.controllers.job.orphans import JobOrOrphan, OrphanKey, OrphanReconciler
-from kubeloop.controllers.job.reconciler import JOBS, PODS, SYNC_BATCH_PERIOD, JobCaches, Reconciler
-from kubeloop.controllers.job.wakeups import (
+from kubeloop.controllers.job.event_handlers import (
     ADOPTION_INDEX,
     JobEventMapper,
     adoption_index_values,
@@ -32,11 +28,15 @@ from kubeloop.controllers.job.wakeups import (
     is_status_only,
     may_be_adopted,
 )
+from kubeloop.controllers.job.metrics import JobMetrics
+from kubeloop.controllers.job.orphans import JobOrOrphan, OrphanKey, OrphanReconciler
+from kubeloop.controllers.job.pod_actions import PodActions
+from kubeloop.controllers.job.reconciler import JOBS, PODS, SYNC_BATCH_PERIOD, JobCaches, Reconciler
 from kubeloop.controllers.shared.pods.pod_control import PodControl
 from kubeloop.runtime.controller import Controller, Result
 from kubeloop.runtime.informer.event_handlers import ResourceEventHandlerFuncs
 from kubeloop.runtime.informer.store import CONTROLLER, ORPHANS, controller_uid_of, orphan_namespace_of
-from kubeloop.runtime.queue.rate_limits import ItemExponentialFailureRateLimiter
+from kubeloop.runtime.queue.rate_limiters import ItemExponentialFailureRateLimiter
 from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME = "job-controller"
@@ -46,11 +46,11 @@ FIRST_RETRY, LONGEST_RETRY = 1.0, 60.0  # seconds, as upstream, for failed reque
 
 def wire(context: ControllerContext) -> Controller[JobOrOrphan]:
     """Build the controller and register its event handlers."""
-    caches = JobCaches(context.informers.of(JOBS), context.informers.of(PODS))
+    caches = JobCaches(context.informers.for_resource(JOBS), context.informers.for_resource(PODS))
     caches.pods.add_indexer(CONTROLLER, controller_uid_of)
     caches.pods.add_indexer(ORPHANS, orphan_namespace_of)
     caches.jobs.add_indexer(ADOPTION_INDEX, adoption_index_values)
-    recorder = context.recorder.of_component(NAME)
+    recorder = context.recorder.with_component(NAME)
     metrics = JobMetrics(context.telemetry.registry)
     actions = PodActions(context.client, PodControl(context.client, recorder), context.clock)
     jobs = Reconciler(context.client, caches, actions, recorder, metrics)
@@ -79,10 +79,10 @@ def wire(context: ControllerContext) -> Controller[JobOrOrphan]:
     wakeups = JobEventMapper(caches, orphans, metrics)
     controller.watches(caches.jobs, wakeups.jobs, is_generation_changed, resync=context.resync_period())
     controller.watches(caches.jobs, wakeups.jobs, is_status_only, delay=SYNC_BATCH_PERIOD)
-    controller.watches(caches.jobs, wakeups.left_behind, is_finished_or_gone)
+    controller.watches(caches.jobs, wakeups.unreleased_pods, is_finished_or_gone)
     controller.watches(caches.pods, wakeups.owners, delay=SYNC_BATCH_PERIOD)
     controller.watches(caches.pods, wakeups.adopters, may_be_adopted, delay=SYNC_BATCH_PERIOD)
     controller.watches(caches.pods, wakeups.orphans)
-    caches.pods.add_handler(wakeups.counting_pods())
-    caches.jobs.add_handler(ResourceEventHandlerFuncs(on_add=wakeups.count_job))
+    caches.pods.add_handler(wakeups.tracking_metrics_handler())
+    caches.jobs.add_handler(ResourceEventHandlerFuncs(on_add=wakeups.record_external_job))
     return controller

@@ -41,7 +41,7 @@ class Indexes:
     def __str__(self) -> str:
         return ",".join(_text(first, last) for first, last in self.spans)
 
-    def common(self, other: Indexes) -> int:
+    def count_common(self, other: Indexes) -> int:
         """Return the number of indexes in both sets."""
         count, mine, theirs = 0, 0, 0
         while mine < len(self.spans) and theirs < len(other.spans):

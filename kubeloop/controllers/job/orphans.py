@@ -9,8 +9,8 @@ from kubeloop.api.generated.batch_v1 import Job
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.api.meta.owner_references import controller_of
 from kubeloop.client import Client
-from kubeloop.controllers.job.acting import release
-from kubeloop.controllers.job.ending import is_finished
+from kubeloop.controllers.job.conditions import is_finished
+from kubeloop.controllers.job.pod_actions import release
 from kubeloop.controllers.job.pods import is_tracked
 from kubeloop.controllers.job.reconciler import JobCaches, is_managed_elsewhere
 from kubeloop.runtime.objects.keys import ObjectKey
@@ -45,14 +45,14 @@ class OrphanReconciler:
     async def reconcile(self, key: OrphanKey) -> None:
         """Remove the finalizer if the pod is still an orphan."""
         pod = self._caches.pods.get(key.namespace, key.name)
-        if pod is None or not is_tracked(pod) or not self.is_nobodys(pod):
+        if pod is None or not is_tracked(pod) or not self.is_orphan(pod):
             return
         try:
             await release(self._client, pod)
         except NotFound:
             return
 
-    def is_nobodys(self, pod: Pod) -> bool:
+    def is_orphan(self, pod: Pod) -> bool:
         """Return True if no job, here or under another manager, will handle the pod."""
         reference = controller_of(pod.metadata.owner_references)
         if reference is None:

@@ -16,17 +16,16 @@ from kubeloop.api.selectors import label_selector_as_selector
 from kubeloop.client import Client
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.clock import Clock
-from kubeloop.controllers.job.acting import PodActions
-from kubeloop.controllers.job.ending import (
+from kubeloop.controllers.job.conditions import (
     completion_condition,
     deadline_seconds_left,
     early_finish_condition,
     is_finished,
 )
+from kubeloop.controllers.job.job_state import JobState, JobStates
 from kubeloop.controllers.job.metrics import JobMetrics
 from kubeloop.controllers.job.names import MANAGER, TRACKING
-from kubeloop.controllers.job.observed import SyncContext, build_sync_context
-from kubeloop.controllers.job.own_writes import JobState, JobStates, version_of
+from kubeloop.controllers.job.pod_actions import PodActions
 from kubeloop.controllers.job.pods import is_tracked
 from kubeloop.controllers.job.scaling import JobScalingPlan, plan_pods
 from kubeloop.controllers.job.status import (
@@ -37,14 +36,16 @@ from kubeloop.controllers.job.status import (
     with_start_time,
     with_suspended_condition,
 )
-from kubeloop.controllers.job.tracking import TrackingUpdate, count_released_pods, track_finished_pods
-from kubeloop.controllers.shared.status_writer import StatusWriter
+from kubeloop.controllers.job.sync_context import SyncContext, build_sync_context
+from kubeloop.controllers.job.tracking_finalizers import TrackingUpdate, count_released_pods, track_finished_pods
 from kubeloop.runtime.controller import Result
 from kubeloop.runtime.events.recorder import EventRecorder
 from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.informer.store import CONTROLLER, ORPHANS
 from kubeloop.runtime.objects.controller_ref_manager import ClaimOwner, claim, live_check
 from kubeloop.runtime.objects.keys import ObjectKey
+from kubeloop.runtime.objects.patch_or_update import PatchOrUpdate
+from kubeloop.runtime.objects.versions import version_of
 
 CACHE_LAG_REQUEUE = 1.0  # seconds; in case the event that a lagging cache waits for never comes
 SYNC_BATCH_PERIOD = 0.1  # seconds over which pod changes are batched into one sync; upstream's is one second
@@ -74,7 +75,7 @@ class SyncProgress:
     event: tuple[str, str] | None = None  # reason and message, recorded once the status is written
     plan: JobScalingPlan = field(default_factory=lambda: JobScalingPlan(action="reconciling"))
 
-    def without(self, deleted: Sequence[Pod]) -> None:
+    def subtract_deleted(self, deleted: Sequence[Pod]) -> None:
         """Subtract deleted pods from the counts."""
         self.active -= len(deleted)
         self.terminating += len(deleted)
@@ -94,7 +95,7 @@ class Reconciler:
         self._metrics = metrics
         self._clock: Clock = actions.clock
         self._memories = JobStates()
-        self._statuses = StatusWriter(client, JOBS)
+        self._statuses = PatchOrUpdate(client)
 
     async def reconcile(self, key: ObjectKey) -> Result | None:
         """Sync one job, unless it is finished, managed elsewhere or a cache lags behind."""
@@ -109,23 +110,25 @@ class Reconciler:
             self._recorder.event(job, "Warning", "UnknownCompletionMode", message)
             return None
         memory = self._memories.of(key, job.metadata.uid)
-        if lag := await self._lag(job, memory):
-            self._metrics.skipped(lag)
+        if lag := await self._lagging_cache(job, memory):
+            self._metrics.record_stale_sync(lag)
             return Result(requeue_after=CACHE_LAG_REQUEUE)
-        if (rest := memory.rest_until - self._clock.monotonic()) > 0:
+        if (rest := memory.paused_until - self._clock.monotonic()) > 0:
             return Result(requeue_after=rest)
         return await self._sync(job, memory)
 
-    async def _lag(self, job: Job, memory: JobState) -> str:
+    async def _lagging_cache(self, job: Job, memory: JobState) -> str:
         """Return the cache that does not show the controller's own writes yet."""
         pods = self._caches.pods
-        if memory.unsure:  # a pod may have been created without a response: the current pods must be visible first
+        if (
+            memory.has_unanswered_creates
+        ):  # a pod may have been created without a response: the current pods must be visible first
             selector = str(label_selector_as_selector(job.spec.selector))
             found = await self._client.list(PODS, job.metadata.namespace, labels=selector, metadata_only=True)
             memory.pods_version = max(memory.pods_version, *map(version_of, found.items), 0)
-            memory.unsure = False
+            memory.has_unanswered_creates = False
         own = pods.by_index(CONTROLLER, job.metadata.uid)
-        return memory.lag(job, own, pods.version, self._clock.monotonic())
+        return memory.lagging_cache(job, own, pods.version, self._clock.monotonic())
 
     async def _sync(self, stored: Job, memory: JobState) -> Result | None:
         now, began = self._clock.now(), self._clock.monotonic()
@@ -140,14 +143,14 @@ class Reconciler:
             await self._track(_TrackingInputs(stored, observed, step, now), status, memory)
             ok = step.failure is None
             if len(observed.pods) > LARGE_JOB_PODS and not step.plan.create:
-                memory.rest_until = self._clock.monotonic() + len(observed.pods) * BATCH_PERIOD_PER_POD
+                memory.paused_until = self._clock.monotonic() + len(observed.pods) * BATCH_PERIOD_PER_POD
         finally:
-            self._metrics.synced(stored, step.plan.action, ok, self._clock.monotonic() - began)
+            self._metrics.record_sync(stored, step.plan.action, ok, self._clock.monotonic() - began)
         if step.failure is not None:
             raise step.failure
-        return self._next(job, step, now)
+        return self._requeue_result(job, step, now)
 
-    def _next(self, job: Job, step: SyncProgress, now: datetime) -> Result | None:
+    def _requeue_result(self, job: Job, step: SyncProgress, now: datetime) -> Result | None:
         """Return the delay of the next sync if nothing changes."""
         waits = [] if step.plan.wait is None else [max(step.plan.wait, SYNC_BATCH_PERIOD)]
         left = deadline_seconds_left(job, now)
@@ -180,7 +183,7 @@ class Reconciler:
             deleted, step.failure = await self._actions.delete(job, observed.active, memory, uncounted=False)
             if len(deleted) < len(observed.active):
                 step.end = None  # pods that still run would be missing from the count
-            step.without(deleted)
+            step.subtract_deleted(deleted)
             return job.status
         is_managed = job.metadata.deletion_timestamp is None
         if is_managed:
@@ -196,13 +199,13 @@ class Reconciler:
         job, wanted = observed.job, step.plan
         if wanted.delete:
             deleted, step.failure = await self._actions.delete(job, wanted.delete, memory, uncounted=True)
-            step.without(deleted)
+            step.subtract_deleted(deleted)
         elif wanted.create:
-            kept = (observed.indexes.kept if observed.indexes is not None else None) or {}
+            kept = (observed.indexes.kept_for_replacement if observed.indexes is not None else None) or {}
             created, step.failure = await self._actions.create(job, wanted.create, kept, memory)
             step.active += created
             failed = 1 if step.failure is not None else 0
-            self._metrics.created(_creation_reason(observed), created, failed)
+            self._metrics.record_pod_creations(_creation_reason(observed), created, failed)
 
     # -- tracking
 
@@ -214,18 +217,20 @@ class Reconciler:
         job = books.stored
         if entry.release:
             job = await self._write(job, status, memory)
-            status = await self._let_go(books, job, entry, memory)
+            status = await self._release_pods(books, job, entry, memory)
         if step.end is not None and entry.complete and step.terminating == 0 and has_no_uncounted_pods(status):
             status = finished_status(status, step.end, now)
         job = await self._write(job, status, memory)
         memory.failures = books.observed.failures
-        self._metrics.ruled(entry.policy_actions)
+        self._metrics.record_failure_policy_actions(entry.policy_actions)
         if step.event is not None:
             self._recorder.event(job, "Normal", *step.event)
         if is_finished(job):
-            self._tell_end(job)
+            self._record_finished(job)
 
-    async def _let_go(self, books: _TrackingInputs, job: Job, entry: TrackingUpdate, memory: JobState) -> JobStatus:
+    async def _release_pods(
+        self, books: _TrackingInputs, job: Job, entry: TrackingUpdate, memory: JobState
+    ) -> JobStatus:
         """Remove finalizers; returns the status in which the released pods are counted."""
         memory.failures = books.observed.failures
         gone, failure = await self._actions.release(entry.release, memory)
@@ -242,15 +247,15 @@ class Reconciler:
         if not patch:
             return job
         about = {"uid": meta.uid, "resourceVersion": meta.resource_version}
-        written: Job = await self._statuses.write(job, {"metadata": about, "status": patch})
-        memory.since, memory.job_version = self._clock.monotonic(), version_of(written)
-        self._metrics.counted(job, job.status, written.status)
+        written: Job = await self._statuses.patch_status(JOBS, job, {"metadata": about, "status": patch})
+        memory.last_write_at, memory.job_version = self._clock.monotonic(), version_of(written)
+        self._metrics.record_finished_pods(job, job.status, written.status)
         return written
 
-    def _tell_end(self, job: Job) -> None:
+    def _record_finished(self, job: Job) -> None:
         last = next(one for one in job.status.conditions if one.type in ("Complete", "Failed"))
         complete = last.type == "Complete"
-        self._metrics.finished(job, complete, last.reason)
+        self._metrics.record_finished_job(job, complete, last.reason)
         if not complete:
             self._recorder.event(job, "Warning", last.reason, last.message)
             return

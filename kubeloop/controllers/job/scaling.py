@@ -10,10 +10,10 @@ from itertools import groupby, islice
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.api.pods.pod import is_ready, is_terminating, ready_since
 from kubeloop.api.scalars.times import parse_time
-from kubeloop.controllers.job.backoff import index_seconds_left
 from kubeloop.controllers.job.indexes import Indexes
-from kubeloop.controllers.job.observed import IndexProgress, SyncContext, indexes_of, is_suspended
 from kubeloop.controllers.job.pods import completion_index
+from kubeloop.controllers.job.policy.backoff import index_seconds_left
+from kubeloop.controllers.job.sync_context import IndexProgress, SyncContext, indexes_of, is_suspended
 
 MAX_POD_CHANGES_PER_SYNC = 500  # pods that one sync creates or deletes, so that other jobs are not delayed
 
@@ -65,7 +65,7 @@ def _creation(observed: SyncContext, count: int, now: datetime) -> JobScalingPla
     )
     if not own_limits:
         return JobScalingPlan(create=indexes, action="pods_created")
-    kept = observed.indexes.kept or {}
+    kept = observed.indexes.kept_for_replacement or {}
     waits = {index: index_seconds_left(kept.get(index), now) for index in indexes}
     due = [index for index in indexes if waits[index] <= 0]
     if due or not indexes:

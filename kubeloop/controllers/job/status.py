@@ -12,8 +12,8 @@ from kubeloop.api.generated.batch_v1 import Job, JobCondition, JobStatus, Uncoun
 from kubeloop.api.meta.conditions import find_condition
 from kubeloop.api.scalars.times import format_time
 from kubeloop.api.scalars.wire import Time
-from kubeloop.controllers.job.ending import condition, final_condition
-from kubeloop.controllers.job.observed import is_suspended
+from kubeloop.controllers.job.conditions import condition, final_condition
+from kubeloop.controllers.job.sync_context import is_suspended
 
 _UNCOUNTED = "uncountedTerminatedPods"
 

@@ -21,10 +21,14 @@ from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.controllers.app.context import ControllerContext
 from kubeloop.controllers.namespace.content import NamespaceContent
 from kubeloop.controllers.namespace.deleter import NamespacedResourcesDeleter
-from kubeloop.controllers.namespace.remains import RemainingContentTracker
-from kubeloop.controllers.shared.status_writer import StatusWriter
+from kubeloop.controllers.namespace.remaining_content import RemainingContentTracker
 from kubeloop.runtime.controller import Controller
-from kubeloop.runtime.queue.rate_limits import BucketRateLimiter, ItemExponentialFailureRateLimiter, MaxOfRateLimiter
+from kubeloop.runtime.objects.patch_or_update import PatchOrUpdate
+from kubeloop.runtime.queue.rate_limiters import (
+    BucketRateLimiter,
+    ItemExponentialFailureRateLimiter,
+    MaxOfRateLimiter,
+)
 from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME = "namespace-controller"
@@ -34,17 +38,14 @@ LONGEST_DELAY = 60.0  # as upstream: a namespace that cannot be emptied is retri
 
 def wire(context: ControllerContext) -> Controller[str]:
     """Build the controller and register its event handlers."""
-    resource = resource_of_class(Namespace)
-    namespaces = context.informers.of(resource)
+    namespaces = context.informers.for_resource(resource_of_class(Namespace))
     clock, client = context.clock, context.client
     limiter = MaxOfRateLimiter[str](
         ItemExponentialFailureRateLimiter[str](longest=LONGEST_DELAY), BucketRateLimiter(clock)
     )
     queue: WorkQueue[str] = WorkQueue(clock, name=QUEUE, limiter=limiter, registry=context.telemetry.registry)
     remains = RemainingContentTracker(context.informers, queue.add)
-    deleter = NamespacedResourcesDeleter(
-        client, NamespaceContent(client, clock), StatusWriter(client, resource), remains, clock
-    )
+    deleter = NamespacedResourcesDeleter(client, NamespaceContent(client, clock), PatchOrUpdate(client), remains, clock)
     workers = context.config.concurrent_namespace_syncs
     controller = Controller(
         NAME, deleter.reconcile, clock, workers=workers, queue=queue, telemetry=context.telemetry

@@ -40,7 +40,7 @@ class DeletionFindings:
     seconds: int = 0  # expected duration of the remaining content
 
     @property
-    def complaints(self) -> list[Exception]:
+    def errors(self) -> list[Exception]:
         """Errors that require another attempt."""
         told = [RuntimeError(text) for text in (self.discovery, self.parsing) if text]
         return [*told, *self.failures]
@@ -50,7 +50,7 @@ def discovery_failure(served: ServedResources) -> str:
     """Return the message of a failed discovery, or an empty string."""
     if not served.failures:
         return ""
-    return f"Discovery failed for some groups, {len(served.failures)} failing: {served.complaint()}"
+    return f"Discovery failed for some groups, {len(served.failures)} failing: {served.error_text()}"
 
 
 def parsing_failure(served: ServedResources) -> str:

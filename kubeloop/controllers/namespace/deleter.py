@@ -16,6 +16,7 @@ from kubeloop.api.kinds import Resource
 from kubeloop.api.scalars.times import format_time, parse_time
 from kubeloop.api.scalars.wire import Time
 from kubeloop.client import Client
+from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.client.discovery.served_resources import ServedResources, discover_resources
 from kubeloop.client.errors import ClientError
 from kubeloop.clock import Clock
@@ -28,9 +29,9 @@ from kubeloop.controllers.namespace.conditions import (
     resource_name,
 )
 from kubeloop.controllers.namespace.content import ContentRemainingError, NamespaceContent, RemainingContent
-from kubeloop.controllers.namespace.remains import RemainingContentTracker
-from kubeloop.controllers.shared.status_writer import StatusWriter
+from kubeloop.controllers.namespace.remaining_content import RemainingContentTracker
 from kubeloop.runtime.controller import Result
+from kubeloop.runtime.objects.patch_or_update import PatchOrUpdate
 
 FINALIZER = "kubernetes"  # this controller's finalizer in the spec
 CONCURRENCY = 16  # kinds that are emptied concurrently
@@ -41,6 +42,7 @@ PROPAGATION_SECONDS = 5.0
 UNCACHED_RECHECK_SECONDS = 1.0
 # Label of the lease that each API server keeps in kube-system.
 _SERVERS = "apiserver.kubernetes.io/identity=kube-apiserver"
+_NAMESPACES = resource_of_class(Namespace)
 
 
 class NamespacedResourcesDeleter:
@@ -50,7 +52,7 @@ class NamespacedResourcesDeleter:
         self,
         client: Client,
         content: NamespaceContent,
-        status: StatusWriter,
+        status: PatchOrUpdate,
         remains: RemainingContentTracker,
         clock: Clock,
     ) -> None:
@@ -73,16 +75,17 @@ class NamespacedResourcesDeleter:
         if namespace.metadata.deletion_timestamp is None:
             return None
         if namespace.status.phase != "Terminating":
-            namespace = await self._status.write(namespace, _status_patch(namespace, phase="Terminating"))
+            patch = _status_patch(namespace, phase="Terminating")
+            namespace = await self._status.patch_status(_NAMESPACES, namespace, patch)
         if not namespace.spec.finalizers:
             return None
         left, findings = await self._empty(namespace)
         await self._report(namespace, findings)
-        if findings.complaints:
-            raise ExceptionGroup(f"namespace {name} cannot be emptied", findings.complaints)
+        if findings.errors:
+            raise ExceptionGroup(f"failed to delete all content of namespace {name}", findings.errors)
         if findings.seconds:
             return self._await(name, left, findings.seconds)
-        return await self._let_go(namespace)
+        return await self._finalize(namespace)
 
     # Emptying
 
@@ -104,7 +107,11 @@ class NamespacedResourcesDeleter:
             return []
         findings.discovery = discovery_failure(served)
         findings.parsing = parsing_failure(served)
-        return [one for one in served.preferred() if one.namespaced and "delete" in one.verbs and "/" not in one.group]
+        return [
+            one
+            for one in served.preferred_resources()
+            if one.namespaced and "delete" in one.verbs and "/" not in one.group
+        ]
 
     async def _remove(
         self, resources: Iterable[Resource], namespace: Namespace, findings: DeletionFindings
@@ -133,18 +140,18 @@ class NamespacedResourcesDeleter:
             return
         conditions = [codec.to_plain(one) for one in news]
         try:
-            await self._status.write(namespace, _status_patch(namespace, conditions=conditions))
+            await self._status.patch_status(_NAMESPACES, namespace, _status_patch(namespace, conditions=conditions))
         except Conflict:
             return  # reported the next time; it must not delay the rest
 
     def _await(self, name: str, left: Sequence[RemainingContent], seconds: int) -> Result:
         remaining = [(one.resource, meta) for one in left for meta in one.objects]
-        seen = self._remains.expect(name, remaining)
+        seen = self._remains.wait_for_deletion(name, remaining)
         return Result(requeue_after=seconds // 2 + 1.0 if seen else UNCACHED_RECHECK_SECONDS)
 
     # Finalizing
 
-    async def _let_go(self, namespace: Namespace) -> Result | None:
+    async def _finalize(self, namespace: Namespace) -> Result | None:
         news = await self._news_seconds(namespace)
         if news > 0:
             return Result(requeue_after=news)

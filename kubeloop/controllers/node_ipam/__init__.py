@@ -24,11 +24,11 @@ from kubeloop.client import Client
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.client.errors import ClientError
 from kubeloop.controllers.app.context import ControllerContext
-from kubeloop.controllers.app.disabled import DisabledController
+from kubeloop.controllers.app.disabled_controller import DisabledController
+from kubeloop.controllers.node_ipam.cidr_allocations import InvalidNodeCidrs, Networks, NodeCidrAllocations
+from kubeloop.controllers.node_ipam.cidr_config import read_cidr_config
 from kubeloop.controllers.node_ipam.cidr_set import NoCidrsRemaining
-from kubeloop.controllers.node_ipam.instruments import NodeIpamMetrics
-from kubeloop.controllers.node_ipam.ledger import InvalidNodeCidrs, Networks, NodeCidrAllocations
-from kubeloop.controllers.node_ipam.plan import read_cidr_config
+from kubeloop.controllers.node_ipam.metrics import NodeIpamMetrics
 from kubeloop.runtime.controller import Controller, TerminalError
 from kubeloop.runtime.events.recorder import EventRecorder
 from kubeloop.runtime.informer.event_handlers import ResourceEventHandlerFuncs
@@ -49,15 +49,17 @@ def wire(context: ControllerContext) -> Loop:
     if not context.config.allocate_node_cidrs:
         return DisabledController(NAME)
     sets = read_cidr_config(context.config).sets()
-    nodes = context.informers.of(resource_of_class(Node))
+    nodes = context.informers.for_resource(resource_of_class(Node))
     ledger = NodeCidrAllocations(sets, NodeIpamMetrics(context.telemetry.registry, sets))
     queue: WorkQueue[ObjectKey] = WorkQueue(context.clock, name=QUEUE, registry=context.telemetry.registry)
     books = NodeCidrHandler(ledger, queue)
     # All existing CIDRs are recorded before the first allocation, since handlers receive every node first.
     nodes.add_handler(
-        ResourceEventHandlerFuncs(on_add=books.note, on_update=lambda _, new: books.note(new), on_delete=books.forget)
+        ResourceEventHandlerFuncs(
+            on_add=books.occupy, on_update=lambda _, new: books.occupy(new), on_delete=books.release
+        )
     )
-    allocator = NodeCidrAllocator(context.client, nodes, ledger, books, context.recorder.of_component(COMPONENT))
+    allocator = NodeCidrAllocator(context.client, nodes, ledger, books, context.recorder.with_component(COMPONENT))
     controller = Controller(
         NAME, allocator.reconcile, context.clock, workers=WORKERS, queue=queue, telemetry=context.telemetry
     )
@@ -73,21 +75,21 @@ class NodeCidrHandler:
         self._queue = queue
         self.waiting: set[ObjectKey] = set()
 
-    def note(self, node: Node) -> None:
+    def occupy(self, node: Node) -> None:
         """Record the CIDRs of a node."""
         if not node.spec.pod_cidrs:
             return
         try:
-            made_room = self._ledger.note(node)
+            made_room = self._ledger.occupy(node)
         except InvalidNodeCidrs:  # the node's own sync reports it
-            made_room = self._ledger.forget(node)
+            made_room = self._ledger.release(node)
         if made_room:
             self._wake()
 
-    def forget(self, node: Node) -> None:
+    def release(self, node: Node) -> None:
         """Release the CIDRs of a deleted node."""
         self.waiting.discard(key_of(node))
-        if self._ledger.forget(node):
+        if self._ledger.release(node):
             self._wake()
 
     def _wake(self) -> None:
@@ -122,7 +124,7 @@ class NodeCidrAllocator:
             self._check(node)
             return
         try:
-            networks = self._ledger.promise(node)
+            networks = self._ledger.reserve(node)
         except NoCidrsRemaining:
             self._books.waiting.add(key)
             self._tell(node, "CIDRNotAvailable")

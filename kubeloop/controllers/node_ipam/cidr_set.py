@@ -53,7 +53,7 @@ class CidrSet:
         """Number of subnets in use."""
         return len(self._holders)
 
-    def take(self) -> AllocatedCidr:
+    def allocate_next(self) -> AllocatedCidr:
         """Allocate the next free subnet after the last one, so that released ones are reused as late as possible."""
         if self.used >= self.size:
             raise NoCidrsRemaining
@@ -65,14 +65,14 @@ class CidrSet:
                 return AllocatedCidr(self._part(index), tries)
         raise NoCidrsRemaining
 
-    def hold(self, network: Network) -> int:
+    def occupy(self, network: Network) -> int:
         """Hold all subnets that overlap with a network; returns how many were free before."""
         before = self.used
         for index in self._parts_of(network):
             self._holders[index] = self._holders.get(index, 0) + 1
         return self.used - before
 
-    def let_go(self, network: Network) -> int:
+    def release(self, network: Network) -> int:
         """Undo one `hold` or `take`; returns how many subnets became free."""
         before = self.used
         for index in self._parts_of(network):

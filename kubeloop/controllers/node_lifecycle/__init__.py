@@ -26,9 +26,8 @@ from kubeloop.api.scalars.times import format_time
 from kubeloop.api.scalars.wire import Time
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.controllers.app.context import ControllerContext
-from kubeloop.controllers.node_lifecycle.evictors import ZoneTaintQueues
 from kubeloop.controllers.node_lifecycle.health import NodeGracePeriods
-from kubeloop.controllers.node_lifecycle.instruments import NodeLifecycleMetrics
+from kubeloop.controllers.node_lifecycle.metrics import NodeLifecycleMetrics
 from kubeloop.controllers.node_lifecycle.monitor import (
     LEASE_NAMESPACE,
     NodeMonitor,
@@ -38,6 +37,7 @@ from kubeloop.controllers.node_lifecycle.monitor import (
 from kubeloop.controllers.node_lifecycle.node_writer import NodeWriter
 from kubeloop.controllers.node_lifecycle.taints import labels_to_reconcile, with_condition_taints, with_eviction_taint
 from kubeloop.controllers.node_lifecycle.unready_pods import PodReadinessWriter
+from kubeloop.controllers.node_lifecycle.zone_queues import ZoneTaintQueues
 from kubeloop.controllers.node_lifecycle.zones import EvictionRates
 from kubeloop.runtime.controller import Controller, Result
 from kubeloop.runtime.informer.store import NODE, node_name_of
@@ -64,12 +64,12 @@ def wire(context: ControllerContext) -> Controller[NodeLifecycleKey]:
     """Build the controller and register its event handlers."""
     config = context.config
     views = NodeMonitorCaches(
-        context.informers.of(resource_of_class(Node)),
-        context.informers.of(resource_of_class(Lease), namespace=LEASE_NAMESPACE),
-        context.informers.of(resource_of_class(Pod)),
+        context.informers.for_resource(resource_of_class(Node)),
+        context.informers.for_resource(resource_of_class(Lease), namespace=LEASE_NAMESPACE),
+        context.informers.for_resource(resource_of_class(Pod)),
     )
     views.pods.add_indexer(NODE, node_name_of)
-    recorder = context.recorder.of_component(COMPONENT)
+    recorder = context.recorder.with_component(COMPONENT)
     instruments = NodeLifecycleMetrics(context.telemetry.registry)
     rates = EvictionRates(
         config.node_eviction_rate, config.secondary_node_eviction_rate, config.large_cluster_size_threshold
@@ -88,7 +88,7 @@ def wire(context: ControllerContext) -> Controller[NodeLifecycleKey]:
     controller = Controller(
         NAME, reconciler.reconcile, context.clock, workers=WORKERS, queue=queue, telemetry=context.telemetry
     )
-    controller.reads(views.leases)  # the periodic check finds changes
+    controller.require_synced(views.leases)  # the periodic check finds changes
     controller.watches(
         views.nodes, lambda node: (NodeLifecycleKey("node", node.metadata.name),), affects_taints_or_labels
     )
@@ -121,21 +121,21 @@ class Reconciler:
             case "monitor":
                 return await self._look_at_all()
             case "zone":
-                return await self._empty_next(task.name)
+                return await self._do_no_execute_tainting_pass(task.name)
             case "node":
-                await self._keep_pods_away(task.name)
+                await self._sync_node_taints_and_labels(task.name)
             case "pod":
                 await self._mark_late_pod(task.namespace, task.name)
         return None
 
     async def _look_at_all(self) -> Result:
         began = self._clock.monotonic()
-        await self._monitor.look()
-        for zone in self._evictors.busy():
+        await self._monitor.monitor_node_health()
+        for zone in self._evictors.zones_with_waiting_nodes():
             self.enqueue(NodeLifecycleKey("zone", zone))
         return Result(requeue_after=max(0.0, self.period - (self._clock.monotonic() - began)))
 
-    async def _empty_next(self, zone: str) -> Result | None:
+    async def _do_no_execute_tainting_pass(self, zone: str) -> Result | None:
         """Taint the waiting nodes of a zone at its rate."""
         evictor = self._evictors.of(zone)
         while (name := evictor.first) is not None:
@@ -146,20 +146,20 @@ class Reconciler:
                 return Result(requeue_after=wait)
             evictor.postpone(name)  # unless it succeeds, others come first
             try:
-                tainted = await self._make_pods_leave(name)
+                tainted = await self._add_eviction_taint(name)
             except BaseException:
                 evictor.give_back()
                 raise
             if tainted:
-                self._hands.instruments.tainted(zone)
-            evictor.finish(name)
+                self._hands.instruments.record_tainted(zone)
+            evictor.mark_processed(name)
         return None
 
-    async def _make_pods_leave(self, name: str) -> bool:
-        node = self._monitor.newest(name)
+    async def _add_eviction_taint(self, name: str) -> bool:
+        node = self._monitor.newest_node(name)
         return node is not None and await self._hands.writer.write(node, with_eviction_taint(node, self._moment()))
 
-    async def _keep_pods_away(self, name: str) -> None:
+    async def _sync_node_taints_and_labels(self, name: str) -> None:
         node = self._views.nodes.get("", name)
         if node is not None:
             taints = with_condition_taints(node, self._moment())
@@ -169,7 +169,7 @@ class Reconciler:
         """Mark a pod as not ready if it was bound to a node that was already silent."""
         pod = self._views.pods.get(namespace, name)
         if pod is not None and self._monitor.status_of(pod.spec.node_name) not in (None, "True"):
-            await self._hands.pods.mark(pod)
+            await self._hands.pods.mark_pod_not_ready(pod)
 
     def _moment(self) -> Time:
         return Time(format_time(self._clock.now()))

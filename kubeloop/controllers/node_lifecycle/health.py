@@ -44,7 +44,7 @@ class NodeHealth:
     node: Node
     ready: NodeCondition | None
     renewed: str  # latest renewal of its lease
-    alive_at: float  # in monotonic seconds
+    probe_timestamp: float  # in monotonic seconds
 
     @property
     def status(self) -> str:
@@ -54,7 +54,7 @@ class NodeHealth:
     def is_overdue(self, patience: NodeGracePeriods, now: ClockReading) -> bool:
         """Return True if the node's grace period has passed."""
         grace = patience.startup_grace if self.ready is None else patience.grace
-        return now.seconds > self.alive_at + grace.total_seconds()
+        return now.seconds > self.probe_timestamp + grace.total_seconds()
 
 
 def observe_health(before: NodeHealth | None, node: Node, renewed: str, now: ClockReading) -> NodeHealth:
@@ -67,7 +67,7 @@ def observe_health(before: NodeHealth | None, node: Node, renewed: str, now: Clo
     ready = find_condition(node.status.conditions, READY)
     # A renewal with an earlier time counts too: the node's clock was set back.
     alive = renewed != before.renewed or _heartbeat_of(ready) != _heartbeat_of(before.ready)
-    return NodeHealth(node, ready, renewed, now.seconds if alive else before.alive_at)
+    return NodeHealth(node, ready, renewed, now.seconds if alive else before.probe_timestamp)
 
 
 def _first_seen(node: Node, renewed: str, now: ClockReading) -> NodeHealth:

@@ -17,7 +17,6 @@ from kubeloop.api.scalars.wire import Time
 from kubeloop.client import Client
 from kubeloop.client.errors import ClientError
 from kubeloop.clock import Clock
-from kubeloop.controllers.node_lifecycle.evictors import ZoneTaintQueues
 from kubeloop.controllers.node_lifecycle.health import (
     READY,
     ClockReading,
@@ -27,7 +26,7 @@ from kubeloop.controllers.node_lifecycle.health import (
     silent_conditions,
     status_patch,
 )
-from kubeloop.controllers.node_lifecycle.instruments import NodeLifecycleMetrics
+from kubeloop.controllers.node_lifecycle.metrics import NodeLifecycleMetrics
 from kubeloop.controllers.node_lifecycle.node_writer import NodeWriter
 from kubeloop.controllers.node_lifecycle.taints import (
     NOT_READY,
@@ -39,6 +38,7 @@ from kubeloop.controllers.node_lifecycle.taints import (
     without_eviction_taints,
 )
 from kubeloop.controllers.node_lifecycle.unready_pods import PodReadinessWriter
+from kubeloop.controllers.node_lifecycle.zone_queues import ZoneTaintQueues
 from kubeloop.controllers.node_lifecycle.zones import DisruptionTransition, ZoneTally, counts_for_disruption, zone_of
 from kubeloop.runtime.events.recorder import EventRecorder
 from kubeloop.runtime.informer.informer import Informer
@@ -110,7 +110,7 @@ class NodeMonitor:
         health = self._health.get(node)
         return None if health is None or health.ready is None else health.ready.status
 
-    def newest(self, node: str) -> Node | None:
+    def newest_node(self, node: str) -> Node | None:
         """Return the cached node, or a newer one that was written here."""
         cached: Node | None = self._views.nodes.get("", node)
         health = self._health.get(node)
@@ -119,11 +119,11 @@ class NodeMonitor:
         ready = find_condition(cached.status.conditions, READY)
         return cached if ready is not None and ready.status == health.status else health.node
 
-    async def look(self) -> None:
+    async def monitor_node_health(self) -> None:
         """Check all nodes once."""
         began = self._clock.monotonic()
         nodes = self._views.nodes.list()
-        await self._take_note_of_coming_and_going(nodes)
+        await self._classify_nodes(nodes)
         if self._leases_are_behind():
             return
         findings = ZoneTallies(ClockReading(self._clock.now(), self._clock.monotonic()))
@@ -132,11 +132,11 @@ class NodeMonitor:
 
         async def attend(node: Node) -> None:
             async with limit:
-                await self._attend(node, findings)
+                await self._process_node(node, findings)
 
         await asyncio.gather(*map(attend, busy))
         if not self._leases_are_behind():
-            await self._judge_zones(findings, nodes)
+            await self._handle_disruption(findings, nodes)
         self._instruments.pass_seconds.observe(self._clock.monotonic() - began)
 
     def _leases_are_behind(self) -> bool:
@@ -145,13 +145,13 @@ class NodeMonitor:
 
     # Added and deleted nodes
 
-    async def _take_note_of_coming_and_going(self, nodes: Sequence[Node]) -> None:
+    async def _classify_nodes(self, nodes: Sequence[Node]) -> None:
         present = {node.metadata.name for node in nodes}
         for name in [name for name in self._known if name not in present]:
             self._tell(name, self._known.pop(name), "RemovingNode", f"Removing Node {name} from Controller")
             self._health.pop(name, None)
             self._unmarked.discard(name)
-            self._evictors.let_go(name)
+            self._evictors.remove(name)
         new = [node for node in nodes if node.metadata.name not in self._known]
         for node in new:
             name = node.metadata.name
@@ -165,12 +165,12 @@ class NodeMonitor:
 
     async def _make_reachable(self, nodes: Iterable[Node]) -> None:
         for node in nodes:
-            self._evictors.let_go(node.metadata.name)
+            self._evictors.remove(node.metadata.name)
             if has_eviction_taint(node, NOT_READY, UNREACHABLE):
                 try:
                     await self._hands.writer.write(node, without_eviction_taints(node))
                 except (ApiError, ClientError) as error:
-                    log.info("pods still leave node %s: %s", node.metadata.name, error)
+                    log.info("failed to cancel the eviction of pods on node %s: %s", node.metadata.name, error)
 
     # Health
 
@@ -181,7 +181,7 @@ class NodeMonitor:
         if name in self._unmarked or health.is_overdue(self._patience, findings.now):
             return False
         if health.status == "True":
-            settled = not has_eviction_taint(node, NOT_READY, UNREACHABLE) and not self._evictors.holds(node)
+            settled = not has_eviction_taint(node, NOT_READY, UNREACHABLE) and not self._evictors.contains(node)
         else:
             settled = health.ready is None
         if settled:
@@ -195,23 +195,23 @@ class NodeMonitor:
         self._health[node.metadata.name] = health
         return health
 
-    async def _attend(self, node: Node, findings: ZoneTallies) -> None:
+    async def _process_node(self, node: Node, findings: ZoneTallies) -> None:
         began, name = self._clock.monotonic(), node.metadata.name
         try:
-            before, health = await self._update_health(node, findings.now)
+            before, health = await self._try_update_node_health(node, findings.now)
         except (ApiError, ClientError, StaleLeaseCacheError) as error:
-            log.info("the health of node %s is not known, no pods leave it: %s", name, error)
+            log.info("failed to update the health of node %s, its pods are not evicted: %s", name, error)
             return
         findings.count(health)
         if health.ready is not None:
             try:
-                await self._settle_taints(health)
+                await self._process_taint_eviction(health)
             except (ApiError, ClientError) as error:
-                log.info("node %s keeps its taints for now: %s", name, error)
+                log.info("failed to update the taints of node %s: %s", name, error)
             await self._settle_pods(before, health)
         self._instruments.node_seconds.observe(self._clock.monotonic() - began)
 
-    async def _update_health(self, node: Node, now: ClockReading) -> tuple[str, NodeHealth]:
+    async def _try_update_node_health(self, node: Node, now: ClockReading) -> tuple[str, NodeHealth]:
         """Return the reported readiness of a node, and its health after its conditions were written."""
         health = self._observe(node, now)
         before = health.status if health.ready is not None else ""
@@ -243,11 +243,11 @@ class NodeMonitor:
         if cached is None or cached.metadata.resource_version != version:
             if version.isdigit():
                 self._awaited_version = max(self._awaited_version, int(version))
-            raise StaleLeaseCacheError(f"its lease is of version {version} already")
+            raise StaleLeaseCacheError(f"the lease has resourceVersion {version}")
 
     # Consequences
 
-    async def _settle_taints(self, health: NodeHealth) -> None:
+    async def _process_taint_eviction(self, health: NodeHealth) -> None:
         node, status = health.node, health.status
         if not (key := eviction_key(status)):
             await self._make_reachable((node,))
@@ -255,7 +255,7 @@ class NodeMonitor:
             moment = Time(format_time(self._clock.now()))
             await self._hands.writer.write(node, with_eviction_taint(node, moment))
         else:
-            self._evictors.put(node, status)
+            self._evictors.add(node, status)
 
     async def _settle_pods(self, before: str, health: NodeHealth) -> None:
         name, was_ready = health.node.metadata.name, before == "True"
@@ -267,22 +267,22 @@ class NodeMonitor:
             about = _reference(name, health.node.metadata.uid)
             self._hands.recorder.event(about, "Normal", "NodeNotReady", told)
         if was_ready or name in self._unmarked:
-            if await self._hands.pods.mark_all(self._views.pods.by_index(NODE, name)):
+            if await self._hands.pods.mark_pods_not_ready(self._views.pods.by_index(NODE, name)):
                 self._unmarked.discard(name)
             else:
                 self._unmarked.add(name)
 
-    async def _judge_zones(self, findings: ZoneTallies, nodes: Sequence[Node]) -> None:
-        turn = self._evictors.settle(findings.tallies)
+    async def _handle_disruption(self, findings: ZoneTallies, nodes: Sequence[Node]) -> None:
+        turn = self._evictors.handle_disruption(findings.tallies)
         if turn is DisruptionTransition.ALL_LOST:
-            log.info("no node is ready: pods stay where they are")
-        if self._evictors.all_lost:
+            log.info("no node is ready: evictions are disabled")
+        if self._evictors.is_fully_disrupted:
             await self._make_reachable(nodes)
         elif turn is DisruptionTransition.SOME_BACK:
-            log.info("some node is ready again: all have their whole grace period from now on")
+            log.info("a node is ready again: the grace period of all nodes restarts")
             now = self._clock.monotonic()
             for name, health in self._health.items():
-                self._health[name] = replace(health, alive_at=now)
+                self._health[name] = replace(health, probe_timestamp=now)
 
 
 def _reference(name: str, uid: str) -> ObjectReference:

@@ -28,18 +28,18 @@ class PodReadinessWriter:
         self._recorder = recorder
         self._clock = clock
 
-    async def mark_all(self, pods: Iterable[Pod]) -> bool:
+    async def mark_pods_not_ready(self, pods: Iterable[Pod]) -> bool:
         """Mark all pods; returns True if all succeeded. A failure does not stop the others."""
         done = True
         for pod in pods:
             try:
-                await self.mark(pod)
+                await self.mark_pod_not_ready(pod)
             except (ApiError, ClientError) as error:
                 done = False
-                log.info("pod %s/%s still counts as ready: %s", pod.metadata.namespace, pod.metadata.name, error)
+                log.info("failed to mark pod %s/%s as not ready: %s", pod.metadata.namespace, pod.metadata.name, error)
         return done
 
-    async def mark(self, pod: Pod) -> None:
+    async def mark_pod_not_ready(self, pod: Pod) -> None:
         """Mark one pod and record an event."""
         patch = unready_patch(pod, format_time(self._clock.now()))
         if patch is None:

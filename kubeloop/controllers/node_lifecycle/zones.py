@@ -80,9 +80,9 @@ class EvictionRates:
 class DisruptionTransition(StrEnum):
     """Transition of the cluster's zones."""
 
-    AS_BEFORE = "some zone was and is well, or none was or is"
-    ALL_LOST = "no node is ready any longer: rather we are cut off than all of them"
-    SOME_BACK = "some node is ready again"
+    AS_BEFORE = "full disruption neither began nor ended"
+    ALL_LOST = "full disruption began: no node is ready, presumably a partition of the control plane"
+    SOME_BACK = "full disruption ended: a node is ready again"
 
 
 def disruption_transition(before: Mapping[str, ZoneState], after: Mapping[str, ZoneState]) -> DisruptionTransition:

@@ -31,21 +31,21 @@ from kubeloop.api.pods.volumes import (
 )
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.controllers.app.context import ControllerContext
+from kubeloop.controllers.persistentvolume_binder.binding_writer import BindingWriter
 from kubeloop.controllers.persistentvolume_binder.claims import ClaimReconciler, is_default
-from kubeloop.controllers.persistentvolume_binder.instruments import MeasuredProvisioner, register_volume_metrics
-from kubeloop.controllers.persistentvolume_binder.latest import AssumeCache
+from kubeloop.controllers.persistentvolume_binder.dynamic_provisioner import DynamicProvisioner
+from kubeloop.controllers.persistentvolume_binder.metrics import MeasuredProvisioner, register_volume_metrics
 from kubeloop.controllers.persistentvolume_binder.plugins import Plugins
 from kubeloop.controllers.persistentvolume_binder.provisioner import Provisioner, built_in_provisioners
-from kubeloop.controllers.persistentvolume_binder.provisioning import DynamicProvisioner
-from kubeloop.controllers.persistentvolume_binder.reclaiming import VolumeReclaimer
-from kubeloop.controllers.persistentvolume_binder.recycling import NAMESPACE, PREFIX, VolumeRecycler
-from kubeloop.controllers.persistentvolume_binder.shelf import VolumeIndex
+from kubeloop.controllers.persistentvolume_binder.reclaimer import VolumeReclaimer
+from kubeloop.controllers.persistentvolume_binder.recycler import NAMESPACE, PREFIX, VolumeRecycler
+from kubeloop.controllers.persistentvolume_binder.volume_index import VolumeIndex
 from kubeloop.controllers.persistentvolume_binder.volumes import VolumeReconciler
-from kubeloop.controllers.persistentvolume_binder.writing import BindingWriter
-from kubeloop.controllers.shared.patch_or_update import PatchOrUpdate
+from kubeloop.runtime.assume_cache import AssumeCache
 from kubeloop.runtime.controller import Controller, Result
 from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.objects.keys import ObjectKey
+from kubeloop.runtime.objects.patch_or_update import PatchOrUpdate
 from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME: Final = "persistentvolume-binder-controller"
@@ -72,7 +72,7 @@ class BinderKey(NamedTuple):
 def wire(context: ControllerContext, *provisioners: Provisioner) -> Controller[BinderKey]:
     """Build the controller with additional provisioners, and register its event handlers."""
     claims, volumes, classes, pods, nodes = (
-        context.informers.of(resource_of_class(kind))
+        context.informers.for_resource(resource_of_class(kind))
         for kind in (PersistentVolumeClaim, PersistentVolume, StorageClass, Pod, Node)
     )
     claims.add_indexer(WAITING, waiting_index_values)
@@ -86,15 +86,15 @@ def wire(context: ControllerContext, *provisioners: Provisioner) -> Controller[B
     controller = Controller(
         NAME, reconciler.reconcile, context.clock, workers=WORKERS, queue=queue, telemetry=context.telemetry
     )
-    controller.listens_to(claims, reconciler.claims)
-    controller.listens_to(volumes, reconciler.volumes)
+    controller.add_event_handler(claims, reconciler.claims)
+    controller.add_event_handler(volumes, reconciler.volumes)
     resync = context.resync_period()
     controller.watches(claims, reconciler.keys_of_claim, resync=resync)
     controller.watches(volumes, keys_of_volume, resync=resync)
     controller.watches(volumes, lambda one: claims_for_volume(claims, one), _became_available, delay=BATCH_PERIOD)
     controller.watches(classes, lambda one: claims_for_class(claims, one), _is_there, delay=BATCH_PERIOD)
     controller.watches(pods, recycled_volume_keys, _is_wiper)
-    controller.listens_to(nodes, AssumeCache(nodes))
+    controller.require_synced(nodes)
     return controller
 
 
@@ -102,7 +102,7 @@ def _reconciler(
     context: ControllerContext, informers: tuple[Informer, Informer, Informer, Informer, Informer], plugins: Plugins
 ) -> Reconciler:
     claims, volumes, classes, pods, nodes = informers
-    client, recorder = context.client, context.recorder.of_component(COMPONENT)
+    client, recorder = context.client, context.recorder.with_component(COMPONENT)
     latest_claims = AssumeCache(claims)
     latest_volumes = AssumeCache(volumes, lambda key: shelf.update(key.name))
     shelf = VolumeIndex(lambda name: latest_volumes.get("", name))

@@ -25,11 +25,11 @@ from kubeloop.api.pods.volumes import (
 )
 from kubeloop.api.scalars.times import parse_time
 from kubeloop.client import Client
-from kubeloop.controllers.persistentvolume_binder.changes import OVER, migration_annotations
-from kubeloop.controllers.persistentvolume_binder.latest import AssumeCache, current_claim
-from kubeloop.controllers.persistentvolume_binder.provisioning import DynamicProvisioner
-from kubeloop.controllers.persistentvolume_binder.shelf import VolumeIndex
-from kubeloop.controllers.persistentvolume_binder.writing import BindingWriter
+from kubeloop.controllers.persistentvolume_binder.binding_patches import OVER, migration_annotations
+from kubeloop.controllers.persistentvolume_binder.binding_writer import BindingWriter
+from kubeloop.controllers.persistentvolume_binder.dynamic_provisioner import DynamicProvisioner, current_claim
+from kubeloop.controllers.persistentvolume_binder.volume_index import VolumeIndex
+from kubeloop.runtime.assume_cache import AssumeCache
 from kubeloop.runtime.events.recorder import EventRecorder
 from kubeloop.runtime.informer.informer import Informer
 
@@ -62,13 +62,13 @@ class ClaimReconciler:
         moved = migration_annotations(claim.metadata.annotations, True)
         claim = await self._writer.change_claim(claim, {"metadata": {"annotations": moved}} if moved else None)
         if BIND_COMPLETED in claim.metadata.annotations:
-            return await self._keep(claim)
-        return await (self._take(claim) if claim.spec.volume_name else self._search(claim))
+            return await self._sync_bound_claim(claim)
+        return await (self._bind_requested_volume(claim) if claim.spec.volume_name else self._sync_unbound_claim(claim))
 
-    async def _search(self, claim: PersistentVolumeClaim) -> bool:
+    async def _sync_unbound_claim(self, claim: PersistentVolumeClaim) -> bool:
         """Find any suitable volume, or provision one."""
         waits = is_delay_binding_mode(claim, self._classes.get("", class_of_claim(claim)))
-        volume = self._shelf.find(claim, only_reserved=waits)
+        volume = self._shelf.find_best_match(claim, only_reserved=waits)
         if volume is not None:
             return await self._bind(volume, claim)
         if await self._assign_default_class(claim):
@@ -84,7 +84,7 @@ class ClaimReconciler:
             self._recorder.event(claim, "Normal", "FailedBinding", message)
         return await self._stay_pending(claim)
 
-    async def _take(self, claim: PersistentVolumeClaim) -> bool:
+    async def _bind_requested_volume(self, claim: PersistentVolumeClaim) -> bool:
         """Bind to the requested volume."""
         volume: PersistentVolume | None = self._volumes.get("", claim.spec.volume_name)
         if volume is None:
@@ -105,21 +105,21 @@ class ClaimReconciler:
                 raise InvalidBinding(f'invalid binding of {what}: volume already claimed by "{other}"')
         return await self._stay_pending(claim)
 
-    async def _keep(self, claim: PersistentVolumeClaim) -> bool:
+    async def _sync_bound_claim(self, claim: PersistentVolumeClaim) -> bool:
         """Check an existing binding."""
         if not claim.spec.volume_name:
             message = "Bound claim has lost reference to PersistentVolume. Data on the volume is lost!"
-            await self._writer.lose_claim(claim, "ClaimLost", message)
+            await self._writer.mark_claim_lost(claim, "ClaimLost", message)
             return False
         volume = await self._own_volume(claim)
         if volume is None:
             message = "Bound claim has lost its PersistentVolume. Data on the volume is lost!"
-            await self._writer.lose_claim(claim, "ClaimLost", message)
+            await self._writer.mark_claim_lost(claim, "ClaimLost", message)
         elif not is_bound_to_other_claim(volume, claim):
             return await self._bind(volume, claim)
         else:
             message = "Two claims are bound to the same volume, this one is bound incorrectly"
-            await self._writer.lose_claim(claim, "ClaimMisbound", message)
+            await self._writer.mark_claim_lost(claim, "ClaimMisbound", message)
         return False
 
     async def _own_volume(self, claim: PersistentVolumeClaim) -> PersistentVolume | None:
@@ -139,11 +139,11 @@ class ClaimReconciler:
         if volume.status.phase in OVER and await current_claim(self._client, claim) is None:
             return False  # the cache of claims is old; the claim was deleted and its volume released
         name = volume.metadata.name
-        self._shelf.taken.add(name)
+        self._shelf.being_bound.add(name)
         try:
             await self._writer.bind(volume, claim)
         finally:
-            self._shelf.taken.discard(name)
+            self._shelf.being_bound.discard(name)
         return False
 
     async def _stay_pending(self, claim: PersistentVolumeClaim) -> bool:

@@ -7,7 +7,7 @@ from typing import Final
 
 from kubeloop.api.generated.core_v1 import PersistentVolume
 from kubeloop.api.pods.volumes import CSI_DRIVERS, MIGRATED_TO, PROVISIONED_BY
-from kubeloop.controllers.persistentvolume_binder.changes import IN_TREE
+from kubeloop.controllers.persistentvolume_binder.binding_patches import IN_TREE
 from kubeloop.controllers.persistentvolume_binder.provisioner import HOST_PATH, Provisioner
 
 # Volume plugins that upstream knows and that can be neither provisioned nor deleted.
@@ -29,11 +29,11 @@ class Plugins:
         """Names of the built-in provisioners."""
         return frozenset(self._by_name)
 
-    def maker(self, provisioner: str) -> Provisioner | None:
+    def provisioner_of(self, provisioner: str) -> Provisioner | None:
         """Return the provisioner of a class; None if it is external."""
         return None if provisioner in CSI_DRIVERS else self._named(provisioner, "provisionable")
 
-    def deleter(self, volume: PersistentVolume) -> Provisioner | None:
+    def deleter_of(self, volume: PersistentVolume) -> Provisioner | None:
         """Return the provisioner that deletes a volume's storage; None if it is external."""
         annotations = volume.metadata.annotations
         if provisioner := annotations.get(PROVISIONED_BY):

@@ -8,10 +8,10 @@ from kubeloop.api.errors import NotFound
 from kubeloop.api.generated.core_v1 import ObjectReference, PersistentVolume, PersistentVolumeClaim
 from kubeloop.api.pods.volumes import PROVISIONED_BY, has_same_volume_mode
 from kubeloop.client import Client
-from kubeloop.controllers.persistentvolume_binder.changes import OVER, migration_annotations, volume_finalizers
-from kubeloop.controllers.persistentvolume_binder.latest import AssumeCache
-from kubeloop.controllers.persistentvolume_binder.reclaiming import VolumeReclaimer
-from kubeloop.controllers.persistentvolume_binder.writing import BindingWriter
+from kubeloop.controllers.persistentvolume_binder.binding_patches import OVER, migration_annotations, volume_finalizers
+from kubeloop.controllers.persistentvolume_binder.binding_writer import BindingWriter
+from kubeloop.controllers.persistentvolume_binder.reclaimer import VolumeReclaimer
+from kubeloop.runtime.assume_cache import AssumeCache
 from kubeloop.runtime.events.recorder import EventRecorder
 
 
@@ -47,7 +47,7 @@ class VolumeReconciler:
         if claim.spec.volume_name == volume.metadata.name:
             await self._writer.set_volume_phase(volume, "Bound")
             return False
-        return await self._part(volume)
+        return await self._handle_rebound_claim(volume)
 
     def _corrections(self, volume: PersistentVolume) -> dict[str, Any] | None:
         changes: dict[str, Any] = {}
@@ -88,7 +88,7 @@ class VolumeReconciler:
         self._recorder.event(claim, "Warning", "VolumeMismatch", to_volume)
         return True
 
-    async def _part(self, volume: PersistentVolume) -> bool:
+    async def _handle_rebound_claim(self, volume: PersistentVolume) -> bool:
         """Release a volume whose claim has another one: delete it if it was provisioned, else unbind it."""
         was_made = PROVISIONED_BY in volume.metadata.annotations
         if was_made and volume.spec.persistent_volume_reclaim_policy == "Delete":

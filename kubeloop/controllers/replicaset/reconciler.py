@@ -17,7 +17,8 @@ from kubeloop.api.pods.pod import is_active
 from kubeloop.api.selectors import LabelSelector, SelectorError
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.controllers.app.context import ControllerContext
-from kubeloop.controllers.replicaset.looks import (
+from kubeloop.controllers.replicaset.event_handlers import ReplicaPodHandler
+from kubeloop.controllers.replicaset.pod_class import (
     POD_CLASSES,
     Pods,
     count_pods,
@@ -28,18 +29,17 @@ from kubeloop.controllers.replicaset.looks import (
 )
 from kubeloop.controllers.replicaset.scaling import age_ratios, pods_per_node, pods_to_delete, surplus
 from kubeloop.controllers.replicaset.status import count_replicas, seconds_until_next_available, status_patch
-from kubeloop.controllers.replicaset.wakeups import ReplicaPodHandler
 from kubeloop.controllers.shared.ownership import namespaces
 from kubeloop.controllers.shared.pods.pod_control import PodControl, pod_from_template
-from kubeloop.controllers.shared.status_writer import StatusWriter
+from kubeloop.metrics import Histogram, exponential_bounds
 from kubeloop.runtime.controller import Controller, Result, TerminalError
 from kubeloop.runtime.informer.equivalence_groups import EquivalenceGroups
 from kubeloop.runtime.informer.event_handlers import ResourceEventHandlerFuncs
 from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.informer.store import CONTROLLER, ORPHANS, controller_uid_of, orphan_namespace_of
-from kubeloop.runtime.metrics import Histogram, exponential_bounds
 from kubeloop.runtime.objects.controller_ref_manager import ClaimOwner, claim, live_check
 from kubeloop.runtime.objects.keys import ObjectKey
+from kubeloop.runtime.objects.patch_or_update import PatchOrUpdate
 from kubeloop.runtime.queue.enqueue import own_key
 from kubeloop.runtime.queue.expectations import TIMEOUT, Expectations
 from kubeloop.runtime.queue.slow_start import slow_start
@@ -63,9 +63,9 @@ class ReplicaKind:
 
 def wire_kind(context: ControllerContext, kind: ReplicaKind, *, workers: int) -> Controller[ObjectKey]:
     """Build the controller for one of the kinds."""
-    owners, pods = context.informers.of(kind.resource), context.informers.of(PODS)
+    owners, pods = context.informers.for_resource(kind.resource), context.informers.for_resource(PODS)
     owners.add_indexer(CONTROLLER, controller_uid_of)
-    pods.add_grouping(POD_CLASSES, group_key_of)
+    pods.add_group_index(POD_CLASSES, group_key_of)
     pods.add_indexer(ORPHANS, orphan_namespace_of)
     expectations: Expectations[str] = Expectations(context.clock)
     reconciler = Reconciler(context, kind, owners, pods, expectations)
@@ -74,9 +74,9 @@ def wire_kind(context: ControllerContext, kind: ReplicaKind, *, workers: int) ->
     controller = Controller(
         kind.name, reconciler.reconcile, context.clock, workers=workers, queue=queue, telemetry=context.telemetry
     )
-    owners.add_handler(ResourceEventHandlerFuncs(on_delete=lambda owner: expectations.forget(owner.metadata.uid)))
+    owners.add_handler(ResourceEventHandlerFuncs(on_delete=lambda owner: expectations.delete(owner.metadata.uid)))
     controller.watches(owners, own_key, resync=context.resync_period())
-    controller.listens_to(pods, ReplicaPodHandler(queue, owners, expectations, kind.selector_of))
+    controller.add_event_handler(pods, ReplicaPodHandler(queue, owners, expectations, kind.selector_of))
     return controller
 
 
@@ -101,13 +101,12 @@ class Reconciler:
         self._owners = owners
         self._pods = pods
         self._expectations = expectations
-        self._status = StatusWriter(context.client, kind.resource)
-        self._pod_control = PodControl(context.client, context.recorder.of_component(kind.component))
+        self._status = PatchOrUpdate(context.client)
+        self._pod_control = PodControl(context.client, context.recorder.with_component(kind.component))
         self._age_ratios: Histogram = context.telemetry.registry.histogram(
             "replicaset_controller_sorting_deletion_age_ratio",
-            "How much older deleted ready pods are than the youngest ready one of their set.",
             bounds=exponential_bounds(0.25, 2, 6),
-        ).of()
+        ).with_labels()
 
     async def reconcile(self, key: ObjectKey) -> Result | None:
         """Sync one set: claim pods, create or delete some, and report the status."""
@@ -115,11 +114,11 @@ class Reconciler:
         if owner is None:
             return None
         selector = self._selector_of(owner)
-        may_act = self._expectations.satisfied(owner.metadata.uid)  # before reading the pods that it refers to
+        may_act = self._expectations.is_satisfied(owner.metadata.uid)  # before reading the pods that it refers to
         pods = {
-            look: tuple(alike.values()) for look, alike in self._pods.alike(POD_CLASSES, owner.metadata.uid).items()
+            look: tuple(alike.values()) for look, alike in self._pods.by_group(POD_CLASSES, owner.metadata.uid).items()
         }
-        active = await self._claimed(owner, selector, pods_in_state(pods, "active"))
+        active = await self._claim_pods(owner, selector, pods_in_state(pods, "active"))
         failure: Exception | None = None
         if may_act and owner.metadata.deletion_timestamp is None:
             failure = await self._scale(owner, active)
@@ -128,7 +127,7 @@ class Reconciler:
         await self._report(owner, active, terminating, failure, now)
         if failure is not None:
             raise failure
-        return self._next_look(owner, active, now)
+        return self._requeue_result(owner, active, now)
 
     def _selector_of(self, owner: Any) -> LabelSelector:
         try:
@@ -139,7 +138,7 @@ class Reconciler:
 
     # Claiming
 
-    async def _claimed(self, owner: Any, selector: LabelSelector, active: Pods) -> Pods:
+    async def _claim_pods(self, owner: Any, selector: LabelSelector, active: Pods) -> Pods:
         """Return the active pods that belong to the owner; only adoption and release cost requests."""
         own = dict(select_pods(active, selector))
         contested = [pod for look, alike in active.items() if look not in own for pod in alike]
@@ -189,7 +188,7 @@ class Reconciler:
 
     async def _delete(self, owner: Any, active: Pods, count: int) -> Exception | None:
         uid = owner.metadata.uid
-        chosen = self._chosen(owner, active, count)
+        chosen = self._pods_to_delete(owner, active, count)
         failures: list[Exception] = []
 
         async def delete(pod: Pod) -> None:
@@ -208,7 +207,7 @@ class Reconciler:
                 group.create_task(delete(pod))
         return PodDeletionError(f"unable to delete pods: {failures[0]}") if failures else None
 
-    def _chosen(self, owner: Any, active: Pods, count: int) -> list[Pod]:
+    def _pods_to_delete(self, owner: Any, active: Pods, count: int) -> list[Pod]:
         """Choose the pods to delete; with zero replicas all go, so no ranking is needed."""
         if owner.spec.replicas == 0:
             return list(islice(chain.from_iterable(active.values()), count))
@@ -224,7 +223,7 @@ class Reconciler:
         if manager is None:
             return []
         related = self._owners.by_index(CONTROLLER, manager.uid)
-        return [self._pods.alike(POD_CLASSES, one.metadata.uid) for one in related]
+        return [self._pods.by_group(POD_CLASSES, one.metadata.uid) for one in related]
 
     # Reporting
 
@@ -235,11 +234,11 @@ class Reconciler:
         said = None if failure is None else str(failure)
         patch = status_patch(owner, counts, said, self._kind.condition, now)
         if patch is not None:
-            await self._status.write(owner, patch)
+            await self._status.patch_status(self._kind.resource, owner, patch)
 
-    def _next_look(self, owner: Any, active: Pods, now: datetime) -> Result | None:
+    def _requeue_result(self, owner: Any, active: Pods, now: datetime) -> Result | None:
         waits = [seconds_until_next_available(active, owner.spec.min_ready_seconds, now)]
-        if not self._expectations.satisfied(owner.metadata.uid):
+        if not self._expectations.is_satisfied(owner.metadata.uid):
             waits.append(TIMEOUT)
         known = [one for one in waits if one is not None]
         return Result(requeue_after=min(known)) if known else None

@@ -10,7 +10,7 @@ from typing import Final
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.api.pods.pod import is_ready
 from kubeloop.api.scalars.times import parse_time
-from kubeloop.controllers.replicaset.looks import Pods
+from kubeloop.controllers.replicaset.pod_class import Pods
 from kubeloop.controllers.shared.pods.deletion_order import RankProperties, lowest_ranked
 from kubeloop.runtime.informer.equivalence_groups import EquivalenceGroups
 
@@ -28,7 +28,7 @@ def pods_per_node(related: Iterable[EquivalenceGroups]) -> Counter[str]:
     for pods in related:
         for look, alike in pods.items():
             if look.state == "active":
-                on_node[look.standing.node] += len(alike)
+                on_node[look.rank.node] += len(alike)
     return on_node
 
 
@@ -36,13 +36,13 @@ def pods_to_delete(active: Pods, crowding: Mapping[str, int], count: int, now: d
     """Choose `count` active pods by deletion rank."""
     by_standing: dict[RankProperties, list[Pod]] = {}
     for look, alike in active.items():
-        by_standing.setdefault(look.standing, []).extend(alike)
+        by_standing.setdefault(look.rank, []).extend(alike)
     return lowest_ranked(by_standing, crowding, count, now)
 
 
 def age_ratios(chosen: Iterable[Pod], active: Pods, now: datetime) -> Iterator[float]:
     """Return each deleted ready pod's age relative to the youngest ready pod; a metric of the ranking."""
-    ready = (look.standing for look in active if look.standing.ready)
+    ready = (look.rank for look in active if look.rank.ready)
     youngest = min((_age(one.created, now) for one in ready), default=0.0)
     if youngest > 0:
         yield from (_age(pod.metadata.creation_timestamp, now) / youngest for pod in chosen if is_ready(pod))

@@ -13,7 +13,7 @@ from kubeloop.api.meta.conditions import find_condition
 from kubeloop.api.scalars.times import format_time, parse_time
 from kubeloop.api.scalars.wire import Time
 from kubeloop.api.selectors import selector_from_set
-from kubeloop.controllers.replicaset.looks import PodClass, Pods, count_pods, select_pods
+from kubeloop.controllers.replicaset.pod_class import PodClass, Pods, count_pods, select_pods
 
 FAILURE: Final = "ReplicaFailure"
 
@@ -35,7 +35,7 @@ def count_replicas(owner: Any, active: Pods, terminating: int | None, now: datet
     labeled = count_pods(select_pods(active, selector_from_set(owner.spec.template.metadata.labels)))
     ready = available = 0
     for look, alike in active.items():
-        if look.standing.ready:
+        if look.rank.ready:
             ready += len(alike)
             if wait <= 0 or _seconds_left(look, wait, now) <= 0:
                 available += len(alike)
@@ -46,15 +46,15 @@ def seconds_until_next_available(active: Pods, wait: int, now: datetime) -> floa
     """Return the seconds until the next ready pod becomes available; None if there is no such pod."""
     if wait <= 0:
         return None
-    left = (_seconds_left(look, wait, now) for look in active if look.standing.ready)
+    left = (_seconds_left(look, wait, now) for look in active if look.rank.ready)
     return min((one for one in left if 0 < one < math.inf), default=None)
 
 
 def _seconds_left(look: PodClass, wait: int, now: datetime) -> float:
     """Return the seconds that a ready pod must stay ready; infinite if it has no transition time."""
-    if not look.standing.ready_since:
+    if not look.rank.ready_since:
         return math.inf
-    return wait - (now - parse_time(look.standing.ready_since)).total_seconds()
+    return wait - (now - parse_time(look.rank.ready_since)).total_seconds()
 
 
 def failure_reason(replicas: int, wanted: int) -> str:

@@ -20,8 +20,8 @@ from kubeloop.api.generated.resource_v1 import ResourceClaim, ResourceClaimTempl
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.controllers.app.context import ControllerContext
 from kubeloop.controllers.resourceclaim.caches import PODS_BY_CLAIM, PODS_BY_TEMPLATE, ClaimCaches, ClaimInformers
-from kubeloop.controllers.resourceclaim.claim_use import ClaimConsumers
-from kubeloop.controllers.resourceclaim.instruments import ResourceClaimMetrics
+from kubeloop.controllers.resourceclaim.claim_consumers import ClaimConsumers
+from kubeloop.controllers.resourceclaim.metrics import ResourceClaimMetrics
 from kubeloop.controllers.resourceclaim.pod_claims import PodClaims
 from kubeloop.controllers.resourceclaim.policy import claim_names, extended_claim_name, is_pod_done
 from kubeloop.runtime.causes.cause import Event, Origin
@@ -49,15 +49,15 @@ class ResourceClaimKey(NamedTuple):
 def wire(context: ControllerContext) -> Controller[ResourceClaimKey]:
     """Build the controller and register its event handlers."""
     informed = ClaimInformers(
-        context.informers.of(resource_of_class(Pod)),
-        context.informers.of(resource_of_class(ResourceClaim)),
-        context.informers.of(resource_of_class(ResourceClaimTemplate)),
+        context.informers.for_resource(resource_of_class(Pod)),
+        context.informers.for_resource(resource_of_class(ResourceClaim)),
+        context.informers.for_resource(resource_of_class(ResourceClaimTemplate)),
     )
     informed.add_indexers()
     registry = context.telemetry.registry
     caches, instruments = ClaimCaches(informed), ResourceClaimMetrics(registry)
     informed.claims.add_handler(instruments)
-    pods = PodClaims(context.client, caches, context.recorder.of_component(COMPONENT), instruments)
+    pods = PodClaims(context.client, caches, context.recorder.with_component(COMPONENT), instruments)
     reconciler = Reconciler(caches, pods, ClaimConsumers(context.client, caches))
     queue: WorkQueue[ResourceClaimKey] = WorkQueue(context.clock, name=QUEUE, registry=registry)
     workers = context.config.concurrent_resourceclaim_syncs
@@ -65,17 +65,19 @@ def wire(context: ControllerContext) -> Controller[ResourceClaimKey]:
         NAME, reconciler.reconcile, context.clock, workers=workers, queue=queue, telemetry=context.telemetry
     )
     waker = ClaimEventMapper(caches, pods, queue)
-    controller.listens_to(
+    controller.add_event_handler(
         informed.pods,
-        ResourceEventHandlerFuncs(waker.pod_changed, lambda _, new: waker.pod_changed(new), waker.pod_gone),
+        ResourceEventHandlerFuncs(waker.handle_pod, lambda _, new: waker.handle_pod(new), waker.handle_pod_deleted),
     )
-    controller.listens_to(
+    controller.add_event_handler(
         informed.claims,
-        ResourceEventHandlerFuncs(waker.claim_changed, lambda _, new: waker.claim_changed(new), waker.claim_gone),
+        ResourceEventHandlerFuncs(
+            waker.handle_claim, lambda _, new: waker.handle_claim(new), waker.handle_claim_deleted
+        ),
     )
-    controller.listens_to(
+    controller.add_event_handler(
         informed.templates,
-        ResourceEventHandlerFuncs(waker.template_changed, lambda _, new: waker.template_changed(new)),
+        ResourceEventHandlerFuncs(waker.handle_template, lambda _, new: waker.handle_template(new)),
     )
     return controller
 
@@ -84,7 +86,7 @@ class Reconciler:
     """Dispatches keys of pods and claims."""
 
     def __init__(self, caches: ClaimCaches, pods: PodClaims, claims: ClaimConsumers) -> None:
-        self._informed = caches.informed
+        self._informed = caches.informers
         self._pods = pods
         self._claims = claims
 
@@ -105,18 +107,18 @@ class ClaimEventMapper:
 
     def __init__(self, caches: ClaimCaches, pods: PodClaims, queue: WorkQueue[ResourceClaimKey]) -> None:
         self._caches = caches
-        self._informed = caches.informed
+        self._informed = caches.informers
         self._pods = pods
         self._queue = queue
 
-    def pod_changed(self, pod: Pod) -> None:
+    def handle_pod(self, pod: Pod) -> None:
         """Enqueue a changed pod or its claims."""
         self._wake_for_pod(pod, "MODIFIED", done=is_pod_done(pod))
 
-    def pod_gone(self, pod: Pod) -> None:
+    def handle_pod_deleted(self, pod: Pod) -> None:
         """Record a deleted pod and enqueue its claims."""
         if pod.spec.resource_claims or extended_claim_name(pod):
-            self._caches.note_gone(pod)
+            self._caches.record_deleted_pod(pod)
         self._wake_for_pod(pod, "DELETED", done=True)
 
     def _wake_for_pod(self, pod: Pod, event: Event, *, done: bool) -> None:
@@ -128,27 +130,25 @@ class ClaimEventMapper:
         if done:
             for name in (*claim_names(pod), *((extended,) if extended else ())):
                 self._queue.add(ResourceClaimKey("claim", meta.namespace, name), origins)
-        if event != "DELETED" and self._pods.need_work(pod):
+        if event != "DELETED" and self._pods.needs_work(pod):
             self._queue.add(ResourceClaimKey("pod", meta.namespace, meta.name), origins)
 
-    def claim_changed(self, claim: ResourceClaim) -> None:
+    def handle_claim(self, claim: ResourceClaim) -> None:
         """Enqueue a changed claim and the pods that use it."""
-        self._caches.note_seen(claim)
         meta = claim.metadata
         origins = (Origin("ResourceClaim", meta.namespace, meta.name, meta.resource_version, "MODIFIED"),)
         self._queue.add(ResourceClaimKey("claim", *key_of(claim)), origins)
         self._wake_users(claim)
 
-    def claim_gone(self, claim: ResourceClaim) -> None:
+    def handle_claim_deleted(self, claim: ResourceClaim) -> None:
         """Enqueue the pods that used a deleted claim."""
-        self._caches.note_seen(claim)
         self._wake_users(claim)
 
     def _wake_users(self, claim: ResourceClaim) -> None:
         for pod in self._informed.pods.by_index(PODS_BY_CLAIM, str(key_of(claim))):
-            self.pod_changed(pod)
+            self.handle_pod(pod)
 
-    def template_changed(self, template: ResourceClaimTemplate) -> None:
+    def handle_template(self, template: ResourceClaimTemplate) -> None:
         """Enqueue the pods that use a changed template."""
         for pod in self._informed.pods.by_index(PODS_BY_TEMPLATE, str(key_of(template))):
-            self.pod_changed(pod)
+            self.handle_pod(pod)

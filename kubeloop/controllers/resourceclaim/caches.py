@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.api.generated.resource_v1 import ResourceClaim
 from kubeloop.controllers.resourceclaim.policy import ANNOTATION, claim_names, owning_pod, template_names
+from kubeloop.runtime.assume_cache import AssumeCache
 from kubeloop.runtime.informer.informer import Informer
-from kubeloop.runtime.objects.keys import ObjectKey, key_of
 
 PODS_BY_CLAIM = "resourceclaim: claim"
 PODS_BY_TEMPLATE = "resourceclaim: template"
@@ -48,42 +48,24 @@ class ClaimInformers:
 
 
 class ClaimCaches:
-    """Informers combined with own writes and recent deletions.
-
-    Invariant of `_fresh`: it holds created claims that the informer has not shown yet.
-    """
+    """Informers combined with created claims and recent deletions."""
 
     def __init__(self, informed: ClaimInformers) -> None:
-        self.informed = informed
-        self._fresh: dict[ObjectKey, ResourceClaim] = {}
+        self.informers = informed
+        self.claims = AssumeCache(informed.claims)  # an early resync of the pod must not create another claim
         self._deleted: dict[str, None] = {}  # UIDs of pods, in the order of their deletion
 
-    def note_made(self, claim: ResourceClaim) -> None:
-        """Record a created claim, so that an early resync of the pod does not create another."""
-        if self.informed.claims.get(*key_of(claim)) is None:
-            self._fresh[key_of(claim)] = claim
-
-    def note_seen(self, claim: ResourceClaim) -> None:
-        """Drop a recorded claim that the informer has shown, even if only by its deletion."""
-        self._fresh.pop(key_of(claim), None)
-
-    def claim(self, namespace: str, name: str) -> ResourceClaim | None:
-        """Return a claim from the informer or from own writes."""
-        cached: ResourceClaim | None = self.informed.claims.get(namespace, name)
-        return cached or self._fresh.get(ObjectKey(namespace, name))
-
-    def made_for(self, pod: Pod, wanted: str) -> ResourceClaim | None:
+    def find_generated(self, pod: Pod, wanted: str) -> ResourceClaim | None:
         """Return the claim that was created for a pod's entry of this name."""
-        mine: list[ResourceClaim] = list(self.informed.claims.by_index(CLAIMS_BY_POD, pod.metadata.uid))
-        mine += [one for one in self._fresh.values() if owner_uid(one) == (pod.metadata.uid,)]
+        mine: list[ResourceClaim] = self.claims.by_index(CLAIMS_BY_POD, pod.metadata.uid)
         return next((one for one in mine if (one.metadata.annotations or {}).get(ANNOTATION) == wanted), None)
 
-    def note_gone(self, pod: Pod) -> None:
+    def record_deleted_pod(self, pod: Pod) -> None:
         """Record a deleted pod."""
         self._deleted[pod.metadata.uid] = None
         if len(self._deleted) > MAX_DELETED_PODS:
             del self._deleted[next(iter(self._deleted))]
 
-    def is_gone(self, uid: str) -> bool:
+    def is_deleted_pod(self, uid: str) -> bool:
         """Return True if the pod is known to be deleted."""
         return uid in self._deleted

@@ -10,7 +10,7 @@ from kubeloop.api.pods.pod import is_active
 from kubeloop.api.requests import MERGE_PATCH, STRATEGIC_PATCH
 from kubeloop.client import Client
 from kubeloop.controllers.resourceclaim.caches import ClaimCaches
-from kubeloop.controllers.resourceclaim.instruments import ResourceClaimMetrics
+from kubeloop.controllers.resourceclaim.metrics import ResourceClaimMetrics
 from kubeloop.controllers.resourceclaim.policy import (
     ClaimNotCreated,
     UnknownClaimSource,
@@ -38,7 +38,7 @@ class PodClaims:
         self._recorder = recorder
         self._instruments = instruments
 
-    def need_work(self, pod: Pod) -> bool:
+    def needs_work(self, pod: Pod) -> bool:
         """Return True if the caches show work to do for a pod."""
         if not is_active(pod):
             return False
@@ -51,7 +51,7 @@ class PodClaims:
             return True
         if named.name is None:
             return False
-        claim: ResourceClaim | None = self._caches.informed.claims.get(pod.metadata.namespace, named.name)
+        claim: ResourceClaim | None = self._caches.informers.claims.get(pod.metadata.namespace, named.name)
         if claim is None:
             return named.is_generated
         if named.is_generated and not belongs_to(claim, pod):
@@ -90,12 +90,12 @@ class PodClaims:
                 return None
         if wanted.resource_claim_template_name is None:
             return None
-        return self._caches.made_for(pod, wanted.name) or await self._make(pod, wanted)
+        return self._caches.find_generated(pod, wanted.name) or await self._make(pod, wanted)
 
     async def _is_there(self, pod: Pod, name: str, is_generated: bool) -> bool:
         if not is_generated:
             return True  # managed by the pod's author
-        claim = self._caches.claim(pod.metadata.namespace, name)
+        claim: ResourceClaim | None = self._caches.claims.get(pod.metadata.namespace, name)
         if claim is None:
             try:
                 claim = await self._client.get(ResourceClaim, name, pod.metadata.namespace)
@@ -105,7 +105,7 @@ class PodClaims:
 
     async def _make(self, pod: Pod, wanted: PodResourceClaim) -> ResourceClaim:
         name = wanted.resource_claim_template_name or ""
-        template: ResourceClaimTemplate | None = self._caches.informed.templates.get(pod.metadata.namespace, name)
+        template: ResourceClaimTemplate | None = self._caches.informers.templates.get(pod.metadata.namespace, name)
         if template is None:
             missing = f'resourceclaimtemplate.resource.k8s.io "{name}" not found'
             raise ClaimCreationError(f'resource claim template "{name}": {missing}')
@@ -113,10 +113,10 @@ class PodClaims:
         try:
             made: ResourceClaim = await self._client.create(claim)
         except ApiError as error:
-            self._instruments.made(claim, "failure")
+            self._instruments.record_created(claim, "failure")
             raise ClaimCreationError(f"create ResourceClaim : {error}") from error
-        self._instruments.made(claim, "success")
-        self._caches.note_made(made)
+        self._instruments.record_created(claim, "success")
+        self._caches.claims.assume(made)
         return made
 
     # Reporting
@@ -140,7 +140,7 @@ class PodClaims:
                 return  # its status is written, whose event enqueues this pod again
             if named.name is None:
                 continue
-            claim: ResourceClaim | None = self._caches.informed.claims.get(pod.metadata.namespace, named.name)
+            claim: ResourceClaim | None = self._caches.informers.claims.get(pod.metadata.namespace, named.name)
             if claim is None or (named.is_generated and not belongs_to(claim, pod)):
                 return
             if lacks_reservation(claim, pod):

@@ -18,6 +18,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from kubeloop.api.errors import Conflict, Invalid, NotFound
+from kubeloop.api.features.gates import parse_feature_gates
 from kubeloop.api.generated.meta_v1 import Preconditions
 from kubeloop.api.generated.resource_v1 import DeviceTaintRule, ResourceClaim, ResourceSlice
 from kubeloop.api.generated.resource_v1alpha3 import ResourcePoolStatusRequest
@@ -25,8 +26,12 @@ from kubeloop.api.requests import MERGE_PATCH
 from kubeloop.api.scalars.times import parse_time
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.controllers.app.context import ControllerContext
-from kubeloop.controllers.app.gates import is_on
-from kubeloop.controllers.resourcepoolstatusrequest.answer import is_incomplete, pool_allocations, pools_of, status_of
+from kubeloop.controllers.resourcepoolstatusrequest.pool_status import (
+    is_incomplete,
+    pool_allocations,
+    pools_of,
+    status_of,
+)
 from kubeloop.runtime.controller import Controller, Result, TerminalError
 from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.queue.workqueue import WorkQueue
@@ -45,15 +50,15 @@ _PREFIX: Final = "resourcepoolstatusrequest_controller_"
 
 def wire(context: ControllerContext) -> Controller[str]:
     """Build the controller and register its event handlers."""
-    requests = context.informers.of(resource_of_class(ResourcePoolStatusRequest))
+    requests = context.informers.for_resource(resource_of_class(ResourcePoolStatusRequest))
     requests.add_indexer(BY_DRIVER, lambda one: (one.spec.driver,) if one.status is None else ())
-    slices = context.informers.of(resource_of_class(ResourceSlice))
+    slices = context.informers.for_resource(resource_of_class(ResourceSlice))
     slices.add_indexer(BY_DRIVER, lambda one: (one.spec.driver,))
-    claims = context.informers.of(resource_of_class(ResourceClaim))
+    claims = context.informers.for_resource(resource_of_class(ResourceClaim))
     claims.add_indexer(BY_DRIVER, drivers_of)
     rules = None
-    if is_on(context.config.feature_gates, TAINT_RULES, True):
-        rules = context.informers.of(resource_of_class(DeviceTaintRule))
+    if parse_feature_gates(context.config.feature_gates).is_enabled(TAINT_RULES):
+        rules = context.informers.for_resource(resource_of_class(DeviceTaintRule))
     reconciler = Reconciler(context, requests, slices, claims, rules)
     queue: WorkQueue[str] = WorkQueue(context.clock, name=QUEUE, registry=context.telemetry.registry)
     controller = Controller(
@@ -67,7 +72,7 @@ def wire(context: ControllerContext) -> Controller[str]:
     # Synced before the first request is answered; their later changes trigger nothing.
     for source in (claims, rules):
         if source is not None:
-            controller.reads(source)
+            controller.require_synced(source)
     controller.watches(requests, lambda one: (one.metadata.name,))
     return controller
 
@@ -84,12 +89,10 @@ class Reconciler:
         self._claims = claims
         self._rules = rules
         registry = context.telemetry.registry
-        self._processed = registry.counter(_PREFIX + "requests_processed_total", "Requests answered.", "driver_name")
-        self._failed = registry.counter(
-            _PREFIX + "request_processing_errors_total", "Answers that were refused.", "driver_name"
-        )
+        self._processed = registry.counter(_PREFIX + "requests_processed_total", "driver_name")
+        self._failed = registry.counter(_PREFIX + "request_processing_errors_total", "driver_name")
         self._seconds = registry.histogram(
-            _PREFIX + "request_processing_duration_seconds", "How long an answer took.", "driver_name", bounds=_SECONDS
+            _PREFIX + "request_processing_duration_seconds", "driver_name", bounds=_SECONDS
         )
 
     async def reconcile(self, name: str) -> Result | None:
@@ -125,13 +128,13 @@ class Reconciler:
         except NotFound:
             return
         except Exception as error:
-            self._failed.of(driver).value += 1
+            self._failed.with_labels(driver).value += 1
             if isinstance(error, Invalid):  # the same answer would be refused again
                 raise TerminalError(str(error)) from error
             raise
         finally:
-            self._processed.of(driver).value += 1
-            self._seconds.of(driver).observe(self._clock.monotonic() - began)
+            self._processed.with_labels(driver).value += 1
+            self._seconds.with_labels(driver).observe(self._clock.monotonic() - began)
 
     async def _write(self, request: ResourcePoolStatusRequest, status: dict[str, object]) -> None:
         meta = request.metadata

@@ -32,7 +32,7 @@ QUEUE = "resourcequota_primary"  # upstream's queue name, as dashboards know it
 
 def wire(context: ControllerContext) -> Controller[ObjectKey]:
     """Build the controller and register its event handlers."""
-    quotas = context.informers.of(resource_of_class(ResourceQuota))
+    quotas = context.informers.for_resource(resource_of_class(ResourceQuota))
     clock, config = context.clock, context.config
     queue: WorkQueue[ObjectKey] = WorkQueue(clock, name=QUEUE, registry=context.telemetry.registry)
     reconciler = Reconciler(context, quotas, queue)
@@ -44,6 +44,6 @@ def wire(context: ControllerContext) -> Controller[ObjectKey]:
         queue=queue,
         telemetry=context.telemetry,
     )
-    controller.listens_to(quotas, reconciler, resync=config.resource_quota_sync_period)
+    controller.add_event_handler(quotas, reconciler, resync=config.resource_quota_sync_period)
     queue.add(KINDS)
     return controller

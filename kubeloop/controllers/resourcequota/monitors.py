@@ -12,7 +12,7 @@ from kubeloop.api.generated.resource_v1 import DeviceClass, ResourceClaim
 from kubeloop.api.kinds import Resource
 from kubeloop.api.quota import evaluator_of, has_evaluator
 from kubeloop.api.quota.devices import DEVICE_CLAIMS, ResourceClaimEvaluator
-from kubeloop.api.quota.meter import QuotaEvaluator
+from kubeloop.api.quota.evaluator import QuotaEvaluator
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.runtime.informer.event_handlers import (
     HandlerRegistration,
@@ -42,9 +42,9 @@ class QuotaMonitor:
     needs: tuple[Informer, ...] = ()  # other informers that measure its objects
 
     @property
-    def is_known(self) -> bool:
+    def is_synced(self) -> bool:
         """True if all objects of the kind are known."""
-        return self.informer.synced and all(one.synced for one in self.needs)
+        return self.informer.has_synced and all(one.has_synced for one in self.needs)
 
     def objects(self, namespace: str) -> Sequence[Any]:
         """Return the objects in a namespace."""
@@ -70,7 +70,7 @@ class QuotaMonitors:
 
     def sync(self, resources: Iterable[Resource]) -> list[QuotaMonitor]:
         """Watch exactly the countable kinds and definitions among these; returns the new counted ones."""
-        wanted = [one for one in resources if is_countable(one) or one.qualified in _DEFINITIONS]
+        wanted = [one for one in resources if is_countable(one) or one.group_resource in _DEFINITIONS]
         for resource in [one for one in self._handlers if one not in wanted]:
             self._unwatch(resource)
         new = [one for one in wanted if one not in self._handlers]
@@ -78,21 +78,21 @@ class QuotaMonitors:
             self._watch(resource)
         return [self._counted[one] for one in new if one in self._counted]
 
-    async def wait_known(self) -> list[Resource]:
+    async def wait_synced(self) -> list[Resource]:
         """Wait until all objects are known or a timeout has passed; returns the resources that are not."""
         informers = {informer for one in self for informer in (one.informer, *one.needs)}
-        waits = [asyncio.ensure_future(one.wait_synced()) for one in informers if not one.synced]
+        waits = [asyncio.ensure_future(one.wait_synced()) for one in informers if not one.has_synced]
         try:
             if waits:
                 await asyncio.wait(waits, timeout=SYNC_TIMEOUT)
         finally:
             for wait in waits:
                 wait.cancel()
-        return [resource for resource, one in self._counted.items() if not one.is_known]
+        return [resource for resource, one in self._counted.items() if not one.is_synced]
 
     def _watch(self, resource: Resource) -> None:
-        if resource.qualified in _DEFINITIONS:
-            informer, handler = self._informers.metadata_of(resource), self._definitions()
+        if resource.group_resource in _DEFINITIONS:
+            informer, handler = self._informers.for_metadata(resource), self._definitions()
         else:
             monitor = self._counted[resource] = self._monitor_of(resource)
             informer, handler = monitor.informer, self._objects(monitor, resource in FULL_OBJECT_KINDS)
@@ -100,11 +100,11 @@ class QuotaMonitors:
 
     def _monitor_of(self, resource: Resource) -> QuotaMonitor:
         if resource not in FULL_OBJECT_KINDS:
-            return QuotaMonitor(evaluator_of(resource.qualified), self._informers.metadata_of(resource))
-        informer = self._informers.of(resource)
-        if resource.qualified != DEVICE_CLAIMS:
-            return QuotaMonitor(evaluator_of(resource.qualified), informer)
-        pods, classes = (self._informers.of(resource_of_class(one)) for one in (Pod, DeviceClass))
+            return QuotaMonitor(evaluator_of(resource.group_resource), self._informers.for_metadata(resource))
+        informer = self._informers.for_resource(resource)
+        if resource.group_resource != DEVICE_CLAIMS:
+            return QuotaMonitor(evaluator_of(resource.group_resource), informer)
+        pods, classes = (self._informers.for_resource(resource_of_class(one)) for one in (Pod, DeviceClass))
         return QuotaMonitor(ResourceClaimEvaluator(_CachedDevices(classes, pods, informer)), informer, (pods, classes))
 
     def _objects(self, monitor: QuotaMonitor, whole: bool) -> ResourceEventHandler:
@@ -129,7 +129,7 @@ class QuotaMonitors:
 
 def is_countable(resource: Resource) -> bool:
     """Return True if objects of the resource can be counted."""
-    return resource.namespaced and has_evaluator(resource.qualified) and _NEEDED.issubset(resource.verbs)
+    return resource.namespaced and has_evaluator(resource.group_resource) and _NEEDED.issubset(resource.verbs)
 
 
 class _CachedDevices:

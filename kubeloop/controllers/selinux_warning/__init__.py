@@ -56,14 +56,14 @@ class SELinuxCaches(NamedTuple):
 def wire(context: ControllerContext) -> Controller[ObjectKey]:
     """Build the controller and register its event handlers."""
     kinds = (Pod, PersistentVolumeClaim, PersistentVolume, CSIDriver)
-    caches = SELinuxCaches(*(context.informers.of(resource_of_class(kind)) for kind in kinds))
+    caches = SELinuxCaches(*(context.informers.for_resource(resource_of_class(kind)) for kind in kinds))
     caches.pods.add_indexer(PODS_BY_CLAIM, claim_keys_of)
     caches.volumes.add_indexer(VOLUMES_BY_DRIVER, driver_of)
     uses = VolumeCache()
-    context.telemetry.registry.gauge(METRIC, "Pods that cannot share a volume on one node.", *_LABELS).collect(
-        lambda: dict.fromkeys(map(labels_of_conflict, uses.conflicts()), 1)
+    context.telemetry.registry.gauge(METRIC, *_LABELS).set_collector(
+        lambda: dict.fromkeys(map(labels_of_conflict, uses.all_conflicts()), 1)
     )
-    reconciler = Reconciler(caches, uses, context.recorder.of_component(COMPONENT))
+    reconciler = Reconciler(caches, uses, context.recorder.with_component(COMPONENT))
     queue: WorkQueue[ObjectKey] = WorkQueue(context.clock, name=QUEUE, registry=context.telemetry.registry)
     controller = Controller(
         NAME, reconciler.reconcile, context.clock, workers=WORKERS, queue=queue, telemetry=context.telemetry
@@ -87,7 +87,7 @@ class Reconciler:
         """Update the volume uses of one pod, and record conflicts."""
         pod: Pod | None = self._caches.pods.get(*key)
         if pod is None or pod.status.phase in ("Failed", "Succeeded"):
-            self._uses.remove(key)
+            self._uses.delete_pod(key)
             return
         for name, volume in self._volumes_of(pod):
             self._look(pod, name, volume)
@@ -99,7 +99,7 @@ class Reconciler:
             self._recorder.event(pod, "Warning", "MultipleSELinuxLabels", message)
             return
         use = use_of(pod, labels, self._takes_label(volume))
-        for told in self._uses.put(volume.metadata.name, key_of(pod), use):
+        for told in self._uses.add_volume(volume.metadata.name, key_of(pod), use):
             about = self._caches.pods.get(*told.pod)
             if about is not None:
                 self._recorder.event(about, "Normal", told.reason, told.message)

@@ -54,7 +54,7 @@ class VolumeCache:
         self._volumes: dict[str, dict[ObjectKey, VolumeUse]] = {}
         self._pods: dict[ObjectKey, set[str]] = {}
 
-    def put(self, volume: str, pod: ObjectKey, use: VolumeUse) -> list[SELinuxConflict]:
+    def add_volume(self, volume: str, pod: ObjectKey, use: VolumeUse) -> list[SELinuxConflict]:
         """Record a use; returns the conflicts that it causes, none if it was known."""
         users = self._volumes.setdefault(volume, {})
         if users.get(pod) == use:
@@ -63,13 +63,13 @@ class VolumeCache:
         self._pods.setdefault(pod, set()).add(volume)
         return [told for other, theirs in users.items() for told in _between(pod, use, other, theirs)]
 
-    def conflicts(self) -> Iterator[SELinuxConflict]:
+    def all_conflicts(self) -> Iterator[SELinuxConflict]:
         """Return all current conflicts, each as seen by both pods."""
         for users in self._volumes.values():
             for (pod, use), (other, theirs) in combinations(users.items(), 2):
                 yield from _between(pod, use, other, theirs)
 
-    def remove(self, pod: ObjectKey) -> None:
+    def delete_pod(self, pod: ObjectKey) -> None:
         """Drop the uses of a pod."""
         for volume in self._pods.pop(pod, ()):
             users = self._volumes[volume]

@@ -7,7 +7,7 @@ from typing import Final
 
 from kubeloop.api.errors import ApiError
 from kubeloop.controllers.app.context import ControllerContext
-from kubeloop.runtime.metrics import exponential_bounds
+from kubeloop.metrics import exponential_bounds
 
 _BOUNDS: Final = exponential_bounds(0.001, 2, 15)
 
@@ -17,9 +17,9 @@ SyncFunc = Callable[[str], Awaitable[None]]
 def with_sync_metrics(sync: SyncFunc, context: ControllerContext, subsystem: str) -> SyncFunc:
     """Wrap a sync function so that it counts each call by its result code."""
     registry, clock = context.telemetry.registry, context.clock
-    total = registry.counter(f"{subsystem}_sync_total", "Looks by how they ended.", "code")
+    total = registry.counter(f"{subsystem}_sync_total", "code")
     seconds = registry.histogram(
-        f"{subsystem}_sync_duration_seconds", "How long a look took.", "code", bounds=_BOUNDS
+        f"{subsystem}_sync_duration_seconds", "code", bounds=_BOUNDS
     )  # fmt: skip
 
     async def counted(key: str) -> None:
@@ -30,7 +30,7 @@ def with_sync_metrics(sync: SyncFunc, context: ControllerContext, subsystem: str
             code = str(error.code) if isinstance(error, ApiError) else "500"
             raise
         finally:
-            total.of(code).value += 1
-            seconds.of(code).observe(clock.monotonic() - began)
+            total.with_labels(code).value += 1
+            seconds.with_labels(code).observe(clock.monotonic() - began)
 
     return counted

@@ -25,7 +25,7 @@ from kubeloop.controllers.app.context import ControllerContext
 from kubeloop.controllers.shared.ownership.dependents import Dependents, OwnerEventHandler, concerns_owner
 from kubeloop.controllers.statefulset.claims import is_claim_of
 from kubeloop.controllers.statefulset.identity import replicas_of
-from kubeloop.controllers.statefulset.instruments import register_unavailable_metrics
+from kubeloop.controllers.statefulset.metrics import register_unavailable_metrics
 from kubeloop.controllers.statefulset.reconciler import CLAIMS, PODS, REVISIONS, SETS, Reconciler
 from kubeloop.runtime.controller import Controller
 from kubeloop.runtime.informer.informer import Informer
@@ -40,8 +40,11 @@ QUEUE = "statefulset"  # upstream's queue name, as dashboards know it
 def wire(context: ControllerContext) -> Controller[ObjectKey]:
     """Build the controller and register its event handlers."""
     informers, telemetry = context.informers, context.telemetry
-    sets = informers.of(SETS)
-    pods, revisions = Dependents(informers.of(PODS), sets), Dependents(informers.of(REVISIONS), sets)
+    sets = informers.for_resource(SETS)
+    pods, revisions = (
+        Dependents(informers.for_resource(PODS), sets),
+        Dependents(informers.for_resource(REVISIONS), sets),
+    )
     register_unavailable_metrics(telemetry.registry, sets)
     reconciler = Reconciler(context, sets, pods, revisions)
     queue: WorkQueue[ObjectKey] = WorkQueue(context.clock, name=QUEUE, registry=telemetry.registry)
@@ -50,9 +53,9 @@ def wire(context: ControllerContext) -> Controller[ObjectKey]:
         NAME, reconciler.reconcile, context.clock, workers=workers, queue=queue, telemetry=telemetry
     )
     controller.watches(sets, own_key, resync=context.resync_period())
-    controller.listens_to(informers.of(PODS), OwnerEventHandler(queue, pods, sets, replicas_of))
-    controller.watches(informers.of(REVISIONS), revisions.keys_of, _is_orphaned_or_gone)
-    controller.watches(informers.of(CLAIMS), lambda claim: _sets_of_claim(sets, claim), _is_gone)
+    controller.add_event_handler(informers.for_resource(PODS), OwnerEventHandler(queue, pods, sets, replicas_of))
+    controller.watches(informers.for_resource(REVISIONS), revisions.owner_keys, _is_orphaned_or_gone)
+    controller.watches(informers.for_resource(CLAIMS), lambda claim: _sets_of_claim(sets, claim), _is_gone)
     return controller
 
 

@@ -62,7 +62,7 @@ class StatefulSetHistory:
     ) -> tuple[ControllerRevision, int] | None:
         collisions = set.status.collision_count or 0
         data = revision_data(set.spec.template)
-        equal = [one for one in ordered if self._templates.holds(one, data)]
+        equal = [one for one in ordered if self._templates.is_equal(one, data)]
         if equal and equal[-1] is ordered[-1]:
             return equal[-1], collisions
         if set.metadata.deletion_timestamp is not None:

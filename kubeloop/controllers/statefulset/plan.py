@@ -25,7 +25,7 @@ from kubeloop.controllers.statefulset.identity import (
     ordinals_of,
     storage_matches,
 )
-from kubeloop.controllers.statefulset.rolling import is_unavailable, pods_to_update
+from kubeloop.controllers.statefulset.rolling_update import is_unavailable, pods_to_update
 from kubeloop.controllers.statefulset.status import is_created, is_running_and_ready
 
 FindClaim = Callable[[str], PersistentVolumeClaim | None]
@@ -34,17 +34,17 @@ FindClaim = Callable[[str], PersistentVolumeClaim | None]
 class PodAction(Enum):
     """Actions on one pod."""
 
-    CREATE = "make it, after the claims that it needs"
+    CREATE = "create the pod after its claims"
     DELETE = "delete it"
-    ENSURE_CLAIMS = "make the claims that it lacks, and see to their owners"
-    OWN_CLAIMS = "see to the owners of its claims"
-    REPAIR = "give it back its identity, storage and claims"
+    ENSURE_CLAIMS = "create missing claims, and update the owners of claims"
+    OWN_CLAIMS = "update the owners of the pod's claims"
+    REPAIR = "restore the pod's identity, storage and claims"
 
 
 class PodStep(NamedTuple):
     """An action and its pod."""
 
-    act: PodAction
+    action: PodAction
     pod: Pod
 
 
@@ -61,7 +61,7 @@ class StatefulSetPlan:
     """Stages in order; the work of a stage runs concurrently or one by one."""
 
     stages: Sequence[PlanStage]
-    at_once: bool
+    is_concurrent: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,22 +106,22 @@ def decide(
 ) -> StatefulSetPlan:
     """Decide the next stages; a set that is being deleted gets none."""
     if set.metadata.deletion_timestamp is not None:
-        return StatefulSetPlan((), at_once=False)
+        return StatefulSetPlan((), is_concurrent=False)
     look = _PodEvaluator(set, find_claim, now)
     if set.spec.pod_management_policy == "Parallel":
-        return StatefulSetPlan(_parallel_stages(look, rollout, members), at_once=True)
-    return StatefulSetPlan(_ordered_stages(look, rollout, members), at_once=False)
+        return StatefulSetPlan(_parallel_stages(look, rollout, members), is_concurrent=True)
+    return StatefulSetPlan(_ordered_stages(look, rollout, members), is_concurrent=False)
 
 
 def _ordered_stages(look: _PodEvaluator, rollout: Rollout, members: SetMembers) -> Sequence[PlanStage]:
     work: list[Sequence[PodStep]] = []
     for pod in members.replicas:
         work.append(look.steps_for(pod))
-        if look.is_in_the_way(pod):
+        if look.blocks_successors(pod):
             return (PlanStage(work),)
     stages = [PlanStage(work), PlanStage([look.claim_steps(pod) for pod in members.condemned])]
     if members.condemned:
-        return (*stages, PlanStage([look.next_to_go(members)]))
+        return (*stages, PlanStage([look.next_condemned(members)]))
     return (*stages, _update_stage(look, rollout, members))
 
 
@@ -158,11 +158,11 @@ class _PodEvaluator:
             return () if stale else (PodStep(PodAction.CREATE, pod),)
         lacks = pod.status.phase == "Pending" and self.set.spec.volume_claim_templates
         steps = [PodStep(PodAction.ENSURE_CLAIMS, pod)] if lacks else []
-        if not (ordered and self.is_in_the_way(pod)) and self._needs_repair(pod):
+        if not (ordered and self.blocks_successors(pod)) and self._needs_repair(pod):
             steps.append(PodStep(PodAction.REPAIR, pod))
         return steps
 
-    def is_in_the_way(self, pod: Pod) -> bool:
+    def blocks_successors(self, pod: Pod) -> bool:
         """Return True if pods of higher ordinals must wait for this one."""
         if not is_created(pod) or is_terminal(pod) or pod.metadata.deletion_timestamp is not None:
             return True
@@ -176,7 +176,7 @@ class _PodEvaluator:
         right = all(is_claim_owner_up_to_date(one, self.set, pod) for one in self._claims(pod))
         return () if right else (PodStep(PodAction.OWN_CLAIMS, pod),)
 
-    def next_to_go(self, members: SetMembers) -> Sequence[PodStep]:
+    def next_condemned(self, members: SetMembers) -> Sequence[PodStep]:
         """Delete the highest condemned pod, unless it is terminating or an unhealthy one precedes it."""
         pod = members.condemned[0]
         if pod.metadata.deletion_timestamp is not None:

@@ -13,28 +13,28 @@ from kubeloop.api.generated.core_v1 import PersistentVolumeClaim, Pod
 from kubeloop.api.selectors import SelectorError, label_selector_as_selector
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.controllers.app.context import ControllerContext
-from kubeloop.controllers.shared.own_writes import OwnWrites
 from kubeloop.controllers.shared.ownership.controller_revisions import (
     RevisionWriter,
     revisions_to_truncate,
     sort_revisions,
 )
 from kubeloop.controllers.shared.ownership.dependents import Dependents
-from kubeloop.controllers.shared.status_writer import StatusWriter
 from kubeloop.controllers.statefulset.history import Rollout, StatefulSetHistory
 from kubeloop.controllers.statefulset.identity import is_member, revision_of
-from kubeloop.controllers.statefulset.members import StatefulPodControl
 from kubeloop.controllers.statefulset.plan import PlanStage, StatefulSetPlan, decide, members_of
+from kubeloop.controllers.statefulset.stateful_pod_control import StatefulPodControl
 from kubeloop.controllers.statefulset.status import (
     complete_update,
     seconds_until_next_available,
     status_of,
     status_patch,
 )
+from kubeloop.runtime.consistency_store import ConsistencyStore
 from kubeloop.runtime.controller import Result, TerminalError
 from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.objects.controller_ref_manager import ClaimOwner, LiveCheck, claim, live_check
 from kubeloop.runtime.objects.keys import ObjectKey, key_of
+from kubeloop.runtime.objects.patch_or_update import PatchOrUpdate
 from kubeloop.runtime.queue.slow_start import slow_start
 
 COMPONENT: Final = "statefulset-controller"
@@ -54,23 +54,25 @@ class Reconciler:
     """Reconciles stateful sets by key."""
 
     def __init__(self, context: ControllerContext, sets: Informer, pods: Dependents, revisions: Dependents) -> None:
-        claims = context.informers.of(CLAIMS)
+        claims = context.informers.for_resource(CLAIMS)
         self._client = context.client
         self._clock = context.clock
-        self._recorder = context.recorder.of_component(COMPONENT)
-        self._status = StatusWriter(context.client, SETS)
+        self._recorder = context.recorder.with_component(COMPONENT)
+        self._status = PatchOrUpdate(context.client)
         self._sets = sets
         self._pods = pods
         self._claims = claims
         self._stored = revisions
-        self._writes = OwnWrites(sets, claims, *(context.informers.of(one) for one in (PODS, REVISIONS)))
+        self._consistency = ConsistencyStore(
+            sets, claims, *(context.informers.for_resource(one) for one in (PODS, REVISIONS))
+        )
         self._revisions = RevisionWriter(context.client)
         self._history = StatefulSetHistory(self._revisions)
-        self._members = StatefulPodControl(context.client, self._recorder, claims, self._writes)
+        self._members = StatefulPodControl(context.client, self._recorder, claims, self._consistency)
 
     async def reconcile(self, key: ObjectKey) -> Result | None:
         """Sync one set: claim pods and revisions, execute the next steps, and report the status."""
-        await self._writes.seen(key)
+        await self._consistency.wait_ready(key)
         set = self._sets.get(*key)
         if set is None:
             return None
@@ -84,13 +86,13 @@ class Reconciler:
         rollout = await self._history.rollout_of(set, ordered)
         if rollout is None:
             return None
-        self._writes.note(key, REVISIONS.kind, rollout.update)
+        self._consistency.wrote_at(key, REVISIONS.kind, rollout.update)
         try:
-            result = await self._bring_about(set, rollout, pods, self._clock.now())
+            result = await self._update_stateful_set(set, rollout, pods, self._clock.now())
         except Exception:
-            await self._forget_old_revisions(set, rollout, ordered, pods)
+            await self._truncate_history(set, rollout, ordered, pods)
             raise
-        await self._forget_old_revisions(set, rollout, ordered, pods)
+        await self._truncate_history(set, rollout, ordered, pods)
         return result
 
     async def _claimed_revisions(self, claimant: ClaimOwner, check: LiveCheck) -> Sequence[ControllerRevision]:
@@ -104,13 +106,13 @@ class Reconciler:
             self._recorder.event(set, "Warning", "UnknownStrategy", message)
             raise UnknownStrategy(message)
 
-    async def _bring_about(
+    async def _update_stateful_set(
         self, set: StatefulSet, rollout: Rollout, pods: Sequence[Pod], now: datetime
     ) -> Result | None:
         """Execute the plan and report the status even if a step fails."""
         members = members_of(set, rollout, pods)
         plan = decide(set, rollout, members, lambda name: self._claims.get(set.metadata.namespace, name), now)
-        updating, failure = await self._carry_out(set, plan)
+        updating, failure = await self._execute(set, plan)
         status = status_of(set, rollout, members.all, now)
         status = complete_update(set, replace(status, current_replicas=max(0, status.current_replicas - updating)))
         try:
@@ -122,10 +124,10 @@ class Reconciler:
         left = seconds_until_next_available(set, status, pods, now)
         return None if left is None else Result(requeue_after=left)
 
-    async def _carry_out(self, set: StatefulSet, plan: StatefulSetPlan) -> tuple[int, Exception | None]:
+    async def _execute(self, set: StatefulSet, plan: StatefulSetPlan) -> tuple[int, Exception | None]:
         """Execute the plan; returns the number of pods deleted for the update and the failure that ended it."""
         for stage in plan.stages:
-            done, failure = await self._carry_out_stage(set, stage, plan.at_once and not stage.is_update)
+            done, failure = await self._carry_out_stage(set, stage, plan.is_concurrent and not stage.is_update)
             if failure is not None or stage.is_update:
                 return done if stage.is_update else 0, failure
         return 0, None
@@ -133,7 +135,7 @@ class Reconciler:
     async def _carry_out_stage(self, set: StatefulSet, stage: PlanStage, at_once: bool) -> tuple[int, Exception | None]:
         async def work_on(number: int) -> None:
             for step in stage.work[number]:
-                await self._members.carry_out(set, step)
+                await self._members.execute(set, step)
 
         if at_once:
             return await slow_start(len(stage.work), work_on)
@@ -147,10 +149,10 @@ class Reconciler:
     async def _report(self, set: StatefulSet, status: StatefulSetStatus) -> None:
         patch = status_patch(set, status)
         if patch is not None:
-            changed = await self._status.write(set, patch)
-            self._writes.note(key_of(set), SETS.kind, changed)
+            changed = await self._status.patch_status(SETS, set, patch)
+            self._consistency.wrote_at(key_of(set), SETS.kind, changed)
 
-    async def _forget_old_revisions(
+    async def _truncate_history(
         self, set: StatefulSet, rollout: Rollout, ordered: Sequence[ControllerRevision], pods: Sequence[Pod]
     ) -> None:
         live = {revision_of(pod) for pod in pods} | {rollout.current.metadata.name, rollout.update.metadata.name}

@@ -21,8 +21,8 @@ from typing import Final
 from kubeloop.api.generated.storagemigration_v1 import StorageVersionMigration
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.controllers.app.context import ControllerContext
+from kubeloop.controllers.storage_version_migrator.migration_order import resource_of
 from kubeloop.controllers.storage_version_migrator.reconciler import BY_RESOURCE, NAME, Reconciler
-from kubeloop.controllers.storage_version_migrator.turns import resource_of
 from kubeloop.runtime.controller import Controller
 from kubeloop.runtime.queue.workqueue import WorkQueue
 
@@ -31,7 +31,7 @@ WORKERS: Final = 5  # as upstream
 
 def wire(context: ControllerContext) -> Controller[str]:
     """Build the controller and register its event handlers."""
-    migrations = context.informers.of(resource_of_class(StorageVersionMigration))
+    migrations = context.informers.for_resource(resource_of_class(StorageVersionMigration))
     migrations.add_indexer(BY_RESOURCE, resource_of)
     reconciler = Reconciler(context, migrations)
     queue: WorkQueue[str] = WorkQueue(context.clock, name=NAME, registry=context.telemetry.registry)

@@ -30,11 +30,11 @@ from kubeloop.controllers.taint_eviction.policy import (
     eviction_taints,
     min_toleration_seconds,
 )
+from kubeloop.metrics import MetricRegistry
 from kubeloop.runtime.controller import Controller, Result
 from kubeloop.runtime.events.recorder import EventRecorder
 from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.informer.store import NODE, node_name_of
-from kubeloop.runtime.metrics import MetricRegistry
 from kubeloop.runtime.objects.keys import key_of
 from kubeloop.runtime.queue.workqueue import WorkQueue
 
@@ -59,18 +59,18 @@ class TaintEvictionKey(NamedTuple):
 
 def wire(context: ControllerContext) -> Controller[TaintEvictionKey]:
     """Build the controller and register its event handlers."""
-    pods = context.informers.of(resource_of_class(Pod))
-    nodes = context.informers.of(resource_of_class(Node))
+    pods = context.informers.for_resource(resource_of_class(Pod))
+    nodes = context.informers.for_resource(resource_of_class(Node))
     pods.add_indexer(NODE, node_name_of)
     queue: WorkQueue[TaintEvictionKey] = WorkQueue(context.clock, name=QUEUE, registry=context.telemetry.registry)
-    recorder = context.recorder.of_component(NAME)
+    recorder = context.recorder.with_component(NAME)
     deleter = PodDeleter(context.client, context.clock, recorder, context.telemetry.registry)
     reconciler = Reconciler(pods, nodes, deleter, queue, context.clock)
     controller = Controller(
         NAME, reconciler.reconcile, context.clock, workers=WORKERS, queue=queue, telemetry=context.telemetry
     )
     controller.watches(nodes, lambda node: (TaintEvictionKey("", node.metadata.name),), taints_changed)
-    controller.watches(pods, reconciler.to_judge, affects_eviction)
+    controller.watches(pods, reconciler.keys_of_pod, affects_eviction)
     return controller
 
 
@@ -90,7 +90,7 @@ class Reconciler:
         self._clock = clock
         self._evictions: dict[TaintEvictionKey, TaintEviction] = {}
 
-    def to_judge(self, pod: Pod) -> tuple[TaintEvictionKey, ...]:
+    def keys_of_pod(self, pod: Pod) -> tuple[TaintEvictionKey, ...]:
         """Return the pod's key, unless no eviction is planned and its node has no NoExecute taints.
 
         As soon as the node has some, all its pods are evaluated.
@@ -127,8 +127,8 @@ class Reconciler:
             return None
         if (left := eviction.due - now) > 0:
             return Result(requeue_after=left)
-        if not self._queue.retries(key):
-            self._deleter.tell(key, f"Marking for deletion Pod {key}")
+        if not self._queue.num_requeues(key):
+            self._deleter.record_event(key, f"Marking for deletion Pod {key}")
         await self._deleter.delete(key, eviction)
         if self._evictions.get(key) is eviction:
             del self._evictions[key]
@@ -151,7 +151,7 @@ class Reconciler:
         """Replace or cancel an eviction; a planned one that had not been immediate is cancelled with an event."""
         before = self._evictions.pop(key, None)
         if before is not None and not before.is_immediate:
-            self._deleter.tell(key, f"Cancelling deletion of Pod {key}")
+            self._deleter.record_event(key, f"Cancelling deletion of Pod {key}")
         if successor is not None:
             self._evictions[key] = successor
 
@@ -163,14 +163,11 @@ class PodDeleter:
         self._client = client
         self._clock = clock
         self._recorder = recorder
-        self._deleted = registry.counter(
-            "taint_eviction_controller_pod_deletions_total", "Pods deleted since this instance started."
-        ).of()
+        self._deleted = registry.counter("taint_eviction_controller_pod_deletions_total").with_labels()
         self._lateness = registry.histogram(
             "taint_eviction_controller_pod_deletion_duration_seconds",
-            "How long after its time a pod was deleted.",
             bounds=_BOUNDS,
-        ).of()
+        ).with_labels()
 
     async def delete(self, key: TaintEvictionKey, eviction: TaintEviction) -> None:
         """Delete the pod with this UID; returns when it is deleted or replaced."""
@@ -195,7 +192,7 @@ class PodDeleter:
                 Pod, meta.name, patch, meta.namespace, type=STRATEGIC_PATCH, subresource="status"
             )  # fmt: skip
 
-    def tell(self, key: TaintEvictionKey, message: str) -> None:
+    def record_event(self, key: TaintEvictionKey, message: str) -> None:
         """Record an event on the pod."""
         about = ObjectReference(api_version="v1", kind="Pod", name=key.name, namespace=key.namespace)
         self._recorder.event(about, "Normal", REASON, message)

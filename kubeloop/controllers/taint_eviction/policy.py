@@ -16,13 +16,13 @@ class TaintEviction(NamedTuple):
     """Eviction of a pod: when it was decided and when it is due, in monotonic seconds."""
 
     uid: str
-    known_since: float
+    decided_at: float
     due: float
 
     @property
     def is_immediate(self) -> bool:
         """True if the eviction was due when it was decided."""
-        return self.due <= self.known_since
+        return self.due <= self.decided_at
 
 
 def eviction_taints(node: Node | None) -> tuple[Taint, ...]:

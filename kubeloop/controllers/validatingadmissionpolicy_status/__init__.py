@@ -27,7 +27,7 @@ from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.queue.workqueue import WorkQueue
 
 if TYPE_CHECKING:
-    from kubeloop.controllers.validatingadmissionpolicy_status.checking import PolicyTypeChecker
+    from kubeloop.controllers.validatingadmissionpolicy_status.type_checker import PolicyTypeChecker
 
 NAME: Final = "validatingadmissionpolicy-status-controller"
 MANAGER: Final = "validatingadmissionpolicy-status"  # upstream's name of the queue and of the field manager
@@ -35,7 +35,7 @@ MANAGER: Final = "validatingadmissionpolicy-status"  # upstream's name of the qu
 
 def wire(context: ControllerContext) -> Controller[str]:
     """Build the controller and register its event handlers."""
-    policies = context.informers.of(resource_of_class(ValidatingAdmissionPolicy))
+    policies = context.informers.for_resource(resource_of_class(ValidatingAdmissionPolicy))
     reconciler = Reconciler(context.client, policies, context.clock)
     queue: WorkQueue[str] = WorkQueue(context.clock, name=MANAGER, registry=context.telemetry.registry)
     workers = context.config.concurrent_validating_admission_policy_status_syncs
@@ -74,7 +74,7 @@ class Reconciler:
     async def _check(self, spec: ValidatingAdmissionPolicySpec) -> tuple[ExpressionWarning, ...]:
         if self._checker is None:
             # The CEL modules are slow to import, and many clusters have no policies.
-            from kubeloop.controllers.validatingadmissionpolicy_status.checking import PolicyTypeChecker
+            from kubeloop.controllers.validatingadmissionpolicy_status.type_checker import PolicyTypeChecker
 
             self._checker = PolicyTypeChecker(self._client, self._clock)
         return await self._checker.check(spec)

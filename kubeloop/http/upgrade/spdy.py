@@ -94,11 +94,11 @@ class SpdyConnection:
         """Process received bytes."""
         try:
             for frame in self._reader.feed(data):
-                self._take(frame)
+                self._on_frame(frame)
         except SpdyError:
             self.close()
 
-    def lost(self) -> None:
+    def connection_lost(self) -> None:
         """End all streams, because the peer is gone."""
         for stream in self._streams.values():
             stream.input.end()
@@ -109,11 +109,11 @@ class SpdyConnection:
         if not self._carrier.closed:
             self._carrier.write(self._writer.go_away(0 if self._on_stream is None else self._last))
             self._carrier.close()
-        self.lost()
+        self.connection_lost()
 
     async def send(self, stream: SpdyStream, data: bytes) -> None:
         """Send a data frame once there is room."""
-        await self._carrier.room()
+        await self._carrier.wait_writable()
         self.send_now(stream, data)
 
     def send_now(self, stream: SpdyStream, data: bytes) -> None:
@@ -124,7 +124,7 @@ class SpdyConnection:
     def finish(self, stream: SpdyStream) -> None:
         """Send the end of a stream's data."""
         self._carrier.write(self._writer.data(stream.number, b"", fin=True))
-        self._forget_if_over(stream)
+        self._remove_if_done(stream)
 
     def reset(self, stream: SpdyStream, why: int) -> None:
         """Send RST_STREAM with a status code, and forget the stream."""
@@ -133,11 +133,11 @@ class SpdyConnection:
 
     # Received frames.
 
-    def _take(self, frame: SpdyFrame) -> None:
+    def _on_frame(self, frame: SpdyFrame) -> None:
         if frame.type == SYN_STREAM:
             self._open(frame)
         elif frame.type == DATA:
-            self._take_data(frame)
+            self._on_data_frame(frame)
         elif frame.type == RST_STREAM:
             stream = self._streams.pop(frame.number, None)
             if stream is not None:
@@ -165,7 +165,7 @@ class SpdyConnection:
         else:
             self._carrier.write(self._writer.syn_reply(number, {}))
 
-    def _take_data(self, frame: SpdyFrame) -> None:
+    def _on_data_frame(self, frame: SpdyFrame) -> None:
         stream = self._streams.get(frame.number)
         if frame.data:
             for number in (0, frame.number):
@@ -175,8 +175,8 @@ class SpdyConnection:
         stream.input.feed(frame.data)
         if frame.flags & FIN:
             stream.input.end()
-            self._forget_if_over(stream)
+            self._remove_if_done(stream)
 
-    def _forget_if_over(self, stream: SpdyStream) -> None:
+    def _remove_if_done(self, stream: SpdyStream) -> None:
         if stream.finished and stream.input.ended:
             self._streams.pop(stream.number, None)

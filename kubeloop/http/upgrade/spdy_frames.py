@@ -89,7 +89,7 @@ class FrameReader:
         if not first & _CONTROL:
             return SpdyFrame(DATA, number, flags, payload)
         if first & ~_CONTROL != VERSION:
-            raise SpdyError(f"version {first & ~_CONTROL} of SPDY is not spoken")
+            raise SpdyError(f"SPDY version {first & ~_CONTROL} is not supported")
         return self._control(number & 0xFFFF, flags, payload)
 
     def _control(self, type: int, flags: int, payload: bytes) -> SpdyFrame:
@@ -108,7 +108,7 @@ class FrameReader:
         try:
             text = self._inflater.decompress(packed, _LARGEST_HEADERS)
         except zlib.error as error:
-            raise SpdyError(f"headers can't be unpacked: {error}") from None
+            raise SpdyError(f"headers cannot be decompressed: {error}") from None
         if self._inflater.unconsumed_tail:
             raise SpdyError("headers are too large")
         return _read_headers(text)
@@ -127,7 +127,7 @@ def _read_headers(text: bytes) -> dict[str, str]:
 def _taken(text: bytes) -> tuple[str, bytes]:
     end = 4 + int.from_bytes(text[:4], "big")
     if len(text) < 4 or len(text) < end:
-        raise SpdyError("headers end too soon")
+        raise SpdyError("header block is truncated")
     return text[4:end].decode("utf-8", "replace"), text[end:]
 
 

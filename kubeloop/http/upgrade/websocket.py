@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 _MAGIC = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
-_TEXT, _BINARY, _CLOSE, _PING, _PONG = 1, 2, 8, 9, 10
+TEXT, BINARY, _CLOSE, _PING, _PONG = 1, 2, 8, 9, 10
 _FINAL = 0x80
 _MASKED = 0x80
 _LARGEST_MESSAGE = 4 << 20
@@ -43,6 +43,18 @@ def handshake_headers(headers: Mapping[str, str], protocol: str) -> tuple[tuple[
     return (*opened, ("Sec-WebSocket-Protocol", protocol)) if protocol else opened
 
 
+def encode_frame(opcode: int, payload: bytes) -> bytes:
+    """Return a message in one frame; servers do not mask what they send."""
+    length = len(payload)
+    if length < 126:
+        size = bytes([length])
+    elif length < 1 << 16:
+        size = b"\x7e" + length.to_bytes(2, "big")
+    else:
+        size = b"\x7f" + length.to_bytes(8, "big")
+    return bytes([_FINAL | opcode]) + size + payload
+
+
 class _Frame(NamedTuple):
     is_final: bool
     opcode: int
@@ -58,8 +70,8 @@ class WebSocket(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._buffer = bytearray()
         self._message = bytearray()
-        self._room = asyncio.Event()
-        self._room.set()
+        self._writable = asyncio.Event()
+        self._writable.set()
         self.text = False  # True if messages are sent as text
         self.closed = False
 
@@ -72,16 +84,32 @@ class WebSocket(asyncio.Protocol):
 
     async def send(self, payload: bytes) -> None:
         """Send a message once the peer has room for it."""
-        await self._room.wait()
+        await self._writable.wait()
         self.write(payload)
 
     def write(self, data: bytes) -> None:
         """Send a message at once."""
-        self._write(_TEXT if self.text else _BINARY, data)
+        self._write(TEXT if self.text else BINARY, data)
 
-    async def room(self) -> None:
+    def write_frames(self, frames: bytes) -> None:
+        """Send frames that are encoded already."""
+        if not self.closed and self._transport is not None:
+            self._transport.write(frames)
+
+    @property
+    def buffered(self) -> int:
+        """Number of bytes that the peer has not taken yet."""
+        return 0 if self._transport is None else self._transport.get_write_buffer_size()
+
+    def abort(self) -> None:
+        """Break the connection off, as for a peer that falls behind."""
+        if self._transport is not None:
+            self._transport.abort()
+        self._end()
+
+    async def wait_writable(self) -> None:
         """Wait until the peer has taken enough of what was sent, or is gone."""
-        await self._room.wait()
+        await self._writable.wait()
 
     def pause_reading(self) -> None:
         """Stop reading from the transport."""
@@ -109,15 +137,15 @@ class WebSocket(asyncio.Protocol):
         if len(self._buffer) > _LARGEST_MESSAGE:
             self.close(TOO_LARGE)
         while not self.closed and (frame := self._next_frame()) is not None:
-            self._take(frame)
+            self._on_frame(frame)
 
     def pause_writing(self) -> None:
         """Block `room`, because the write buffer is full."""
-        self._room.clear()
+        self._writable.clear()
 
     def resume_writing(self) -> None:
         """Unblock `room`."""
-        self._room.set()
+        self._writable.set()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Report the end."""
@@ -128,15 +156,15 @@ class WebSocket(asyncio.Protocol):
     def _end(self) -> None:
         if not self.closed:
             self.closed = True
-            self._room.set()
+            self._writable.set()
             self._on_end()
 
-    def _take(self, frame: _Frame) -> None:
+    def _on_frame(self, frame: _Frame) -> None:
         if frame.opcode == _CLOSE:
             self.close()
         elif frame.opcode == _PING:
             self._write(_PONG, frame.payload)
-        elif frame.opcode in (0, _TEXT, _BINARY):
+        elif frame.opcode in (0, TEXT, BINARY):
             self._message += frame.payload
             if len(self._message) > _LARGEST_MESSAGE:
                 self.close(TOO_LARGE)
@@ -167,16 +195,7 @@ class WebSocket(asyncio.Protocol):
         return _Frame(bool(first & _FINAL), first & 0x0F, _unmasked(masked, mask))
 
     def _write(self, opcode: int, payload: bytes) -> None:
-        if self.closed or self._transport is None:
-            return
-        length = len(payload)
-        if length < 126:
-            size = bytes([length])
-        elif length < 1 << 16:
-            size = b"\x7e" + length.to_bytes(2, "big")
-        else:
-            size = b"\x7f" + length.to_bytes(8, "big")
-        self._transport.write(bytes([_FINAL | opcode]) + size + payload)
+        self.write_frames(encode_frame(opcode, payload))
 
 
 def _unmasked(data: bytes, mask: bytes) -> bytes:

@@ -48,7 +48,7 @@ class NodeAllocations:
     def __contains__(self, uid: str) -> bool:
         return uid in self._taken
 
-    def take(self, pod: Pod) -> Amounts:
+    def add_pod(self, pod: Pod) -> Amounts:
         """Add a pod unless it is there already; return its requests."""
         uid = pod.metadata.uid
         if uid in self._taken:
@@ -63,7 +63,7 @@ class NodeAllocations:
             self.used[name] += amount.nanos
         self.ports.update(entry.ports)
 
-    def release(self, uid: str) -> None:
+    def remove_pod(self, uid: str) -> None:
         """Remove a pod."""
         entry = self._taken.pop(uid, None)
         if entry is None:
@@ -72,7 +72,7 @@ class NodeAllocations:
             self.used[name] -= amount.nanos
         self.ports.subtract(entry.ports)
 
-    def before(self, pod: Pod) -> NodeAllocations:
+    def created_before(self, pod: Pod) -> NodeAllocations:
         """Return a copy without the pod and all younger pods."""
         older, mine = NodeAllocations(), (str(pod.metadata.creation_timestamp or ""), pod.metadata.uid)
         for uid, entry in self._taken.items():
@@ -80,7 +80,7 @@ class NodeAllocations:
                 older._add(uid, entry)
         return older
 
-    def is_free(self, wanted: HostPort) -> bool:
+    def is_host_port_free(self, wanted: HostPort) -> bool:
         """Return True if no pod uses a host port; 0.0.0.0 conflicts with every address."""
         protocol, address, number = wanted
         return not any(

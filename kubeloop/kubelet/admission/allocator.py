@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
 
 import msgspec
 
@@ -25,10 +24,11 @@ from kubeloop.kubelet.admission.resize import (
     resize_event_message,
     with_allocation,
 )
-from kubeloop.kubelet.events.recorder import PodEvents
+from kubeloop.kubelet.events.pod_events import PodEvents
 from kubeloop.kubelet.runtime import PodObservation
 from kubeloop.kubelet.status.resize_status import NO_POD_LEVEL_RESOURCES, pod_level_resources
 from kubeloop.kubelet.sync.pod_state import PodState
+from kubeloop.kubelet.sync.sync_queues import EnqueuePod
 from kubeloop.kubelet.sync.termination import TERMINAL_PHASES, is_termination_requested
 from kubeloop.runtime.objects.keys import ObjectKey, key_of
 
@@ -36,49 +36,53 @@ ResizePriority = tuple[bool, int, bool]  # order of deferred resizes; of equals,
 
 
 class AllocationManager:
-    """Allocations of the pods of all nodes; `wake` queues a pod for sync."""
+    """Allocations of the pods of all nodes; `enqueue` queues a pod for sync."""
 
-    def __init__(self, telling: PodEvents) -> None:
-        self._telling = telling
+    def __init__(self, events: PodEvents, enqueue: EnqueuePod) -> None:
+        self._events = events
+        self._enqueue = enqueue
         self._ledgers: dict[str, NodeAllocations] = defaultdict(NodeAllocations)  # by node
         self._waiting: dict[str, dict[ObjectKey, ResizePriority]] = defaultdict(
             dict
         )  # by node, pods with a deferred resize
-        self.wake: Callable[[ObjectKey], None] = lambda _: None
 
-    def ledger(self, node: str) -> NodeAllocations:
+    def node_allocations(self, node: str) -> NodeAllocations:
         """Return the allocations of a node."""
         return self._ledgers[node]
 
-    def take(self, pod: Pod) -> PodAllocation:
+    def add_pod(self, pod: Pod) -> PodAllocation:
         """Add an admitted pod and return its allocation."""
         allocation = allocation_from_status(pod) if pod.status.container_statuses else allocation_from_spec(pod)
         return self._counted(_without_status(with_allocation(pod, allocation)), allocation)
 
     def _counted(self, pod: Pod, allocation: PodAllocation) -> PodAllocation:
         """Add a pod with its allocation; return the allocation with pod-level resources."""
-        requests = self._ledgers[pod.spec.node_name].take(pod)
+        requests = self._ledgers[pod.spec.node_name].add_pod(pod)
         sizes = pod_level_resources(pod, requests)
-        return allocation if sizes is NO_POD_LEVEL_RESOURCES else msgspec.structs.replace(allocation, sizes=sizes)
+        return (
+            allocation
+            if sizes is NO_POD_LEVEL_RESOURCES
+            else msgspec.structs.replace(allocation, pod_level_status=sizes)
+        )
 
-    def release(self, node: str, uid: str) -> None:
+    def remove_pod(self, node: str, uid: str) -> None:
         """Remove a pod; pods with a deferred resize on the node are queued for sync."""
         ledger = self._ledgers[node]
         if uid not in ledger:
             return
-        ledger.release(uid)
+        ledger.remove_pod(uid)
         waiting = self._waiting.pop(node, {})
         for key in sorted(waiting, key=waiting.__getitem__):
-            self.wake(key)
+            self._enqueue(key)
 
-    def size(self, pod: Pod, node: Node, memory: PodState) -> PodState:
+    def handle_resize(self, pod: Pod, node: Node, memory: PodState) -> PodState:
         """Allocate a resize of the pod if it fits; else defer it."""
         allocation = memory.allocation
-        if allocation is None or is_termination_requested(pod) or memory.verdict is not None:
+        if allocation is None or is_termination_requested(pod) or memory.termination_reason is not None:
             return memory
         if is_spec_allocated(pod, allocation):
-            if memory.resize.waiting is not None:  # the spec is back at the allocation
-                resize = msgspec.structs.replace(memory.resize, waiting=None)
+            if memory.resize.pending is not None:  # the spec is back at the allocation
+                resize = msgspec.structs.replace(memory.resize, pending=None)
                 memory = msgspec.structs.replace(memory, resize=resize)
             if pod.metadata.generation == allocation.generation:
                 return memory
@@ -89,32 +93,38 @@ class AllocationManager:
     def _resize(self, pod: Pod, node: Node, memory: PodState, allocation: PodAllocation) -> PodState:
         ledger, uid, generation = self._ledgers[pod.spec.node_name], pod.metadata.uid, pod.metadata.generation
         wanted = _without_status(pod)
-        ledger.release(uid)
+        ledger.remove_pod(uid)
         shortage = insufficient_resource_reason(wanted, node, ledger)
         if shortage is None:
             given = self._counted(wanted, allocation_from_spec(pod))
-            self._telling.resize_began(pod, resize_event_message("Pod resize started", pod, generation))
-            return msgspec.structs.replace(memory, allocation=given, resize=ResizeState(generation=generation))
-        held = ledger.take(_without_status(with_allocation(pod, allocation)))
+            self._events.record_resize_started(pod, resize_event_message("Pod resize started", pod, generation))
+            return msgspec.structs.replace(
+                memory, allocation=given, resize=ResizeState(in_progress_generation=generation)
+            )
+        held = ledger.add_pod(_without_status(with_allocation(pod, allocation)))
         self._waiting[pod.spec.node_name][key_of(pod)] = _resize_priority(wanted, held)
-        before, message = memory.resize.waiting, shortage[1]
+        before, message = memory.resize.pending, shortage[1]
         if before is None or before.generation != generation:
-            self._telling.resize_waits(pod, resize_event_message(f"Pod resize {shortage[0]}", pod, generation, message))
-        resize = msgspec.structs.replace(memory.resize, waiting=PendingResize(DEFERRED, message, generation))
+            self._events.record_resize_deferred(
+                pod, resize_event_message(f"Pod resize {shortage[0]}", pod, generation, message)
+            )
+        resize = msgspec.structs.replace(memory.resize, pending=PendingResize(DEFERRED, message, generation))
         return msgspec.structs.replace(memory, resize=resize)
 
-    def settled(self, pod: Pod, seen: PodObservation, memory: PodState) -> PodState:
+    def update_resize_progress(self, pod: Pod, seen: PodObservation, memory: PodState) -> PodState:
         """Update the resize progress by comparing what runs with the allocation; `pod` has its allocated resources."""
-        generation = memory.resize.generation
-        if memory.reported.phase in TERMINAL_PHASES:
+        generation = memory.resize.in_progress_generation
+        if memory.reported_status.phase in TERMINAL_PHASES:
             return memory
         resizing = is_resize_in_progress(pod, seen)
         if resizing == (generation is not None):
             return memory
         if generation is not None:
-            self._telling.resize_ended(pod, resize_event_message("Pod resize completed", pod, generation))
+            self._events.record_resize_completed(pod, resize_event_message("Pod resize completed", pod, generation))
         now = pod.metadata.generation if resizing else None
-        return msgspec.structs.replace(memory, resize=msgspec.structs.replace(memory.resize, generation=now))
+        return msgspec.structs.replace(
+            memory, resize=msgspec.structs.replace(memory.resize, in_progress_generation=now)
+        )
 
 
 def _resize_priority(pod: Pod, held: Amounts) -> ResizePriority:

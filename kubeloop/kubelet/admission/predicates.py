@@ -57,11 +57,13 @@ def readmission_rejection(pod: Pod, node: Node, taken: NodeAllocations) -> Termi
     """
     found = _os_rejection(pod, node) or _node_rejection(pod, node)
     if found is None and _is_overcommitted(node, taken):
-        found = insufficient_resource_reason(pod, node, taken.before(pod))
+        found = insufficient_resource_reason(pod, node, taken.created_before(pod))
     return (
         None
         if found is None
-        else TerminationReason(found[0], f"Pod was rejected: {found[1]}", grace=READMISSION_GRACE_SECONDS)
+        else TerminationReason(
+            found[0], f"Pod was rejected: {found[1]}", grace_period_seconds=READMISSION_GRACE_SECONDS
+        )
     )
 
 
@@ -124,7 +126,7 @@ def _out_of_reason(one: _Shortage) -> _Reason:
 def _placement_rejection(pod: Pod, node: Node, taken: NodeAllocations) -> _Reason | None:
     if not node_affinity_matches(pod.spec, node):
         return _UNMATCHED
-    if not all(taken.is_free(port) for port in host_ports_of(pod)):
+    if not all(taken.is_host_port_free(port) for port in host_ports_of(pod)):
         return _predicate_failure("NodePorts", "node(s) didn't have free ports for the requested pod ports")
     return _node_rejection(pod, node)
 

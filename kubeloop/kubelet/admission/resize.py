@@ -34,8 +34,8 @@ class PodAllocation(msgspec.Struct, frozen=True):
     generation: int  # generation of the pod when last compared with its spec
     containers: Sizes
     init: Sizes = ()
-    whole: ResourceRequirements | None = None
-    sizes: PodLevelResources = NO_POD_LEVEL_RESOURCES  # pod-level totals
+    pod_level: ResourceRequirements | None = None
+    pod_level_status: PodLevelResources = NO_POD_LEVEL_RESOURCES  # pod-level totals
 
 
 class PendingResize(msgspec.Struct, frozen=True):
@@ -49,8 +49,8 @@ class PendingResize(msgspec.Struct, frozen=True):
 class ResizeState(msgspec.Struct, frozen=True):
     """Progress of a pod's resize."""
 
-    waiting: PendingResize | None = None
-    generation: int | None = None  # generation of the resize in progress
+    pending: PendingResize | None = None
+    in_progress_generation: int | None = None  # generation of the resize in progress
 
 
 def allocation_from_spec(pod: Pod) -> PodAllocation:
@@ -72,7 +72,7 @@ def allocation_from_status(pod: Pod) -> PodAllocation:
         generation=0,  # a resize may be pending: compare with the spec
         containers=_found(app_containers_of(pod), status.container_statuses),
         init=_found(pod.spec.init_containers, status.init_container_statuses),
-        whole=_found_whole(pod),
+        pod_level=_found_whole(pod),
     )
 
 
@@ -104,7 +104,7 @@ def is_spec_allocated(pod: Pod, allocation: PodAllocation) -> bool:
     return (
         all(map(has_equal_resources, wanted.containers, allocation.containers))
         and all(map(has_equal_resources, wanted.init, allocation.init))
-        and has_equal_resources(wanted.whole, allocation.whole)
+        and has_equal_resources(wanted.pod_level, allocation.pod_level)
     )
 
 
@@ -116,7 +116,7 @@ def with_allocation(pod: Pod, allocation: PodAllocation) -> Pod:
         pod.spec,
         containers=_with_sizes(app_containers_of(pod), allocation.containers),
         init_containers=_with_sizes(pod.spec.init_containers, allocation.init),
-        resources=allocation.whole,
+        resources=allocation.pod_level,
     )
     return msgspec.structs.replace(pod, spec=spec)
 
@@ -159,7 +159,7 @@ def resize_requires_restart(container: Container, run: ContainerRun) -> bool:
 def is_resize_in_progress(pod: Pod, seen: PodObservation) -> bool:
     """Return True if a running container does not have its allocated resources yet."""
     for container in (*pod.spec.init_containers, *app_containers_of(pod)):
-        run = seen.last(container.name)
+        run = seen.last_run(container.name)
         if run is not None and run.state == "running" and needs_resize(container, run):
             return True
     return False

@@ -1,4 +1,4 @@
 """Pod sources other than the API server.
 
-manifest folder ──▶ static_pods ──▶ mirror pods in the API ──▶ pod worker
+manifest folder ──▶ static_pods ──▶ mirror pods in the API ──▶ pod workers
 """

@@ -24,7 +24,7 @@ from kubeloop.api.generated.meta_v1 import ObjectMeta, OwnerReference, Precondit
 from kubeloop.api.scalars.times import format_micro_time
 from kubeloop.client import Client
 from kubeloop.clock import Clock
-from kubeloop.kubelet.eviction.ranking import MIRROR_POD_ANNOTATION
+from kubeloop.kubelet.eviction.eviction_rank import MIRROR_POD_ANNOTATION
 from kubeloop.kubelet.node_status.served_nodes import ServedNodes
 from kubeloop.runtime.controller import Result
 from kubeloop.runtime.informer.informer import Informer
@@ -41,21 +41,21 @@ log = logging.getLogger(__name__)
 class StaticPodController:
     """Reconciles mirror pods with the manifests of a folder."""
 
-    def __init__(self, client: Client, pods: Informer, roster: ServedNodes, folder: Path, clock: Clock) -> None:
+    def __init__(self, client: Client, pods: Informer, served_nodes: ServedNodes, folder: Path, clock: Clock) -> None:
         self._client = client
         self._pods = pods
-        self._roster = roster
+        self._served_nodes = served_nodes
         self._folder = folder
         self._clock = clock
         pods.add_indexer(BY_MIRROR, index_mirror_pods)
 
     async def reconcile(self, _: ObjectKey) -> Result | None:
         """Create and delete mirror pods."""
-        wanted = self._wanted(read_manifests(self._folder))
+        wanted = self._desired_mirror_pods(read_manifests(self._folder))
         there: dict[ObjectKey, Pod] = {key_of(pod): pod for pod in self._pods.by_index(BY_MIRROR, "true")}
         for key, pod in there.items():
             new = wanted.get(key)
-            is_ours = self._roster.reachable(pod.spec.node_name) is not None
+            is_ours = self._served_nodes.get_reachable(pod.spec.node_name) is not None
             if is_ours and (
                 new is None or new.metadata.annotations[HASH] != pod.metadata.annotations.get(MIRROR_POD_ANNOTATION)
             ):
@@ -65,8 +65,8 @@ class StaticPodController:
                 await self._create(pod)
         return Result(requeue_after=FILE_CHECK_SECONDS)
 
-    def _wanted(self, manifests: Iterable[Pod]) -> dict[ObjectKey, Pod]:
-        nodes = [node for node in self._roster if not self._roster.state_of(node)]
+    def _desired_mirror_pods(self, manifests: Iterable[Pod]) -> dict[ObjectKey, Pod]:
+        nodes = [node for node in self._served_nodes if not self._served_nodes.state_of(node)]
         seen = format_micro_time(self._clock.now())
         mirrors = (make_mirror_pod(manifest, node, seen) for manifest in manifests for node in nodes)
         return {key_of(pod): pod for pod in mirrors}
@@ -75,7 +75,7 @@ class StaticPodController:
         try:
             await self._client.create(pod)
         except AlreadyExists:  # the previous pod is not deleted yet
-            log.debug("a pod is in the way of static pod %s", key_of(pod))
+            log.debug("another pod has the name of static pod %s", key_of(pod))
 
     async def _delete(self, pod: Pod) -> None:
         meta = pod.metadata
@@ -129,7 +129,7 @@ def read_manifests(folder: Path) -> list[Pod]:
 def parse_manifest(document: Any) -> Pod:
     """Return the pod of a parsed manifest. Raises `ValueError`."""
     if not isinstance(document, Mapping) or document.get("kind") != "Pod":
-        raise ValueError("no Pod is in it")
+        raise ValueError("it contains no Pod")
     pod = codec.from_plain(document, Pod)
     if not pod.metadata.name or not pod.spec.containers:
         raise ValueError("a pod needs a name and containers")

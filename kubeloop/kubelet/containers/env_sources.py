@@ -16,7 +16,7 @@ CONFIG_ERROR = "CreateContainerConfigError"
 class EnvSources(Protocol):
     """Source of environment values."""
 
-    async def found(self, pod: Pod, container: Container) -> EnvSourceValues | None:
+    async def resolve(self, pod: Pod, container: Container) -> EnvSourceValues | None:
         """Return the values a container's environment refers to; None without any. Raises `ContainerStartError`."""
 
 
@@ -34,23 +34,23 @@ class ApiEnvSources:
     def __init__(self, client: Client) -> None:
         self._client = client
 
-    async def found(self, pod: Pod, container: Container) -> EnvSourceValues | None:
+    async def resolve(self, pod: Pod, container: Container) -> EnvSourceValues | None:
         """Return the values a container's environment refers to; None without any. Raises `ContainerStartError`."""
         if not has_env_references(container):
             return None
-        return EnvSourceValues(await self._whole(pod, container), await self._single(pod, container))
+        return EnvSourceValues(await self._env_from_values(pod, container), await self._env_values(pod, container))
 
-    async def _whole(self, pod: Pod, container: Container) -> dict[str, str]:
+    async def _env_from_values(self, pod: Pod, container: Container) -> dict[str, str]:
         """Return all entries of the envFrom sources, with their prefixes."""
         values: dict[str, str] = {}
         for source in container.env_from:
             for one, is_secret in ((source.config_map_ref, False), (source.secret_ref, True)):
                 if one is not None:
-                    held = await self._held(pod, _Reference(is_secret, one.name, bool(one.optional)))
+                    held = await self._fetch(pod, _Reference(is_secret, one.name, bool(one.optional)))
                     values.update({f"{source.prefix}{key}": value for key, value in (held or {}).items()})
         return values
 
-    async def _single(self, pod: Pod, container: Container) -> dict[str, str]:
+    async def _env_values(self, pod: Pod, container: Container) -> dict[str, str]:
         """Return the entries of valueFrom references, by variable."""
         values: dict[str, str] = {}
         for variable in container.env:
@@ -64,7 +64,7 @@ class ApiEnvSources:
         if one is None:
             return None
         reference = _Reference(source.secret_key_ref is not None, one.name, bool(one.optional))
-        held = await self._held(pod, reference)
+        held = await self._fetch(pod, reference)
         if held is None:
             return None
         if one.key not in held and not reference.is_optional:
@@ -73,7 +73,7 @@ class ApiEnvSources:
             raise ContainerStartError(CONFIG_ERROR, message)
         return held.get(one.key)
 
-    async def _held(self, pod: Pod, reference: _Reference) -> Mapping[str, str] | None:
+    async def _fetch(self, pod: Pod, reference: _Reference) -> Mapping[str, str] | None:
         """Return the entries of a ConfigMap or Secret; None if it is missing and optional."""
         try:
             if not reference.is_secret:

@@ -39,13 +39,13 @@ def make_environment(
     """
     values: dict[str, str] = {"HOSTNAME": pod.spec.hostname or pod.metadata.name}
     if found is not None:
-        values.update(found.whole)
+        values.update(found.env_from_values)
     for variable in container.env:
         source = variable.value_from
         if source is not None and source.resource_field_ref is not None:
             value: str | None = resolve_resource_field_ref(pod, container, source.resource_field_ref, allocatable)
         else:
-            value = _value(pod, variable, found.single if found is not None else {})
+            value = _value(pod, variable, found.env_values if found is not None else {})
         if value is not None:
             values[variable.name] = expand(value, values)
     return values

@@ -26,7 +26,7 @@ def waiting_after_failed_pull(
     before: ContainerWaiting | None, reason: str, message: str, now: datetime
 ) -> ContainerWaiting:
     """Return the waiting state of a container whose image could not be pulled."""
-    last = before.pull if before is not None else None
+    last = before.pull_backoff if before is not None else None
     delay = INITIAL_BACKOFF_SECONDS if last is None else min(2 * last.delay, MAX_BACKOFF_SECONDS)
     back_off = PullBackOff(delay, now + timedelta(seconds=delay), f"{reason}: {message}")
     look = FIRST_CHECK_SECONDS if last is None else CHECK_SECONDS

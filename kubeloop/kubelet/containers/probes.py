@@ -15,9 +15,9 @@ class ProbeRecord(msgspec.Struct, frozen=True, kw_only=True):
     """State of one probe for one run."""
 
     run: str
-    verdict: bool | None = None  # result, once a threshold was reached
-    last: bool | None = None
-    streak: int = 0  # consecutive results equal to the last
+    result: bool | None = None  # result, once a threshold was reached
+    last_result: bool | None = None
+    result_run: int = 0  # consecutive results equal to the last
     next_at: datetime | None = None  # None: not probed any more in this run
 
 
@@ -32,7 +32,7 @@ class DueProbe(msgspec.Struct, frozen=True):
     run: ContainerRun
     kind: ProbeKind
     probe: Probe
-    at: datetime
+    due_at: datetime
 
 
 def initial_records(pod: Pod, now: datetime) -> ProbeRecords:
@@ -44,9 +44,9 @@ def initial_records(pod: Pod, now: datetime) -> ProbeRecords:
         if status is None or status.state.running is None:
             continue
         if container.startup_probe is not None and status.started:
-            records[container.name, "startup"] = ProbeRecord(run=status.container_id, verdict=True)
+            records[container.name, "startup"] = ProbeRecord(run=status.container_id, result=True)
         if container.readiness_probe is not None and status.ready:
-            records[container.name, "readiness"] = ProbeRecord(run=status.container_id, verdict=True, next_at=now)
+            records[container.name, "readiness"] = ProbeRecord(run=status.container_id, result=True, next_at=now)
     return records
 
 
@@ -60,7 +60,7 @@ def probe_of(container: Container, kind: ProbeKind) -> Probe | None:
 def probe_result(records: ProbeRecords, container: Container, run: ContainerRun, kind: ProbeKind) -> bool | None:
     """Return the result of a probe for a run; None without any result or probe."""
     record = records.get((container.name, kind))
-    return record.verdict if record is not None and record.run == run.id else None
+    return record.result if record is not None and record.run == run.id else None
 
 
 def has_started(records: ProbeRecords, container: Container, run: ContainerRun | None) -> bool:
@@ -99,16 +99,16 @@ def update_record(before: ProbeRecord | None, due: DueProbe, answer: ProbeResult
     run, kind, probe = due.run, due.kind, due.probe
     if before is None or before.run != run.id:
         before = ProbeRecord(run=run.id)
-    streak = before.streak + 1 if before.last is answer.ok else 1
+    streak = before.result_run + 1 if before.last_result is answer.ok else 1
     needed = (probe.success_threshold if answer.ok else probe.failure_threshold) or 1
     reached = streak >= needed
-    decided = answer.ok if reached else before.verdict
+    decided = answer.ok if reached else before.result
     over = reached and (kind == "startup" or (kind == "liveness" and not answer.ok))
     return ProbeRecord(
         run=run.id,
-        verdict=decided,
-        last=answer.ok,
-        streak=streak,
+        result=decided,
+        last_result=answer.ok,
+        result_run=streak,
         next_at=None if over else _next(probe, answer, reached, now),
     )
 
@@ -118,9 +118,9 @@ def _next(probe: Probe, answer: ProbeResult, reached: bool, now: datetime) -> da
     period = timedelta(seconds=probe.period_seconds or 10)
     if not reached:
         return now + period
-    if answer.holds_forever:
+    if answer.is_valid_forever:
         return None
-    if answer.holds_until is None:
+    if answer.valid_until is None:
         return now + period
-    periods = max(-((now - answer.holds_until) // period), 1)
+    periods = max(-((now - answer.valid_until) // period), 1)
     return now + periods * period

@@ -1,4 +1,4 @@
 """Node-pressure eviction.
 
-node annotations ──▶ thresholds (pressure conditions) ──▶ manager, at each heartbeat ──▶ ranking ──▶ PodWorker.evict
+node annotations ──▶ thresholds (pressure conditions) ──▶ manager, at each heartbeat ──▶ ranking ──▶ PodStates.evict
 """

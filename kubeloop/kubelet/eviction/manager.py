@@ -8,8 +8,8 @@ from typing import NamedTuple
 from kubeloop.api.generated.core_v1 import Node, Pod
 from kubeloop.api.pods.pod import is_active
 from kubeloop.clock import Clock
-from kubeloop.kubelet.events.recorder import PodEvents
-from kubeloop.kubelet.eviction.ranking import (
+from kubeloop.kubelet.events.pod_events import PodEvents
+from kubeloop.kubelet.eviction.eviction_rank import (
     EVICTED,
     RESOURCES,
     build_eviction,
@@ -21,14 +21,14 @@ from kubeloop.kubelet.eviction.thresholds import pressure_shortage
 from kubeloop.kubelet.node_status.served_nodes import ServedNodes
 from kubeloop.kubelet.runtime import Runtime
 from kubeloop.kubelet.sync.pod_state import TerminationReason
-from kubeloop.kubelet.sync.pod_worker import PodWorker
+from kubeloop.kubelet.sync.pod_states import PodStates
 from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.informer.store import NODE
-from kubeloop.runtime.objects.keys import ObjectKey, key_of
+from kubeloop.runtime.objects.keys import ObjectKey
 
 # Poll interval and timeout for evicted pods to terminate; the next pod is evicted afterwards.
 POD_CLEANUP_POLL_SECONDS, POD_CLEANUP_TIMEOUT_SECONDS = 1.0, 30.0
-_STORAGE_LIMITED_INDEX = "node of a pod that must not write as much as it likes"
+_STORAGE_LIMITED_INDEX = "node of a pod with a storage limit"
 
 
 class _PendingEvictions(NamedTuple):
@@ -41,47 +41,52 @@ class _PendingEvictions(NamedTuple):
 class EvictionManager:
     """Eviction manager, called for each node at its heartbeat.
 
-    `wake` queues a pod for sync, `look_again` queues a node after some seconds.
+    `requeue_node` queues a node after some seconds.
     """
 
     def __init__(
-        self, pods: Informer, roster: ServedNodes, runtime: Runtime, worker: PodWorker, telling: PodEvents
+        self,
+        pods: Informer,
+        served_nodes: ServedNodes,
+        runtime: Runtime,
+        states: PodStates,
+        events: PodEvents,
+        requeue_node: Callable[[ObjectKey, float], None],
     ) -> None:
         self._pods = pods
         pods.add_indexer(_STORAGE_LIMITED_INDEX, _node_if_limited)
-        self._roster = roster
+        self._served_nodes = served_nodes
         self._runtime = runtime
-        self._worker = worker
-        self._telling = telling
-        self._clock: Clock = roster.clock
+        self._states = states
+        self._events = events
+        self._clock: Clock = served_nodes.clock
         self._given_up: dict[str, _PendingEvictions] = {}  # by node
-        self.wake: Callable[[ObjectKey], None] = lambda _: None
-        self.look_again: Callable[[ObjectKey, float], None] = lambda _, __: None
+        self._requeue_node = requeue_node
 
-    def relieve(self, node: Node) -> None:
+    def synchronize(self, node: Node) -> None:
         """Evict pods of a node if required, unless earlier evictions are still in progress."""
         name = node.metadata.name
-        if name in self._given_up and not self._are_gone(name):
-            self._come_back(name)
+        if name in self._given_up and not self._are_evictions_done(name):
+            self._requeue(name)
             return
-        uids = self._over_limits(name) or self._for_want(node)
+        uids = self._evict_over_storage_limits(name) or self._evict_for_pressure(node)
         if uids:
             self._given_up[name] = _PendingEvictions(uids, self._clock.monotonic())
-            self._come_back(name)
+            self._requeue(name)
 
-    def _come_back(self, name: str) -> None:
-        self.look_again(ObjectKey("", name), POD_CLEANUP_POLL_SECONDS)
+    def _requeue(self, name: str) -> None:
+        self._requeue_node(ObjectKey("", name), POD_CLEANUP_POLL_SECONDS)
 
-    def _are_gone(self, name: str) -> bool:
+    def _are_evictions_done(self, name: str) -> bool:
         """Return True if the earlier evictions are finished or have timed out."""
         before = self._given_up[name]
         too_long = self._clock.monotonic() - before.since >= POD_CLEANUP_TIMEOUT_SECONDS
-        if not too_long and not all(self._worker.is_finished(uid) for uid in before.uids):
+        if not too_long and not all(self._states.is_terminated(uid) for uid in before.uids):
             return False
         del self._given_up[name]
         return True
 
-    def _over_limits(self, name: str) -> tuple[str, ...]:
+    def _evict_over_storage_limits(self, name: str) -> tuple[str, ...]:
         """Evict all pods over their ephemeral storage limits; return their uids."""
         gone = []
         for pod in self._pods.by_index(_STORAGE_LIMITED_INDEX, name):
@@ -90,12 +95,12 @@ class EvictionManager:
                 gone.append(pod.metadata.uid)
         return tuple(gone)
 
-    def _for_want(self, node: Node) -> tuple[str, ...]:
+    def _evict_for_pressure(self, node: Node) -> tuple[str, ...]:
         """Evict the first pod of the ranking if the node is under pressure; return its uid."""
-        condition = self._roster.urgent_pressure_of(node)
+        condition = self._served_nodes.urgent_pressure_of(node)
         if condition is None:
             return ()
-        self._telling.reclaiming(node, RESOURCES[condition])
+        self._events.record_reclaiming(node, RESOURCES[condition])
         running: list[Pod] = [pod for pod in self._pods.by_index(NODE, node.metadata.name) if is_active(pod)]
         shortage = pressure_shortage(node, condition)
         for pod in rank_pods(running, condition, self._runtime.usage):
@@ -105,10 +110,9 @@ class EvictionManager:
         return ()
 
     def _evict(self, pod: Pod, verdict: TerminationReason, annotations: Mapping[str, str]) -> bool:
-        if not self._worker.evict(pod, verdict):
+        if not self._states.evict(pod, verdict):
             return False
-        self._telling.refused(pod, EVICTED, verdict.message, annotations)
-        self.wake(key_of(pod))
+        self._events.record_rejected(pod, EVICTED, verdict.message, annotations)
         return True
 
 

@@ -23,13 +23,13 @@ class Threshold(NamedTuple):
     """Threshold that is met."""
 
     condition: str
-    patience: float = 0.0  # grace period in seconds before pods are evicted
+    grace_period_seconds: float = 0.0  # grace period in seconds before pods are evicted
 
 
 class Shortage(NamedTuple):
     """Threshold quantity and available quantity."""
 
-    least: Quantity
+    threshold: Quantity
     available: Quantity
 
 
@@ -41,7 +41,7 @@ class PressureTracker:
         self._last: dict[str, dict[str, float]] = {}  # by node, conditions observed within the transition period
         self._first: dict[str, dict[Threshold, float]] = {}  # by node, thresholds met, with the first time
 
-    def of(self, node: Node) -> list[str]:
+    def update(self, node: Node) -> list[str]:
         """Update the observations of a node and return the types of its pressure conditions."""
         name = node.metadata.name
         if PRESSURE not in node.metadata.annotations and name not in self._last:
@@ -56,10 +56,10 @@ class PressureTracker:
             del self._last[name], self._first[name]
         return list(recent)
 
-    def urgent(self, node: Node) -> str | None:
+    def urgent_condition(self, node: Node) -> str | None:
         """Return the pressure condition whose grace period has passed, memory first; None without any."""
         name, now = node.metadata.name, self._clock.monotonic()
-        met = [one.condition for one, at in self._first.get(name, {}).items() if now - at >= one.patience]
+        met = [one.condition for one, at in self._first.get(name, {}).items() if now - at >= one.grace_period_seconds]
         return MEMORY if MEMORY in met else met[0] if met else None
 
 

@@ -1,5 +1,5 @@
 """Node objects, leases and conditions of the nodes that an agent serves.
 
-heartbeat ──▶ registration (Node, conditions), lease_patch (Lease) ──▶ API server
-    └─ on each beat ──▶ eviction manager, shutdown, status reconciler;  served_nodes reads states from annotations
+heartbeat ──▶ registrar, registration (Node, conditions), LeaseRenewalPatch (Lease) ──▶ API server
+    └─ on each beat ──▶ eviction manager, shutdown, status manager;  served_nodes reads states from annotations
 """

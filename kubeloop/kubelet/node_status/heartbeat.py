@@ -10,28 +10,30 @@ Differs from upstream: with more than 2,500 nodes in one process leases are rene
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
+import msgspec
+
 from kubeloop.api import codec
 from kubeloop.api.errors import AlreadyExists, NotFound
-from kubeloop.api.generated.coordination_v1 import Lease
+from kubeloop.api.generated.coordination_v1 import Lease, LeaseSpec
 from kubeloop.api.generated.core_v1 import Node, NodeCondition
 from kubeloop.api.requests import STRATEGIC_PATCH
+from kubeloop.api.scalars.times import format_micro_time
+from kubeloop.api.scalars.wire import MicroTime
+from kubeloop.api.struct_patch import StructPatch
 from kubeloop.client import Client
-from kubeloop.clock import Clock
-from kubeloop.kubelet.node_status.lease_patch import LeaseRenewalPatch
+from kubeloop.kubelet.node_status.registrar import NodeRegistrar
 from kubeloop.kubelet.node_status.registration import (
     LEASE_NAMESPACE,
     are_conditions_current,
-    correction_patches,
     new_lease,
     node_conditions,
 )
 from kubeloop.kubelet.node_status.served_nodes import ServedNodes
-from kubeloop.kubelet.volumes.reported_volumes import ReportedVolumes
+from kubeloop.kubelet.volumes.watch import VolumeWatch
 from kubeloop.runtime.controller import Result
 from kubeloop.runtime.objects.keys import ObjectKey
 
@@ -42,89 +44,84 @@ _RENEWALS_PER_SECOND = 250.0
 # Renewals due within this time are done now, as rounding could make a short wait repeat forever.
 _RENEW_TOLERANCE_SECONDS = 0.001
 NODE_STATUS_REPORT_SECONDS = 300.0
-NOT_READY_TAINT = "node.kubernetes.io/not-ready"
 
-log = logging.getLogger(__name__)
+
+class LeaseRenewalPatch(StructPatch):
+    """Patch that renews a lease: only renewTime changes, every few seconds, for thousands of nodes."""
+
+    part = "spec"
+    uid = ""
+
+    def __init__(self, now: datetime) -> None:
+        self._time = MicroTime(format_micro_time(now))
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """Body of the patch."""
+        return {"spec": {"renewTime": self._time}}
+
+    def apply_to(self, present: LeaseSpec) -> LeaseSpec:
+        """Return the spec with the new renewTime."""
+        return msgspec.structs.replace(present, renew_time=self._time)
 
 
 class NodeHeartbeat:
-    """Reconciles nodes; `wanted` are the nodes to be created if they do not exist, by name."""
+    """Reconciles nodes; `handlers` are called for a node at each heartbeat."""
 
     def __init__(
-        self, client: Client, roster: ServedNodes, clock: Clock, wanted: Mapping[str, Node], *, untaint: bool = False
+        self,
+        client: Client,
+        served_nodes: ServedNodes,
+        registrar: NodeRegistrar,
+        volumes: VolumeWatch,
+        handlers: Sequence[Callable[[Node], None]],
+        max_interval_seconds: float,
     ) -> None:
         self._client = client
-        self._roster = roster
-        self._clock = clock
-        self._wanted = dict(wanted)
-        self._untaint = untaint
+        self._served_nodes = served_nodes
+        self._clock = served_nodes.clock
+        self._registrar = registrar
+        self._volumes = volumes
+        self._handlers = tuple(handlers)
+        self._max_interval_seconds = max_interval_seconds
         # On the monotonic clock, so that corrections of the time do not delay heartbeats.
         self._reported: dict[str, float] = {}
         self._renewed: dict[str, float] = {}
-        self.on_registered: Callable[[str], None] = lambda _: None
-        self.on_beat: tuple[Callable[[Node], None], ...] = ()
-        self.volumes_in_use: Callable[[str], tuple[str, ...]] = lambda _: ()
-        self.reported_volumes = ReportedVolumes()
-        self.facts: dict[str, Node] = {}  # node objects to correct existing nodes by when first seen, by name
-        self.longest_pause = MAX_LEASE_RENEW_SECONDS
 
     async def reconcile(self, key: ObjectKey) -> Result | None:
         """Register a node if required, renew its lease, and report its status."""
         name = key.name
-        node = await self._register(name) if name in self._wanted else self._roster.get(name)
-        if node is None or not self._roster.serves(node):
+        node = await self._register(name) if self._registrar.is_wanted(name) else self._served_nodes.get(name)
+        if node is None or not self._served_nodes.serves(node):
             return None
-        if self._roster.state_of(node) != "":
+        if self._served_nodes.state_of(node) != "":
             self._reported.pop(name, None)  # report at once when it is back
             self._renewed.pop(name, None)
             return None
-        if (facts := self.facts.get(name)) is not None:
-            await self._correct(node, facts)
-            del self.facts[name]
+        await self._registrar.correct(node)
         if (left := self._seconds_until_renewal(name)) < _RENEW_TOLERANCE_SECONDS:
             await self._renew(node)
             left = self._period()
         await self._report(node)
-        for look_after in self.on_beat:
-            look_after(node)
-        return Result(requeue_after=min(left, self.longest_pause))
+        for handle in self._handlers:
+            handle(node)
+        return Result(requeue_after=min(left, self._max_interval_seconds))
 
     def _period(self) -> float:
-        return min(max(LEASE_RENEW_SECONDS, len(self._roster) / _RENEWALS_PER_SECOND), MAX_LEASE_RENEW_SECONDS)
+        return min(max(LEASE_RENEW_SECONDS, len(self._served_nodes) / _RENEWALS_PER_SECOND), MAX_LEASE_RENEW_SECONDS)
 
     async def _register(self, name: str) -> Node:
-        """Create a node unless it exists; a node that is deleted later is not created again."""
-        node = self._roster.get(name) or await self._made(name)
-        if not self._roster.serves(node):
-            log.error("node %s cannot be simulated: there is another of that name", name)
-        del self._wanted[name]
-        self.on_registered(name)
+        """Create a node unless it exists; a new one has just reported its status."""
+        node = self._served_nodes.get(name)
+        if node is None:
+            created = await self._registrar.create_node(name)
+            if created is not None:
+                self._reported[name] = self._clock.monotonic()
+                node = await self._registrar.remove_initial_taint(created)
+            else:
+                node = await self._client.get(Node, name)
+        self._registrar.set_registered(node)
         return node
-
-    async def _made(self, name: str) -> Node:
-        try:
-            made: Node = await self._client.create(self._wanted[name])
-        except AlreadyExists:
-            return await self._client.get(Node, name)
-        self._reported[name] = self._clock.monotonic()
-        self.facts.pop(name, None)
-        return await self._without_first_taint(made) if self._untaint else made
-
-    async def _correct(self, node: Node, facts: Node) -> None:
-        about, status = correction_patches(node, facts)
-        if about:
-            await self._client.patch(Node, node.metadata.name, about)
-        if status:
-            await self._client.patch(Node, node.metadata.name, status, subresource="status")
-
-    async def _without_first_taint(self, node: Node) -> Node:
-        """Remove the initial not-ready taint, for clusters without the controller that does."""
-        kept = [one for one in node.spec.taints if one.key != NOT_READY_TAINT]
-        if len(kept) == len(node.spec.taints):
-            return node
-        patch = {"spec": {"taints": codec.to_plain(kept) or None}}
-        patched: Node = await self._client.patch(Node, node.metadata.name, patch)
-        return patched
 
     async def _renew(self, node: Node) -> None:
         name, now = node.metadata.name, self._clock.now()
@@ -150,19 +147,19 @@ class NodeHeartbeat:
 
     async def _report(self, node: Node) -> None:
         name, asked = node.metadata.name, self._clock.monotonic()
-        trouble = "node is shutting down" if self._roster.is_shutting_down(node) else ""
-        pressures, before = self._roster.pressures_of(node), node.status.conditions
+        trouble = "node is shutting down" if self._served_nodes.is_shutting_down(node) else ""
+        pressures, before = self._served_nodes.node_pressures(node), node.status.conditions
         last = self._reported.get(name)
         fresh = last is not None and asked - last < NODE_STATUS_REPORT_SECONDS
-        in_use = self.volumes_in_use(name)
-        same_volumes = self.reported_volumes.is_current(name, in_use, node.status.volumes_in_use)
+        in_use = self._volumes.volumes_in_use(name)
+        same_volumes = self._volumes.reported_volumes.is_current(name, in_use, node.status.volumes_in_use)
         if fresh and same_volumes and are_conditions_current(before, pressures, trouble):
             return
         conditions = node_conditions(pressures, before, self._clock.now(), trouble)
         if same_volumes:
             await self._write(name, conditions, None)
         else:
-            with self.reported_volumes.writing(name, in_use):
+            with self._volumes.reported_volumes.confirm_after(name, in_use):
                 await self._write(name, conditions, in_use)
         self._reported[name] = asked
 

@@ -32,8 +32,12 @@ from kubeloop.api.scalars.wire import MicroTime, Quantity, Time
 LEASE_NAMESPACE = "kube-node-lease"
 LEASE_SECONDS = 40
 KUBELET_PORT = 10250
-# Features for the scheduler's NodeDeclaredFeatures plugin.
-_FEATURES = ("RestartAllContainersOnContainerExits",)
+# Features for the scheduler's NodeDeclaredFeatures plugin and the API server's NodeDeclaredFeatureValidator.
+_FEATURES = (
+    "InPlacePodLevelResourcesVerticalScaling",
+    "InPlacePodVerticalScalingInitContainers",
+    "RestartAllContainersOnContainerExits",
+)
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 # Type, reason and message without and with pressure.

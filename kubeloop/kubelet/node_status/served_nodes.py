@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
 from kubeloop.api.generated.core_v1 import Node
-from kubeloop.api.node_calls import SIMULATED_NODE_ANNOTATION
+from kubeloop.api.kubelet_requests import SIMULATED_NODE_ANNOTATION
 from kubeloop.clock import Clock
 from kubeloop.kubelet.eviction.thresholds import PressureTracker
 
@@ -63,7 +63,7 @@ class ServedNodes:
         node: Node | None = self._nodes.get("", name)
         return node if node is not None and self.serves(node) else None
 
-    def reachable(self, name: str) -> Node | None:
+    def get_reachable(self, name: str) -> Node | None:
         """Return a served node that runs and is connected, or None."""
         node = self.get(name)
         return node if node is not None and not self.state_of(node) else None
@@ -77,15 +77,15 @@ class ServedNodes:
         """Return True if the node is shutting down."""
         return node.metadata.annotations.get(STATE_ANNOTATION) == SHUTTING_DOWN
 
-    def pressures_of(self, node: Node) -> list[str]:
+    def node_pressures(self, node: Node) -> list[str]:
         """Return the types of the pressure conditions that are true, including the transition period."""
-        return self._pressures.of(node)
+        return self._pressures.update(node)
 
     def urgent_pressure_of(self, node: Node) -> str | None:
         """Return the pressure condition that requires evictions, or None."""
-        return self._pressures.urgent(node)
+        return self._pressures.urgent_condition(node)
 
-    def attaches(self, node: Node) -> bool:
+    def can_attach(self, node: Node) -> bool:
         """Return True if drivers attach volumes to the node."""
         return node.metadata.annotations.get(ATTACH_ANNOTATION) != NEVER
 
@@ -94,7 +94,7 @@ class ServedNodes:
         node: Node | None = self._nodes.get("", name)
         return node.status.allocatable if node is not None else {}
 
-    def networks_of(self, name: str) -> tuple[str, ...]:
+    def pod_cidrs_of(self, name: str) -> tuple[str, ...]:
         """Return the pod CIDRs of a node, the primary one first."""
         node: Node | None = self._nodes.get("", name)
         if node is None:

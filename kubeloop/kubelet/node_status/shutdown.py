@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from kubeloop.api.generated.core_v1 import Node, Pod
 from kubeloop.api.pods.pod import is_active
 from kubeloop.clock import Clock
-from kubeloop.kubelet.eviction.ranking import CRITICAL_PRIORITY
+from kubeloop.kubelet.eviction.eviction_rank import CRITICAL_PRIORITY
 from kubeloop.kubelet.node_status.served_nodes import ServedNodes
 from kubeloop.kubelet.sync.pod_state import TerminationReason
-from kubeloop.kubelet.sync.pod_worker import PodWorker
+from kubeloop.kubelet.sync.pod_states import PodStates
 from kubeloop.kubelet.sync.termination import grace_period_seconds
 from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.informer.store import NODE
-from kubeloop.runtime.objects.keys import ObjectKey, key_of
 
 # Total grace period in seconds, and the part reserved for critical pods; common kubelet settings.
 SHUTDOWN_GRACE_PERIOD_SECONDS, SHUTDOWN_GRACE_PERIOD_CRITICAL_PODS_SECONDS = 30.0, 10.0
@@ -23,38 +21,38 @@ _TERMINATED = ("Terminated", "Pod was terminated in response to imminent node sh
 
 
 class NodeShutdownManager:
-    """Node shutdown manager, called for each node at its heartbeat; `wake` queues a pod for sync."""
+    """Node shutdown manager, called for each node at its heartbeat."""
 
-    def __init__(self, pods: Informer, roster: ServedNodes, worker: PodWorker, clock: Clock) -> None:
+    def __init__(self, pods: Informer, served_nodes: ServedNodes, states: PodStates, clock: Clock) -> None:
         self._pods = pods
-        self._roster = roster
-        self._worker = worker
+        self._served_nodes = served_nodes
+        self._states = states
         self._clock = clock
         self._began: dict[str, datetime] = {}
-        self.wake: Callable[[ObjectKey], None] = lambda _: None
 
-    def look_after(self, node: Node) -> None:
+    def sync_node(self, node: Node) -> None:
         """Terminate the pods of a node that is shutting down."""
         name, now = node.metadata.name, self._clock.now()
-        if not self._roster.is_shutting_down(node):
+        if not self._served_nodes.is_shutting_down(node):
             self._began.pop(name, None)
             return
         began = self._began.setdefault(name, now)
         running: list[Pod] = [pod for pod in self._pods.by_index(NODE, name) if is_active(pod)]
         others = [pod for pod in running if not _is_critical(pod)]
-        self._end(others, SHUTDOWN_GRACE_PERIOD_SECONDS - SHUTDOWN_GRACE_PERIOD_CRITICAL_PODS_SECONDS)
+        self._terminate(others, SHUTDOWN_GRACE_PERIOD_SECONDS - SHUTDOWN_GRACE_PERIOD_CRITICAL_PODS_SECONDS)
         if not others or now - began >= timedelta(
             seconds=SHUTDOWN_GRACE_PERIOD_SECONDS - SHUTDOWN_GRACE_PERIOD_CRITICAL_PODS_SECONDS
         ):
-            self._end([pod for pod in running if _is_critical(pod)], SHUTDOWN_GRACE_PERIOD_CRITICAL_PODS_SECONDS)
+            self._terminate([pod for pod in running if _is_critical(pod)], SHUTDOWN_GRACE_PERIOD_CRITICAL_PODS_SECONDS)
 
-    def _end(self, pods: list[Pod], longest: float) -> None:
+    def _terminate(self, pods: list[Pod], longest: float) -> None:
         for pod in pods:
-            verdict = TerminationReason(
-                *_TERMINATED, disruption="TerminationByKubelet", grace=min(grace_period_seconds(pod), longest)
+            reason = TerminationReason(
+                *_TERMINATED,
+                disruption="TerminationByKubelet",
+                grace_period_seconds=min(grace_period_seconds(pod), longest),
             )
-            if self._worker.evict(pod, verdict):
-                self.wake(key_of(pod))
+            self._states.evict(pod, reason)
 
 
 def _is_critical(pod: Pod) -> bool:

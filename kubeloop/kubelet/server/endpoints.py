@@ -1,4 +1,4 @@
-"""HTTP endpoints of a node's kubelet: pods, logs, usage, health.
+"""HTTP endpoints of a node's kubelet: pods, logs, usage, health, and the permissions that they require.
 
 Streaming endpoints (exec, attach, portForward) are handled by the listening server, not here.
 """
@@ -14,14 +14,15 @@ import msgspec
 
 from kubeloop.api import codec
 from kubeloop.api.generated.core_v1 import Pod
-from kubeloop.api.node_calls import NodeRequest, NodeResponse, PodLogOptions, TerminalSize
+from kubeloop.api.kubelet_requests import NodeRequest, NodeResponse, PodLogOptions, TerminalSize
 from kubeloop.api.pods.pod import is_terminal
 from kubeloop.api.scalars.times import parse_time
 from kubeloop.clock import Clock
 from kubeloop.kubelet.node_status.served_nodes import ServedNodes
 from kubeloop.kubelet.runtime import Runtime
-from kubeloop.kubelet.server.reasons import log_error, stream_error
+from kubeloop.kubelet.server.container_errors import log_error, stream_error
 from kubeloop.kubelet.server.stats import StatsProvider
+from kubeloop.kubelet.status.status_manager import StatusManager
 from kubeloop.kubelet.sync.containers import find_container
 from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.informer.store import NODE
@@ -33,19 +34,25 @@ _NOT_FOUND = NodeResponse(404, b"404 page not found\n")
 _NOT_ALLOWED = NodeResponse(405, b"405: Method Not Allowed")
 
 EndpointHandler = Callable[[str, NodeRequest, list[str]], Awaitable[NodeResponse]]
+_VERBS = {"POST": "create", "GET": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+# Fine-grained subresources, which suffice besides the coarse ones.
+_FINE = {"pods": "pods", "runningpods": "pods", "healthz": "healthz", "configz": "configz"}
+_COARSE = {"stats": "stats", "metrics": "metrics", "logs": "log", "checkpoint": "checkpoint", "statusz": "statusz"}
 
 
 class KubeletEndpoints:
     """Endpoints of every node of an agent, by the first path segment."""
 
-    def __init__(self, pods: Informer, roster: ServedNodes, runtime: Runtime, clock: Clock) -> None:
+    def __init__(
+        self, pods: Informer, served_nodes: ServedNodes, runtime: Runtime, status_manager: StatusManager, clock: Clock
+    ) -> None:
         self._pods = pods
-        self._roster = roster
+        self._served_nodes = served_nodes
         self._runtime = runtime
         self._clock = clock
-        self.shown: Callable[[Pod], Pod] = lambda pod: pod  # the pod with the status last reported
+        self._status_manager = status_manager
         self._statistics = StatsProvider(self._pods_on, runtime, clock)
-        self._pages: dict[str, EndpointHandler] = {
+        self._handlers: dict[str, EndpointHandler] = {
             "healthz": self._health,
             "pods": self._pod_list,
             "runningpods": self._running_pods,
@@ -57,24 +64,24 @@ class KubeletEndpoints:
             "logs": self._system_logs,
         }
 
-    async def answer(self, node: str, request: NodeRequest) -> NodeResponse:
+    async def serve(self, node: str, request: NodeRequest) -> NodeResponse:
         """Return the response to a request; 503 for a node that is not reachable."""
-        if self._roster.reachable(node) is None:
+        if self._served_nodes.get_reachable(node) is None:
             return NodeResponse(503, b"the node is not reachable\n")
         first, *rest = request.path.strip("/").split("/")
-        page = self._pages.get(first)
+        page = self._handlers.get(first)
         if page is None:
             return _NOT_FOUND
         if request.method not in (("POST",) if first == "run" else ("GET", "HEAD")):
             return _NOT_ALLOWED
         return await page(node, request, rest)
 
-    def pod(self, node: str, namespace: str, name: str, uid: str = "") -> Pod | None:
+    def get_pod(self, node: str, namespace: str, name: str, uid: str = "") -> Pod | None:
         """Return a pod of a node, or None."""
         found: Pod | None = self._pods.get(namespace, name)
         if found is None or found.spec.node_name != node or uid not in ("", found.metadata.uid):
             return None
-        return self.shown(found)
+        return self._status_manager.with_reported_status(found)
 
     def _pods_on(self, node: str) -> list[Pod]:
         return sorted(self._pods.by_index(NODE, node), key=lambda pod: (pod.metadata.namespace, pod.metadata.name))
@@ -110,7 +117,7 @@ class KubeletEndpoints:
         return NodeResponse(200, text.encode(), _METRICS)
 
     async def _stats(self, node: str, request: NodeRequest, rest: list[str]) -> NodeResponse:
-        found = self._roster.get(node)
+        found = self._served_nodes.get(node)
         if rest != ["summary"] or found is None:
             return _NOT_FOUND
         return NodeResponse(200, msgspec.json.encode(self._statistics.summary(found)), _JSON)
@@ -137,7 +144,7 @@ class KubeletEndpoints:
         if len(rest) != 3:
             return _NOT_FOUND
         namespace, name, container = rest
-        pod = self.pod(node, namespace, name)
+        pod = self.get_pod(node, namespace, name)
         if pod is None:
             return NodeResponse(404, f'pod "{name}" does not exist'.encode())
         if find_container(pod, container) is None:
@@ -149,20 +156,20 @@ class KubeletEndpoints:
         why = log_error(pod, container, previous=options.previous)
         if why:
             return NodeResponse(400, why.encode())
-        return NodeResponse(200, self._runtime.logs(pod, container, options), "text/plain")
+        return NodeResponse(200, self._runtime.get_container_logs(pod, container, options), "text/plain")
 
     async def _run(self, node: str, request: NodeRequest, rest: list[str]) -> NodeResponse:
         if len(rest) not in (3, 4):
             return _NOT_FOUND
-        pod = self.pod(node, rest[0], rest[1], rest[2] if len(rest) == 4 else "")
+        pod = self.get_pod(node, rest[0], rest[1], rest[2] if len(rest) == 4 else "")
         if pod is None:
             return NodeResponse(404, b"pod does not exist")
         why = stream_error(pod, rest[-1])
         if why:
             return NodeResponse(500, why.encode())
         heard = _OutputCollector()
-        code = await self._runtime.execute(pod, rest[-1], tuple(request.text("cmd").split(" ")), heard)
-        said = b"".join(heard.said)
+        code = await self._runtime.exec(pod, rest[-1], tuple(request.text("cmd").split(" ")), heard)
+        said = b"".join(heard.output)
         return NodeResponse(500 if code else 200, said + (f"command exited with {code}".encode() if code else b""))
 
 
@@ -173,7 +180,7 @@ class _OutputCollector:
         self.stdin = self.tty = False
         self.size: TerminalSize | None = None
         self.on_resize: Callable[[TerminalSize], None] | None = None
-        self.said: list[bytes] = []
+        self.output: list[bytes] = []
 
     async def read(self) -> bytes:
         """Return no input."""
@@ -181,11 +188,11 @@ class _OutputCollector:
 
     async def write(self, data: bytes) -> None:
         """Collect output."""
-        self.said.append(data)
+        self.output.append(data)
 
     async def write_error(self, data: bytes) -> None:
         """Collect error output."""
-        self.said.append(data)
+        self.output.append(data)
 
 
 def _list(pods: list[Pod]) -> NodeResponse:
@@ -214,3 +221,17 @@ def _log_options(request: NodeRequest, clock: Clock) -> PodLogOptions:
         since=since,
         limit_bytes=number("limitBytes"),
     )
+
+
+def verb_of(method: str) -> str:
+    """Return the verb of an HTTP method; empty for an unknown one."""
+    return _VERBS.get(method, "")
+
+
+def subresources_of(path: str) -> tuple[str, ...]:
+    """Return the node subresources of which one is required, the most specific first."""
+    first = path.strip("/").split("/")[0]
+    if first == "flagz":
+        return ("configz",)
+    coarse = _COARSE.get(first, "proxy")
+    return (_FINE[first], coarse) if first in _FINE else (coarse,)

@@ -23,9 +23,9 @@ class MetricsGroup:
 
     resources = (NODES, PODS)
 
-    def __init__(self, pods: Informer, roster: ServedNodes, runtime: Runtime, clock: Clock) -> None:
+    def __init__(self, pods: Informer, served_nodes: ServedNodes, runtime: Runtime, clock: Clock) -> None:
         self._pods = pods
-        self._roster = roster
+        self._served_nodes = served_nodes
         self._runtime = runtime
         self._clock = clock
 
@@ -40,8 +40,8 @@ class MetricsGroup:
 
     def _named_nodes(self, name: str) -> Iterable[Any]:
         if not name:
-            return self._roster
-        node = self._roster.get(name)
+            return self._served_nodes
+        node = self._served_nodes.get(name)
         return () if node is None else (node,)
 
     def _named_pods(self, namespace: str, name: str) -> Iterable[Any]:
@@ -52,7 +52,7 @@ class MetricsGroup:
 
     def _node(self, node: Node) -> dict[str, Any] | None:
         """Return the metrics of a node; None for one that is not reachable."""
-        if self._roster.state_of(node):
+        if self._served_nodes.state_of(node):
             return None
         usages = [NODE_BASE_USAGE]
         for pod in self._pods.by_index(NODE, node.metadata.name):
@@ -60,7 +60,7 @@ class MetricsGroup:
         return metrics_object(node, MetricsWindow(self._clock.now()), {"usage": total_usage(usages)})
 
     def _pod(self, pod: Pod) -> dict[str, Any] | None:
-        if self._roster.reachable(pod.spec.node_name) is None:
+        if self._served_nodes.get_reachable(pod.spec.node_name) is None:
             return None
         usages = self._runtime.usage(pod)
         if not usages:

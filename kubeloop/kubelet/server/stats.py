@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from kubeloop import KUBERNETES_VERSION
 from kubeloop.api.generated.core_v1 import ContainerStatus, Node, Pod
@@ -14,8 +14,36 @@ from kubeloop.clock import Clock
 from kubeloop.kubelet.eviction.thresholds import MEMORY, available_amount
 from kubeloop.kubelet.runtime import ContainerUsage, Runtime
 from kubeloop.kubelet.server.metrics_api import NODE_BASE_USAGE
+from kubeloop.metrics import MetricDesc, Sample, family_lines
 
-_GIGA = 10**9
+_GIGA: Final = 10**9
+_OF_POD: Final = ("namespace", "pod")
+_OF_CONTAINER: Final = ("container", *_OF_POD)
+
+
+def _gauge(name: str, *labels: str) -> MetricDesc:
+    return MetricDesc(name, "gauge", labels)
+
+
+def _counter(name: str, *labels: str) -> MetricDesc:
+    return MetricDesc(name, "counter", labels)
+
+
+_BUILD: Final = _gauge("kubernetes_build_info", "git_version")
+_NODE_NAME: Final = _gauge("kubelet_node_name", "node")
+_DESIRED_PODS: Final = _gauge("kubelet_desired_pods", "static")
+_RUNNING_PODS: Final = _gauge("kubelet_running_pods")
+_RUNNING_CONTAINERS: Final = _gauge("kubelet_running_containers", "container_state")
+_CONTAINER_CPU: Final = _counter("container_cpu_usage_seconds_total", *_OF_CONTAINER)
+_CONTAINER_MEMORY: Final = _gauge("container_memory_working_set_bytes", *_OF_CONTAINER)
+_CONTAINER_START: Final = _gauge("container_start_time_seconds", *_OF_CONTAINER)
+_NODE_CPU: Final = _counter("node_cpu_usage_seconds_total")
+_NODE_MEMORY: Final = _gauge("node_memory_working_set_bytes")
+_POD_CPU: Final = _counter("pod_cpu_usage_seconds_total", *_OF_POD)
+_POD_MEMORY: Final = _gauge("pod_memory_working_set_bytes", *_OF_POD)
+_SCRAPE_ERROR: Final = _gauge("resource_scrape_error")
+_CADVISOR_CPU: Final = _counter("container_cpu_usage_seconds_total", "cpu", *_OF_CONTAINER)
+_CADVISOR_MEMORY: Final = _gauge("container_memory_usage_bytes", *_OF_CONTAINER)
 
 
 class ContainerStats(NamedTuple):
@@ -31,10 +59,10 @@ class ContainerStats(NamedTuple):
         return int(self.usage.cpu_nanocores * max((now - self.started_at).total_seconds(), 0.0))
 
     @property
-    def labels(self) -> str:
-        """Metric labels."""
+    def labels(self) -> tuple[str, str, str]:
+        """Values of the metric labels: container, namespace, pod."""
         meta = self.pod.metadata
-        return f'container="{self.container}",namespace="{meta.namespace}",pod="{meta.name}"'
+        return self.container, meta.namespace, meta.name
 
 
 class StatsProvider:
@@ -54,76 +82,46 @@ class StatsProvider:
             for status in pod.status.container_statuses:
                 states[_state(status)] += 1
         running = sum(pod.status.phase == "Running" for pod in pods)
-        version = f'git_version="v{KUBERNETES_VERSION}"'
-        return "".join(
-            (
-                *_metric("kubernetes_build_info", "gauge", [(version, 1)]),
-                *_metric("kubelet_node_name", "gauge", [(f'node="{node}"', 1)]),
-                *_metric("kubelet_desired_pods", "gauge", [('static=""', len(pods))]),
-                *_metric("kubelet_running_pods", "gauge", [("", running)]),
-                *_metric(
-                    "kubelet_running_containers",
-                    "gauge",
-                    [(f'container_state="{state}"', count) for state, count in states.items()],
-                ),
-            )
+        return _text(
+            (_BUILD, [((f"v{KUBERNETES_VERSION}",), 1)]),
+            (_NODE_NAME, [((node,), 1)]),
+            (_DESIRED_PODS, [(("",), len(pods))]),
+            (_RUNNING_PODS, [((), running)]),
+            (_RUNNING_CONTAINERS, [((state,), count) for state, count in states.items()]),
         )
 
     def resource_metrics(self, node: str) -> str:
         """Return `/metrics/resource`, read by metrics-server."""
-        now, found = self._clock.now(), list(self._measured(node))
+        now, found = self._clock.now(), list(self._container_stats(node))
         pods = _by_pod(found)
         cpu = int(NODE_BASE_USAGE.cpu_nanocores * (now - self._began).total_seconds())
         cpu += sum(one.cpu_nanoseconds(now) for one in found)
         memory = NODE_BASE_USAGE.memory_bytes + sum(one.usage.memory_bytes for one in found)
-        return "".join(
-            (
-                *_metric(
-                    "container_cpu_usage_seconds_total",
-                    "counter",
-                    [(one.labels, one.cpu_nanoseconds(now) / _GIGA) for one in found],
-                ),
-                *_metric(
-                    "container_memory_working_set_bytes",
-                    "gauge",
-                    [(one.labels, one.usage.memory_bytes) for one in found],
-                ),
-                *_metric(
-                    "container_start_time_seconds", "gauge", [(one.labels, one.started_at.timestamp()) for one in found]
-                ),
-                *_metric("node_cpu_usage_seconds_total", "counter", [("", cpu / _GIGA)]),
-                *_metric("node_memory_working_set_bytes", "gauge", [("", memory)]),
-                *_metric(
-                    "pod_cpu_usage_seconds_total",
-                    "counter",
-                    [(_pod_labels(ones), sum(one.cpu_nanoseconds(now) for one in ones) / _GIGA) for ones in pods],
-                ),
-                *_metric(
-                    "pod_memory_working_set_bytes",
-                    "gauge",
-                    [(_pod_labels(ones), sum(one.usage.memory_bytes for one in ones)) for ones in pods],
-                ),
-                *_metric("resource_scrape_error", "gauge", [("", 0)]),
-            )
+        return _text(
+            (_CONTAINER_CPU, [(one.labels, one.cpu_nanoseconds(now) / _GIGA) for one in found]),
+            (_CONTAINER_MEMORY, [(one.labels, one.usage.memory_bytes) for one in found]),
+            (_CONTAINER_START, [(one.labels, one.started_at.timestamp()) for one in found]),
+            (_NODE_CPU, [((), cpu / _GIGA)]),
+            (_NODE_MEMORY, [((), memory)]),
+            (_POD_CPU, [(_pod_labels(ones), sum(one.cpu_nanoseconds(now) for one in ones) / _GIGA) for ones in pods]),
+            (_POD_MEMORY, [(_pod_labels(ones), sum(one.usage.memory_bytes for one in ones)) for ones in pods]),
+            (_SCRAPE_ERROR, [((), 0)]),
         )
 
     def container_metrics(self, node: str) -> str:
         """Return `/metrics/cadvisor`."""
-        now, found = self._clock.now(), list(self._measured(node))
-        cpu = [(f'cpu="total",{one.labels}', one.cpu_nanoseconds(now) / _GIGA) for one in found]
-        memory = [(one.labels, one.usage.memory_bytes) for one in found]
-        return "".join(
-            (
-                *_metric("container_cpu_usage_seconds_total", "counter", cpu),
-                *_metric("container_memory_usage_bytes", "gauge", memory),
-                *_metric("container_memory_working_set_bytes", "gauge", memory),
-            )
+        now, found = self._clock.now(), list(self._container_stats(node))
+        memory: list[Sample] = [(one.labels, one.usage.memory_bytes) for one in found]
+        return _text(
+            (_CADVISOR_CPU, [(("total", *one.labels), one.cpu_nanoseconds(now) / _GIGA) for one in found]),
+            (_CADVISOR_MEMORY, memory),
+            (_CONTAINER_MEMORY, memory),
         )
 
     def summary(self, node: Node) -> dict[str, Any]:
         """Return `/stats/summary`."""
         now, name = self._clock.now(), node.metadata.name
-        found = list(self._measured(name))
+        found = list(self._container_stats(name))
         began = parse_time(node.metadata.creation_timestamp) if node.metadata.creation_timestamp else now
         whole = ContainerUsage(
             NODE_BASE_USAGE.cpu_nanocores + sum(one.usage.cpu_nanocores for one in found),
@@ -147,7 +145,7 @@ class StatsProvider:
             "pods": [_pod_summary(ones, now) for ones in _by_pod(found)],
         }
 
-    def _measured(self, node: str) -> Iterator[ContainerStats]:
+    def _container_stats(self, node: str) -> Iterator[ContainerStats]:
         for pod in self._pods_on(node):
             statuses = (*pod.status.init_container_statuses, *pod.status.container_statuses)
             started = {one.name: one.state.running.started_at for one in statuses if one.state.running is not None}
@@ -163,9 +161,9 @@ def _by_pod(found: Iterable[ContainerStats]) -> list[list[ContainerStats]]:
     return list(pods.values())
 
 
-def _pod_labels(found: list[ContainerStats]) -> str:
+def _pod_labels(found: list[ContainerStats]) -> tuple[str, str]:
     meta = found[0].pod.metadata
-    return f'namespace="{meta.namespace}",pod="{meta.name}"'
+    return meta.namespace, meta.name
 
 
 def _pod_summary(found: list[ContainerStats], now: datetime) -> dict[str, Any]:
@@ -209,8 +207,5 @@ def _state(status: ContainerStatus) -> str:
     return "exited" if status.state.terminated is not None or status.last_state.terminated is not None else "created"
 
 
-def _metric(name: str, kind: str, samples: Iterable[tuple[str, float]]) -> Iterator[str]:
-    """Yield the lines of a metric: its type, then its values by labels."""
-    yield f"# TYPE {name} {kind}\n"
-    for labels, value in samples:
-        yield f"{name}{{{labels}}} {value:.17g}\n" if labels else f"{name} {value:.17g}\n"
+def _text(*families: tuple[MetricDesc, Iterable[Sample]]) -> str:
+    return "".join(f"{line}\n" for desc, samples in families for line in family_lines(desc, samples))

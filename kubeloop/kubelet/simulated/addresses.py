@@ -27,6 +27,11 @@ def node_address_by_name(name: str) -> str:
     return str(_NODES[low + int.from_bytes(sha256(name.encode()).digest()[:4], "big") % low])
 
 
+def network_offset_by_name(name: str) -> int:
+    """Return an offset derived from a node's name, to differ from other agents without pod CIDRs."""
+    return int.from_bytes(sha256(name.encode()).digest()[:4], "big")
+
+
 class _Pool:
     """Pod addresses of one node, except for the network and gateway addresses."""
 
@@ -34,7 +39,7 @@ class _Pool:
         self._network = network
         self._next = 2
 
-    def take(self, taken: set[str]) -> str:
+    def allocate(self, taken: set[str]) -> str:
         """Return a free address and mark it as used. Raises `OverflowError`."""
         size = min(self._network.num_addresses, _MAX_SEARCHED_ADDRESSES)
         for _ in range(size):
@@ -43,31 +48,30 @@ class _Pool:
             if address not in taken:
                 taken.add(address)
                 return address
-        raise OverflowError(f"no address is left in {self._network}")
+        raise OverflowError(f"no free address in {self._network}")
 
 
 class PodAddressAllocator:
-    """Addresses of all pods; `networks_of` returns the pod CIDRs of a node, if it has any."""
+    """Addresses of all pods; `networks_of` returns the pod CIDRs of a node, if it has any.
 
-    def __init__(self, networks_of: Callable[[str], Iterable[str]]) -> None:
+    `offset` is the number of the first network for nodes without pod CIDRs.
+    """
+
+    def __init__(self, networks_of: Callable[[str], Iterable[str]], offset: int = 0) -> None:
         self._networks_of = networks_of
         self._pools: dict[str, list[_Pool]] = {}
-        self._first = 0
+        self._first = offset
         # For all nodes together: after a restart a node may have another CIDR than its pods' addresses.
         self._taken: set[str] = set()
 
-    def apart(self, name: str) -> None:
-        """Start at an offset derived from a name, to differ from other agents without pod CIDRs."""
-        self._first = int.from_bytes(sha256(name.encode()).digest()[:4], "big")
-
-    def take(self, node: str) -> tuple[str, ...]:
+    def allocate(self, node: str) -> tuple[str, ...]:
         """Allocate addresses on a node, one of each pod CIDR."""
         pools = self._pools.get(node)
         if pools is None:
             pools = self._pools[node] = [_Pool(one) for one in self._networks(node, len(self._pools))]
-        return tuple(pool.take(self._taken) for pool in pools)
+        return tuple(pool.allocate(self._taken) for pool in pools)
 
-    def claim(self, addresses: Iterable[str]) -> None:
+    def reserve(self, addresses: Iterable[str]) -> None:
         """Reserve addresses that a pod already has."""
         self._taken.update(addresses)
 

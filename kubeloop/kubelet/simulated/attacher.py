@@ -30,27 +30,29 @@ _WORKERS: Final = 16
 
 
 def wire(
-    client: Client, informers: SharedInformerFactory, nodes: Informer, roster: ServedNodes, clock: Clock
+    client: Client, informers: SharedInformerFactory, nodes: Informer, served_nodes: ServedNodes, clock: Clock
 ) -> Controller[ObjectKey]:
     """Return the controller of the attacher."""
-    attachments = informers.of(resource_of_class(VolumeAttachment))
+    attachments = informers.for_resource(resource_of_class(VolumeAttachment))
     attachments.add_indexer(ATTACHMENTS_BY_NODE, node_of_attachment)
-    attacher = SimulatedAttacher(client, attachments, roster)
+    attacher = SimulatedAttacher(client, attachments, served_nodes)
     loop: Controller[ObjectKey] = Controller(NAME, attacher.reconcile, clock, workers=_WORKERS)
     loop.watches(attachments, own_key, lambda _, new: new is not None)
-    loop.watches(nodes, lambda node: map(key_of, attacher.on(node.metadata.name)), _is_relevant_node_update)
+    loop.watches(
+        nodes, lambda node: map(key_of, attacher.attachments_of_node(node.metadata.name)), _is_relevant_node_update
+    )
     return loop
 
 
 class SimulatedAttacher:
     """Reconciles volume attachments of simulated nodes."""
 
-    def __init__(self, client: Client, attachments: Informer, roster: ServedNodes) -> None:
+    def __init__(self, client: Client, attachments: Informer, served_nodes: ServedNodes) -> None:
         self._client = client
         self._attachments = attachments
-        self._roster = roster
+        self._served_nodes = served_nodes
 
-    def on(self, node: str) -> Iterable[VolumeAttachment]:
+    def attachments_of_node(self, node: str) -> Iterable[VolumeAttachment]:
         """Return the attachments of a node."""
         found: Iterable[VolumeAttachment] = self._attachments.by_index(ATTACHMENTS_BY_NODE, node)
         return found
@@ -60,8 +62,8 @@ class SimulatedAttacher:
         one: VolumeAttachment | None = self._attachments.get("", key.name)
         if one is None or one.status.attached or one.metadata.deletion_timestamp is not None:
             return
-        node = self._roster.get(one.spec.node_name)
-        if node is None or not self._roster.attaches(node):
+        node = self._served_nodes.get(one.spec.node_name)
+        if node is None or not self._served_nodes.can_attach(node):
             return
         patch = {"metadata": {"uid": one.metadata.uid}, "status": {"attached": True}}
         try:

@@ -63,12 +63,12 @@ class InMemoryFiles:
         inside = (one for one in (*self._files, *self._folders) if one != "/" and posixpath.dirname(one) == path)
         return sorted(posixpath.basename(one) for one in inside)
 
-    def below(self, path: str) -> list[str]:
+    def files_under(self, path: str) -> list[str]:
         """Return the file, or all files under a folder."""
         path = absolute_path(path)
         return sorted(one for one in self._files if one == path or one.startswith(f"{path.rstrip('/')}/"))
 
-    def packed(self, path: str) -> bytes | None:
+    def pack(self, path: str) -> bytes | None:
         """Return a tar archive of a file or folder; None if there is none."""
         if self.read(path) is None and not self.is_folder(path):
             return None
@@ -78,7 +78,7 @@ class InMemoryFiles:
                 folder = tarfile.TarInfo(absolute_path(path).lstrip("/"))
                 folder.type, folder.mode = tarfile.DIRTYPE, 0o755
                 archive.addfile(folder)
-            for one in self.below(path):
+            for one in self.files_under(path):
                 data = self._files[one]
                 entry = tarfile.TarInfo(one.lstrip("/"))
                 entry.size, entry.mode = len(data), 0o644

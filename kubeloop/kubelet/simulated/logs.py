@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 from kubeloop.api.generated.core_v1 import Pod
-from kubeloop.api.node_calls import PodLogOptions
+from kubeloop.api.kubelet_requests import PodLogOptions
 from kubeloop.api.scalars.times import format_micro_time
 from kubeloop.clock import Clock
 from kubeloop.kubelet.simulated.process import LogEntry, SimulatedProcess
@@ -14,7 +14,7 @@ from kubeloop.kubelet.simulated.process import LogEntry, SimulatedProcess
 async def stream_log(process: SimulatedProcess, pod: Pod, options: PodLogOptions, clock: Clock) -> AsyncIterator[bytes]:
     """Yield the log in whole lines; with `follow`, until the container exits."""
     left = options.limit_bytes
-    shown = _select_entries(process.written(clock.now(), default_log_line(process, pod)), options)
+    shown = _select_entries(process.log_entries(clock.now(), default_log_line(process, pod)), options)
     async for entry in _all(shown, process, pod, options.follow, clock):
         line = _line(entry, options.timestamps)
         if left is not None:
@@ -27,7 +27,7 @@ async def stream_log(process: SimulatedProcess, pod: Pod, options: PodLogOptions
 async def _all(
     shown: list[LogEntry], process: SimulatedProcess, pod: Pod, follow: bool, clock: Clock
 ) -> AsyncIterator[LogEntry]:
-    count = len(process.written(clock.now(), default_log_line(process, pod)))
+    count = len(process.log_entries(clock.now(), default_log_line(process, pod)))
     for entry in shown:
         yield entry
     if follow:
@@ -39,13 +39,13 @@ async def follow_lines(count: int, process: SimulatedProcess, pod: Pod, clock: C
     """Yield the lines after the first `count` as they are written, until the container exits."""
     while True:
         now = clock.now()
-        written = process.written(now, default_log_line(process, pod))
+        written = process.log_entries(now, default_log_line(process, pod))
         for entry in written[count:]:
             yield entry
         count = max(count, len(written))
         if not process.is_alive(now):
             return
-        await process.news(now)
+        await process.wait_change(now)
 
 
 def default_log_line(process: SimulatedProcess, pod: Pod) -> str:

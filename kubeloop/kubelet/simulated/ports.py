@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from kubeloop.api.generated.core_v1 import Container, Pod, Probe
-from kubeloop.api.node_calls import PortConnection
+from kubeloop.api.kubelet_requests import PortConnection
 from kubeloop.kubelet.sync.containers import all_containers_of
 
 _REQUEST = re.compile(rb"(?:GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS) (\S+) HTTP/1\.[01]\r\n")

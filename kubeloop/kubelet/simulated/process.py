@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from kubeloop.api.generated.core_v1 import Container
+from kubeloop.api.generated.core_v1 import Container, ResourceRequirements
 from kubeloop.kubelet.runtime import ContainerRun, EnvSourceValues
 from kubeloop.kubelet.simulated.files import InMemoryFiles
 from kubeloop.kubelet.simulated.hooks import HookBehavior
@@ -24,13 +24,14 @@ LogEntry = tuple[datetime, str]  # time and text of a log line
 
 
 class SimulatedProcess:
-    """Run of a container; observed at a moment by `seen_at`."""
+    """Run of a container; observed at a moment by `observe`."""
 
     __slots__ = (
         "_broken_hooks",
         "_changed",
         "_ends_at",
         "_exit_code",
+        "_files",
         "_hook_failure",
         "_hook_until",
         "_message",
@@ -43,30 +44,37 @@ class SimulatedProcess:
         "attempt",
         "container",
         "created_at",
-        "files",
-        "found",
+        "env_source_values",
         "id",
         "image_id",
+        "is_in_current_sandbox",
+        "is_reset",
         "lines",
-        "of_present_sandbox",
-        "put_aside",
         "resources",
         "script",
         "starts_at",
     )
 
-    def __init__(self, container: Container, attempt: int, id: str, image_id: str, created_at: datetime) -> None:
+    def __init__(
+        self,
+        container: Container,
+        attempt: int,
+        id: str,
+        image_id: str,
+        created_at: datetime,
+        env_source_values: EnvSourceValues | None,
+    ) -> None:
         self.container = container
         self.attempt = attempt
         self.id = id
         self.image_id = image_id
         self.created_at = self.starts_at = created_at
         self.script: Script | None = None
-        self.found: EnvSourceValues | None = None  # values of ConfigMaps and Secrets for its environment
-        self.files: InMemoryFiles | None = None  # created on first access
+        self.env_source_values = env_source_values  # values of ConfigMaps and Secrets for its environment
+        self._files: InMemoryFiles | None = None  # created on first access
         self.lines: tuple[OutputLine, ...] = ()
-        self.of_present_sandbox = True
-        self.put_aside = False
+        self.is_in_current_sandbox = True
+        self.is_reset = False
         self._changed: asyncio.Event | None = None  # exists while a task waits
         self._ends_at: datetime | None = None
         self._exit_code = 0
@@ -82,13 +90,34 @@ class SimulatedProcess:
         self.resources = container.resources
         self._resized_at: datetime | None = None  # when the resize takes effect
 
+    @property
+    def files(self) -> InMemoryFiles:
+        """Files of the container, which last until it is restarted."""
+        if self._files is None:
+            self._files = InMemoryFiles()
+        return self._files
+
+    def adopt(self, resources: ResourceRequirements | None) -> None:
+        """Continue a run that began in another process, with the resources that it has."""
+        self.starts_at = self.created_at
+        if resources is not None:
+            self.resources = resources
+
+    def leave_sandbox(self) -> None:
+        """Detach the run from the current sandbox."""
+        self.is_in_current_sandbox = False
+
+    def mark_reset(self) -> None:
+        """Count the run as an attempt only."""
+        self.is_reset = True
+
     def resize(self, container: Container, now: datetime) -> None:
         """Change the resources after the delay of the script."""
         delay = (self.script.seconds("resize-delay") if self.script is not None else None) or 0.0
         self.container = container
         self._resized_at = now + timedelta(seconds=delay)
 
-    def follow(self, script: Script | None) -> None:
+    def plan(self, script: Script | None) -> None:
         """Plan the run by the command and the script, if there is one."""
         course = command_behavior((*self.container.command, *self.container.args))
         if script is not None:
@@ -105,19 +134,19 @@ class SimulatedProcess:
         if course.seconds is not None:
             self._ends_at = self.starts_at + timedelta(seconds=course.seconds)
 
-    def begin_hook(self, hook: HookBehavior) -> None:
+    def start_post_start_hook(self, hook: HookBehavior) -> None:
         """Start the postStart hook; the run counts as running once it is over, and the hook may fail."""
         self._hook_until = self.starts_at + timedelta(seconds=hook.seconds)
         self._hook_failure = hook.failure
 
-    def end(self, at: datetime, exit_code: int, reason: str = "") -> None:
+    def exit_at(self, at: datetime, exit_code: int, reason: str = "") -> None:
         """Exit at a time, unless the run exits earlier."""
         if self._ends_at is None or at < self._ends_at:
             self._ends_at, self._exit_code, self._reason = at, exit_code, reason
             if self._changed is not None:
                 self._changed.set()
 
-    def warn(self, now: datetime, hook: HookBehavior) -> None:
+    def start_pre_stop_hook(self, now: datetime, hook: HookBehavior) -> None:
         """Start the preStop hook before the stop."""
         self._warned = True
         self._begin_stop_hook(now, hook)
@@ -137,9 +166,9 @@ class SimulatedProcess:
         code = (script.number("stop-code") if script is not None else None) or 0
         self._stopping = True
         if delay > left:
-            self.end(now + timedelta(seconds=hooked + left), KILLED_EXIT_CODE)
+            self.exit_at(now + timedelta(seconds=hooked + left), KILLED_EXIT_CODE)
         else:
-            self.end(now + timedelta(seconds=hooked + delay), code)
+            self.exit_at(now + timedelta(seconds=hooked + delay), code)
 
     def _begin_stop_hook(self, now: datetime, hook: HookBehavior) -> None:
         if self._stop_hook_until is not None and self._stop_hook_until > now:
@@ -155,7 +184,7 @@ class SimulatedProcess:
         fails = lost_its_container or (ran_to_its_end and bool(hook.failure))
         return self._broken_hooks + fails
 
-    def changes_after(self, now: datetime) -> datetime | None:
+    def next_change_after(self, now: datetime) -> datetime | None:
         """Return the time of the next change, or None."""
         if self.starts_at > now:
             return self.starts_at
@@ -170,12 +199,12 @@ class SimulatedProcess:
         """Return True if the run has not exited."""
         return self._ends_at is None or self._ends_at > now
 
-    def written(self, now: datetime, otherwise: str) -> list[LogEntry]:
+    def log_entries(self, now: datetime, otherwise: str) -> list[LogEntry]:
         """Return the log entries written by now; `otherwise` is the line of a run without known output."""
         until = now if self._ends_at is None else min(now, self._ends_at)
         return [one for one in self._entries(otherwise) if one[0] <= until]
 
-    async def news(self, now: datetime) -> None:
+    async def wait_change(self, now: datetime) -> None:
         """Wait until the run exits, writes output, or its exit time changes."""
         due = [moment for moment, _ in self._entries("") if moment > now]
         if self._ends_at is not None:
@@ -189,7 +218,7 @@ class SimulatedProcess:
             return
         self._changed = None
 
-    def _last_words(self) -> str:
+    def _termination_message(self) -> str:
         """Return the termination message: of its file, or the end of the log under FallbackToLogsOnError."""
         if self._message:
             return self._message[:_LONGEST_MESSAGE]
@@ -203,7 +232,7 @@ class SimulatedProcess:
         lines = self.lines or ((0.0, otherwise),)
         return [(self.starts_at + timedelta(seconds=at), text) for at, text in lines]
 
-    def seen_at(self, now: datetime) -> ContainerRun:
+    def observe(self, now: datetime) -> ContainerRun:
         """Return the run as observed at a moment."""
         if self._resized_at is not None and self._resized_at <= now:
             self.resources, self._resized_at = self.container.resources, None
@@ -222,15 +251,15 @@ class SimulatedProcess:
             finished_at=self._ends_at if over else None,
             exit_code=self._exit_code if over else 0,
             reason=self._reason if over else "",
-            message=self._last_words() if over else "",
-            stopping=self._stopping,
-            warned=self._warned,
+            message=self._termination_message() if over else "",
+            is_stopping=self._stopping,
+            is_pre_stop_started=self._warned,
             failed_stop_hooks=self._failed_stop_hooks(now) if self._stop_hook is not None else 0,
             resources=self.resources,
-            resizing=self._resized_at is not None,
+            is_resizing=self._resized_at is not None,
             hook_failure="" if hooked else self._hook_failure,
-            of_present_sandbox=self.of_present_sandbox,
-            put_aside=self.put_aside,
+            is_in_current_sandbox=self.is_in_current_sandbox,
+            is_reset=self.is_reset,
         )
 
 

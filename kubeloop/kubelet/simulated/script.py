@@ -24,10 +24,13 @@ precedence.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime, timedelta
 from types import MappingProxyType
 
+from kubeloop.api.generated.core_v1 import Container, Probe
 from kubeloop.api.scalars.duration import SECOND, DurationError, parse_duration
 from kubeloop.api.scalars.quantity import Quantity, QuantityError, parse_quantity
+from kubeloop.kubelet.runtime import ContainerUsage, ProbeKind, ProbeResult
 
 PREFIX = "sim.kubeloop.io/"
 DIRECTIONS = frozenset(
@@ -49,6 +52,10 @@ DIRECTIONS = frozenset(
 )
 
 Interval = tuple[float, float | None]  # seconds after the start; None for no end
+# Usage of a container without requests.
+_DEFAULT_CPU = Quantity.of_milli(1)
+_DEFAULT_MEMORY = Quantity.of(16 * 2**20)
+_ALWAYS_SUCCESS = ProbeResult(True, is_valid_forever=True)
 
 
 class Script:
@@ -119,3 +126,52 @@ def parse_seconds(text: str) -> float | None:
         return float(text) if text.replace(".", "", 1).isdigit() else parse_duration(text) / SECOND
     except DurationError:
         return None
+
+
+def simulated_usage(container: Container, script: Script | None) -> ContainerUsage:
+    """Return the usage of a container: as in the script, else half of its requests."""
+    cpu, memory = _used("cpu", container, script), _used("memory", container, script)
+    storage = script.quantity("storage") if script is not None else None
+    written = storage.value() if storage is not None else 0
+    return ContainerUsage((cpu or _DEFAULT_CPU).nanos, (memory or _DEFAULT_MEMORY).value(), written)
+
+
+def _used(name: str, container: Container, script: Script | None) -> Quantity | None:
+    said = script.quantity(name) if script is not None else None
+    if said is not None:
+        return said
+    requested = container.resources.requests.get(name)
+    return Quantity(parse_quantity(requested).nanos // 2) if requested else None
+
+
+def probe_container(
+    kind: ProbeKind, probe: Probe, script: Script | None, started_at: datetime, now: datetime
+) -> ProbeResult:
+    """Return the result now, and until when it is valid: success, except where the script says otherwise."""
+    failing = script.intervals(f"fail-{kind}") if script is not None else ()
+    if not failing:
+        return _ALWAYS_SUCCESS
+    elapsed = (now - started_at).total_seconds()
+    fails = any(begin <= elapsed and (end is None or elapsed < end) for begin, end in failing)
+    if fails:  # each failure is reported, so each probe is run
+        return ProbeResult(False, _failure_output(probe))
+    turn = _next_edge(failing, elapsed)
+    if turn is None:
+        return _ALWAYS_SUCCESS
+    return ProbeResult(True, valid_until=started_at + timedelta(seconds=turn))
+
+
+def _next_edge(intervals: tuple[Interval, ...], elapsed: float) -> float | None:
+    edges = [edge for interval in intervals for edge in interval if edge is not None and edge > elapsed]
+    return min(edges, default=None)
+
+
+def _failure_output(probe: Probe) -> str:
+    """Return the kubelet's output for the most common failure of a probe."""
+    if probe.http_get is not None:
+        return "HTTP probe failed with statuscode: 500"
+    if probe.grpc is not None:
+        return 'service unhealthy (responded with "NOT_SERVING")'
+    if probe.tcp_socket is not None:
+        return f"dial tcp: connect to port {probe.tcp_socket.port}: connection refused"
+    return ""

@@ -38,7 +38,7 @@ class StageMatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     container: str = "*"
     labels: str = ""
 
-    def fits(self, pod: Pod, container: Container) -> bool:
+    def matches(self, pod: Pod, container: Container) -> bool:
         """Return True if a container matches."""
         meta = pod.metadata
         return (
@@ -66,15 +66,15 @@ class Stages:
         self._rules = rules
         self._clock = clock
 
-    def script(self, pod: Pod, container: Container) -> Script | None:
+    def script_for(self, pod: Pod, container: Container) -> Script | None:
         """Return the directions for a new run of a container; None without any."""
         annotations = pod.metadata.annotations
         if not self._rules:
             return Script(annotations, container.name) if annotations and has_directions(annotations) else None
         directions: dict[str, str] = {}
         for rule in self._rules:
-            if rule.match.fits(pod, container) and self._happens(rule.chance):
-                directions = {**{key: self._drawn(text) for key, text in rule.do.items()}, **directions}
+            if rule.match.matches(pod, container) and self._happens(rule.chance):
+                directions = {**{key: self._draw(text) for key, text in rule.do.items()}, **directions}
         if not directions and not has_directions(annotations):
             return None
         return Script(annotations, container.name, directions)
@@ -82,7 +82,7 @@ class Stages:
     def _happens(self, chance: float) -> bool:
         return chance >= 1 or self._clock.random().random() < chance
 
-    def _drawn(self, text: str) -> str:
+    def _draw(self, text: str) -> str:
         first, dots, last = text.partition("..")
         low, high = parse_seconds(first), parse_seconds(last)
         if not dots or low is None or high is None:
@@ -111,7 +111,7 @@ def parse_rules(document: Any) -> list[StageRule]:
     for rule in rules:
         unknown = sorted(rule.do.keys() - DIRECTIONS)
         if unknown:
-            raise StageError(f"there is no direction called {unknown[0]}")
+            raise StageError(f"unknown direction {unknown[0]}")
     return rules
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from kubeloop.api.node_calls import StandardStreams
+from kubeloop.api.kubelet_requests import StandardStreams
 
 _ENTER, _INTERRUPT, _END, _ERASE = "\r\n", "\x03", "\x04", "\x7f\b"
 
@@ -22,34 +22,34 @@ class Terminal:
             data = data.replace(b"\r\n", b"\n").replace(b"\n", b"\r\n")
         await (self._streams.write_error(data) if error else self._streams.write(data))
 
-    async def line(self, prompt: str = "") -> str | None:
+    async def read_line(self, prompt: str = "") -> str | None:
         """Return the next line without its ending; None at the end of input."""
         if self._streams.tty and prompt:
             await self.write(prompt.encode())
         line = ""
-        while (letter := await self._letter()) is not None:
+        while (letter := await self._read_char()) is not None:
             if letter in _ENTER:
-                await self._show("\n")
+                await self._echo("\n")
                 return line
             if self._streams.tty and letter in _ERASE:
-                await self._show("\b \b" if line else "")
+                await self._echo("\b \b" if line else "")
                 line = line[:-1]
             elif self._streams.tty and letter == _INTERRUPT:
-                await self._show("^C\n")
+                await self._echo("^C\n")
                 return ""
             elif self._streams.tty and letter == _END:
                 if not line:
                     return None
             else:
                 line += letter
-                await self._show(letter)
+                await self._echo(letter)
         return line or None
 
-    async def _show(self, text: str) -> None:
+    async def _echo(self, text: str) -> None:
         if self._streams.tty and text:
             await self.write(text.encode())
 
-    async def _letter(self) -> str | None:
+    async def _read_char(self) -> str | None:
         while not self._typed:
             piece = await self._streams.read()
             if not piece:

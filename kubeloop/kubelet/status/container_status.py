@@ -69,8 +69,8 @@ def statuses_by_name(statuses: Iterable[ContainerStatus]) -> dict[str, Container
 
 
 def _status(pod: Pod, container: Container, seen: PodObservation, memory: PodState) -> ContainerStatus:
-    run = seen.last(container.name)
-    begins_anew = run is not None and run.put_aside
+    run = seen.last_run(container.name)
+    begins_anew = run is not None and run.is_reset
     restarts = run.attempt + begins_anew if run is not None else _restarts_before(container, memory)
     if begins_anew:
         run = None
@@ -107,8 +107,8 @@ def _states(
 ) -> tuple[ContainerState, ContainerState]:
     """Return the present state, and the state before the last start."""
     runs = seen.runs.get(container.name, ())
-    waits = memory.waiting.get(container.name)
-    if not runs or runs[0].put_aside:
+    waits = memory.waiting_containers.get(container.name)
+    if not runs or runs[0].is_reset:
         first = INITIALIZING if pod.spec.init_containers else CREATING
         before = previous_state(runs[0]) if runs else ContainerState()
         return (first if waits is None else _waiting(waits.reason, waits.message)), before
@@ -123,7 +123,7 @@ def _states(
 
 def previous_state(run: ContainerRun) -> ContainerState:
     """Return the state of a former run; of runs before a restart of all containers only that is known."""
-    return RESET_STATE if run.put_aside else container_state(run)
+    return RESET_STATE if run.is_reset else container_state(run)
 
 
 def container_state(run: ContainerRun) -> ContainerState:
@@ -172,7 +172,7 @@ def _is_ready(pod: Pod, container: Container, run: ContainerRun | None, memory: 
 
 def _restarts_before(container: Container, memory: PodState) -> int:
     """Return the reported restart count of a container without runs."""
-    reported = (*memory.reported.container_statuses, *memory.reported.init_container_statuses)
+    reported = (*memory.reported_status.container_statuses, *memory.reported_status.init_container_statuses)
     return next((one.restart_count for one in reported if one.name == container.name), 0)
 
 

@@ -49,26 +49,26 @@ class StatusInputs(msgspec.Struct, frozen=True):
 
     host_ips: tuple[str, ...]
     now: datetime
-    ended: bool  # nothing runs or will run again
+    is_terminated: bool  # nothing runs or will run again
 
 
 def generate_pod_status(pod: Pod, seen: PodObservation, memory: PodState, around: StatusInputs) -> PodStatus:
     """Return the status of a pod."""
-    if memory.verdict is not None and memory.verdict.rejected:
-        return _rejected_status(pod, memory.verdict)
+    if memory.termination_reason is not None and memory.termination_reason.rejected:
+        return _rejected_status(pod, memory.termination_reason)
     init, regular = init_container_statuses(pod, seen, memory), app_container_statuses(pod, seen, memory)
     named = statuses_by_name((*init, *regular))
-    phase = _phase(pod, pod_phase(pod, named, ended=around.ended), memory, around)
-    if around.ended:
+    phase = _phase(pod, pod_phase(pod, named, ended=around.is_terminated), memory, around)
+    if around.is_terminated:
         init, regular = finalize_statuses(pod, init, regular)
     reason, message = _reason_and_message(phase, memory)
     now = Time(format_time(around.now))
-    said = generate_pod_conditions(pod, seen.addresses is not None and not around.ended, named, phase)
+    said = generate_pod_conditions(pod, seen.addresses is not None and not around.is_terminated, named, phase)
     if phase in TERMINAL_PHASES:  # not earlier, as termination may take a while
-        _add_disruption(said, memory.verdict)
+        _add_disruption(said, memory.termination_reason)
     _add_resize(said, memory.resize, phase)
-    known = (*memory.reported.conditions, *pod.status.conditions)
-    ips = seen.addresses or tuple(one.ip for one in memory.reported.pod_ips)
+    known = (*memory.reported_status.conditions, *pod.status.conditions)
+    ips = seen.addresses or tuple(one.ip for one in memory.reported_status.pod_ips)
     if pod.spec.host_network:
         ips = around.host_ips
     return PodStatus(
@@ -76,7 +76,7 @@ def generate_pod_status(pod: Pod, seen: PodObservation, memory: PodState, around
         reason=reason,
         message=message,
         observed_generation=pod.metadata.generation,
-        start_time=memory.met_at,
+        start_time=memory.first_seen,
         host_ip=around.host_ips[0],
         host_ips=tuple(HostIP(ip=ip) for ip in around.host_ips),
         pod_ip=ips[0] if ips else "",
@@ -93,15 +93,19 @@ def generate_pod_status(pod: Pod, seen: PodObservation, memory: PodState, around
 
 
 def _allocated_resources(memory: PodState) -> Mapping[str, Quantity]:
-    return memory.allocation.sizes.allocated if memory.allocation is not None else memory.reported.allocated_resources
+    return (
+        memory.allocation.pod_level_status.allocated
+        if memory.allocation is not None
+        else memory.reported_status.allocated_resources
+    )
 
 
 def _resources(memory: PodState, phase: str) -> ResourceRequirements | None:
     """Return the pod-level resources: in effect, or allocated while nothing runs."""
     if memory.allocation is None:
-        return memory.reported.resources
-    has_run = "Running" in (phase, memory.reported.phase)
-    return memory.allocation.sizes.running if has_run else memory.allocation.sizes.pending
+        return memory.reported_status.resources
+    has_run = "Running" in (phase, memory.reported_status.phase)
+    return memory.allocation.pod_level_status.running if has_run else memory.allocation.pod_level_status.pending
 
 
 def _rejected_status(pod: Pod, verdict: TerminationReason) -> PodStatus:
@@ -116,23 +120,23 @@ def _rejected_status(pod: Pod, verdict: TerminationReason) -> PodStatus:
 
 def _phase(pod: Pod, found: str, memory: PodState, around: StatusInputs) -> str:
     """Return the phase: terminal phases are final, and a pod with a termination reason fails."""
-    for before in (memory.reported.phase, pod.status.phase):
+    for before in (memory.reported_status.phase, pod.status.phase):
         if before in TERMINAL_PHASES:
             return before
-    if memory.verdict is not None and not around.ended:  # only after all containers have exited
-        return memory.reported.phase or found
-    if memory.verdict is not None:
+    if memory.termination_reason is not None and not around.is_terminated:  # only after all containers have exited
+        return memory.reported_status.phase or found
+    if memory.termination_reason is not None:
         return "Failed"
-    if around.ended and found not in TERMINAL_PHASES:
+    if around.is_terminated and found not in TERMINAL_PHASES:
         return "Failed"
     return found
 
 
 def _reason_and_message(phase: str, memory: PodState) -> tuple[str, str]:
-    if memory.verdict is not None and phase in TERMINAL_PHASES:
-        return memory.verdict.reason, memory.verdict.message
-    if phase == memory.reported.phase:
-        return memory.reported.reason, memory.reported.message
+    if memory.termination_reason is not None and phase in TERMINAL_PHASES:
+        return memory.termination_reason.reason, memory.termination_reason.message
+    if phase == memory.reported_status.phase:
+        return memory.reported_status.reason, memory.reported_status.message
     return "", ""
 
 
@@ -146,10 +150,10 @@ def _add_disruption(said: dict[str, ConditionState], verdict: TerminationReason 
 def _add_resize(said: dict[str, ConditionState], resize: ResizeState, phase: str) -> None:
     if phase in TERMINAL_PHASES:
         return
-    if (waiting := resize.waiting) is not None:
+    if (waiting := resize.pending) is not None:
         said[PENDING] = ConditionState(True, waiting.reason, waiting.message, waiting.generation)
-    if resize.generation is not None:
-        said[IN_PROGRESS] = ConditionState(True, generation=resize.generation)
+    if resize.in_progress_generation is not None:
+        said[IN_PROGRESS] = ConditionState(True, generation=resize.in_progress_generation)
 
 
 def build_status_patch(before: PodStatus, after: PodStatus) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Pod sync: brings the containers of each pod to the state that its spec requires.
 
-pod informer ──▶ pod_worker ──▶ pod_syncer: observe (Runtime) ─ decide ─ act (Runtime) ──▶ status.generate ──▶ patch
-decide, termination, restart and containers are pure and fill a decision; pod_state is kept between syncs.
+pod informer ──▶ sync_queues ──▶ pod_workers ──▶ pod_syncer: observe (Runtime) ─ decide ─ act (Runtime)
+                                      └─▶ status.generate ──▶ status.status_manager ──▶ patch
+decide, termination, restart and containers are pure and fill a decision; pod_states keeps a pod_state between syncs.
 """

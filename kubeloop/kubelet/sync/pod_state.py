@@ -30,7 +30,7 @@ class ContainerWaiting(msgspec.Struct, frozen=True):
     message: str
     until: datetime | None = None  # time of the next try
     since: datetime | None = None  # time of the last try
-    pull: PullBackOff | None = None  # if its image is the reason
+    pull_backoff: PullBackOff | None = None  # if its image is the reason
 
 
 class RetryTime(msgspec.Struct, frozen=True):
@@ -46,7 +46,7 @@ class UnmountedVolumes(msgspec.Struct, frozen=True):
     retries: Mapping[str, RetryTime]  # volumes that are polled, by name
 
     @property
-    def until(self) -> datetime | None:
+    def next_retry(self) -> datetime | None:
         """Time of the next try; None if there is none."""
         return min((one.at for one in self.retries.values()), default=None)
 
@@ -55,7 +55,7 @@ class PreStopHookRun(msgspec.Struct, frozen=True):
     """preStop hook of a run, which may have been started more than once."""
 
     run: str
-    failures_told: int = 0
+    reported_failures: int = 0
 
 
 class TerminationReason(msgspec.Struct, frozen=True):
@@ -66,26 +66,30 @@ class TerminationReason(msgspec.Struct, frozen=True):
     rejected: bool = False  # it never ran, and no container statuses are reported
     disruption: str = ""  # reason of the DisruptionTarget condition, if one is set
     disruption_message: str = ""  # message of that condition, if different
-    grace: float | None = None  # overrides the pod's grace period
+    grace_period_seconds: float | None = None  # overrides the pod's grace period
 
 
 class PodState(msgspec.Struct, frozen=True, kw_only=True):
     """State of a pod; immutable, replaced on change."""
 
-    reported: PodStatus  # status that the agent last wrote or read
-    agreed: str = ""  # resourceVersion of the pod last seen with that status
-    met_at: Time  # when a kubelet first saw the pod: its startTime
+    reported_status: PodStatus  # status that the agent last wrote or read
+    synced_resource_version: str = ""  # resourceVersion of the pod last seen with that status
+    first_seen: Time  # when a kubelet first saw the pod: its startTime
     backoffs: Mapping[str, RestartBackOff] = msgspec.field(default_factory=dict)
-    waiting: Mapping[str, ContainerWaiting] = msgspec.field(default_factory=dict)
+    waiting_containers: Mapping[str, ContainerWaiting] = msgspec.field(default_factory=dict)
     probes: ProbeRecords = msgspec.field(default_factory=dict)
     allocation: PodAllocation | None = None  # resources allocated on the node; None if not admitted
     resize: ResizeState = ResizeState()
-    verdict: TerminationReason | None = None
-    unmounted: UnmountedVolumes | None = None
-    mounted: bool = False  # all volumes were mounted
-    grace: float | None = None  # grace period last given to its containers, if they are being stopped
-    told_at: datetime | None = None  # when the containers were told to stop
-    starting: Mapping[str, str] = msgspec.field(default_factory=dict)  # runs whose start event is pending, by container
+    termination_reason: TerminationReason | None = None
+    unmounted_volumes: UnmountedVolumes | None = None
+    volumes_mounted: bool = False  # all volumes were mounted
+    stop_grace_period_seconds: float | None = (
+        None  # grace period last given to its containers, if they are being stopped
+    )
+    stop_requested_at: datetime | None = None  # time at which the containers were stopped
+    pending_start_events: Mapping[str, str] = msgspec.field(
+        default_factory=dict
+    )  # runs whose start event is pending, by container
     stop_hooks: Mapping[str, PreStopHookRun] = msgspec.field(default_factory=dict)  # started hooks, by container
     deleted: bool = False  # the final delete was sent
 

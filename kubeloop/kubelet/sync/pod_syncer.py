@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
 
 import msgspec
@@ -10,143 +11,165 @@ from kubeloop.api.generated.core_v1 import Container, Pod
 from kubeloop.clock import Clock
 from kubeloop.kubelet.containers import image_pulls, probes
 from kubeloop.kubelet.containers.env_sources import EnvSources
-from kubeloop.kubelet.events.recorder import PodEvents
+from kubeloop.kubelet.events.pod_events import PodEvents
 from kubeloop.kubelet.runtime import ContainerStartError, PodObservation, Runtime
+from kubeloop.kubelet.sync.compute_pod_actions import compute_pod_actions
 from kubeloop.kubelet.sync.containers import find_container
-from kubeloop.kubelet.sync.decide import compute_pod_actions
-from kubeloop.kubelet.sync.decision import PodSyncActions
-from kubeloop.kubelet.sync.pod_state import ContainerWaiting, PodState
+from kubeloop.kubelet.sync.pod_actions import PodSyncActions
+from kubeloop.kubelet.sync.pod_state import ContainerWaiting, PodState, PreStopHookRun
 from kubeloop.kubelet.sync.restart import INITIAL_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS, next_backoff
-from kubeloop.kubelet.sync.stop_hooks import collect_hook_failures, with_started_hook
 
 # Limit of steps per sync; a pod with more containers continues in its next turn.
 _MAX_STEPS = 100
+StopHooks = Mapping[str, PreStopHookRun]
 
 
 class PodSyncer:
     """Syncs pods by one runtime."""
 
-    def __init__(self, runtime: Runtime, telling: PodEvents, clock: Clock, sources: EnvSources | None = None) -> None:
+    def __init__(self, runtime: Runtime, events: PodEvents, clock: Clock, sources: EnvSources) -> None:
         self._runtime = runtime
         self._sources = sources
-        self._telling = telling
+        self._events = events
         self._clock = clock
 
-    async def bring_on(self, pod: Pod, memory: PodState) -> tuple[PodSyncActions, PodObservation, PodState]:
+    async def sync_pod(self, pod: Pod, memory: PodState) -> tuple[PodSyncActions, PodObservation, PodState]:
         """Perform all actions possible now; return the last decision, the observation and the new state."""
         for _ in range(_MAX_STEPS):
-            seen, now = await self._runtime.observe(pod), self._clock.now()
-            if memory.starting:
-                memory = self._look_at_starts(pod, seen, memory)
+            seen, now = await self._runtime.get_pod_status(pod), self._clock.now()
+            if memory.pending_start_events:
+                memory = self._record_pending_starts(pod, seen, memory)
             if memory.stop_hooks:
-                memory = self._look_at_stop_hooks(pod, seen, memory)
+                memory = self._record_failed_stop_hooks(pod, seen, memory)
             decision = compute_pod_actions(pod, seen, memory, now)
             memory = self._remember(pod, decision, memory)
-            if not decision.acts:
+            if not decision.has_actions:
                 return decision, seen, memory
             memory = await self._act(pod, seen, decision, memory)
-        decision.wake(self._clock.now())
-        return decision, await self._runtime.observe(pod), memory
+        decision.wake_by(self._clock.now())
+        return decision, await self._runtime.get_pod_status(pod), memory
+
+    async def sync_terminated_pod(self, pod: Pod) -> None:
+        """Release the sandbox of a pod that has terminated."""
+        await self._runtime.stop_pod_sandbox(pod)
+
+    async def remove_pod(self, uid: str) -> None:
+        """Remove a pod that is gone from the runtime."""
+        await self._runtime.remove_pod(uid)
 
     def _remember(self, pod: Pod, decision: PodSyncActions, memory: PodState) -> PodState:
-        if decision.verdict is not None:
-            self._telling.deadline_exceeded(pod, decision.verdict.reason, decision.verdict.message)
-            memory = msgspec.structs.replace(memory, verdict=decision.verdict)
-        if decision.backing_off and any(memory.waiting.get(name) != one for name, one in decision.backing_off.items()):
+        if decision.termination_reason is not None:
+            self._events.record_deadline_exceeded(
+                pod, decision.termination_reason.reason, decision.termination_reason.message
+            )
+            memory = msgspec.structs.replace(memory, termination_reason=decision.termination_reason)
+        if decision.backing_off and any(
+            memory.waiting_containers.get(name) != one for name, one in decision.backing_off.items()
+        ):
             for container in (*pod.spec.init_containers, *(pod.spec.containers or ())):
                 if container.name in decision.backing_off:
-                    self._telling.backing_off(pod, container)
-            memory = msgspec.structs.replace(memory, waiting={**memory.waiting, **decision.backing_off})
+                    self._events.record_back_off(pod, container)
+            memory = msgspec.structs.replace(
+                memory, waiting_containers={**memory.waiting_containers, **decision.backing_off}
+            )
         return memory
 
     async def _act(self, pod: Pod, seen: PodObservation, decision: PodSyncActions, memory: PodState) -> PodState:
-        for kill in decision.kills:
+        for kill in decision.containers_to_kill:
             if kill.after_failed_hook:
-                self._telling.post_start_failed(pod, kill.container)
-            self._telling.killing(pod, kill.container, kill.message)
-            await self._runtime.stop(pod, kill.container.name, kill.grace, kill.hook)
-            if kill.hook is not None:
+                self._events.record_post_start_failed(pod, kill.container)
+            self._events.record_killing(pod, kill.container, kill.message)
+            await self._runtime.stop_container(pod, kill.container.name, kill.grace_period_seconds, kill.pre_stop_hook)
+            if kill.pre_stop_hook is not None:
                 memory = _with_stop_hook(memory, kill.container, seen)
-        if decision.grace is not None:
-            told_at = memory.told_at or self._clock.now()
-            memory = msgspec.structs.replace(memory, grace=decision.grace, told_at=told_at)
-        for warning in decision.warnings:
-            if warning.hook is not None:
-                await self._runtime.warn(pod, warning.container.name, warning.hook)
+        if decision.grace_period_seconds is not None:
+            told_at = memory.stop_requested_at or self._clock.now()
+            memory = msgspec.structs.replace(
+                memory, stop_grace_period_seconds=decision.grace_period_seconds, stop_requested_at=told_at
+            )
+        for warning in decision.pre_stop_hooks_to_start:
+            if warning.pre_stop_hook is not None:
+                await self._runtime.start_pre_stop_hook(pod, warning.container.name, warning.pre_stop_hook)
                 memory = _with_stop_hook(memory, warning.container, seen)
-        if decision.begin_anew:
-            await self._runtime.put_aside(pod)
-        if decision.prepare:
+        if decision.restart_all_containers:
+            await self._runtime.reset_pod(pod)
+        if decision.create_sandbox:
             memory = await self._prepare(pod, seen, memory)
-        for container in decision.starts:
+        for container in decision.containers_to_start:
             memory = await self._start(pod, container, seen, memory)
-        for container in decision.resizes:
-            await self._runtime.resize(pod, container)
-        for due in decision.probes:
+        for container in decision.containers_to_update:
+            await self._runtime.update_container_resources(pod, container)
+        for due in decision.probes_to_run:
             memory = await self._probe(pod, due, memory)
         return memory
 
-    def _look_at_stop_hooks(self, pod: Pod, seen: PodObservation, memory: PodState) -> PodState:
+    def _record_failed_stop_hooks(self, pod: Pod, seen: PodObservation, memory: PodState) -> PodState:
         left, failed = collect_hook_failures(memory.stop_hooks, seen)
         for name in failed:
             if (container := find_container(pod, name)) is not None:
-                self._telling.pre_stop_failed(pod, container)
+                self._events.record_pre_stop_failed(pod, container)
         return msgspec.structs.replace(memory, stop_hooks=left)
 
     async def _prepare(self, pod: Pod, seen: PodObservation, memory: PodState) -> PodState:
         if seen.runs:
-            self._telling.sandbox_changed(pod)
+            self._events.record_sandbox_changed(pod)
         try:
-            await self._runtime.prepare(pod)
+            await self._runtime.run_pod_sandbox(pod)
         except ContainerStartError as error:
-            self._telling.sandbox_failed(pod, error.message)
-            return _with_waiting(memory, "", self._until_retry(memory))
+            self._events.record_sandbox_failed(pod, error.message)
+            return _with_waiting(memory, "", self._sandbox_backoff(memory))
         return _with_waiting(memory, "", None)
 
     async def _start(self, pod: Pod, container: Container, seen: PodObservation, memory: PodState) -> PodState:
-        name, last = container.name, seen.last(container.name)
-        now, waits = self._clock.now(), memory.waiting.get(name)
-        if waits is not None and waits.pull is not None and now < waits.pull.ends:
-            self._telling.pull_backing_off(pod, container)
-            return _with_waiting(memory, name, image_pulls.waiting_in_back_off(container.image, waits.pull, now))
-        if last is not None and last.finished_at is not None and not last.put_aside:
+        name, last = container.name, seen.last_run(container.name)
+        now, waits = self._clock.now(), memory.waiting_containers.get(name)
+        if waits is not None and waits.pull_backoff is not None and now < waits.pull_backoff.ends:
+            self._events.record_pull_back_off(pod, container)
+            return _with_waiting(
+                memory, name, image_pulls.waiting_in_back_off(container.image, waits.pull_backoff, now)
+            )
+        if last is not None and last.finished_at is not None and not last.is_reset:
             back_off = next_backoff(memory.backoffs.get(name), last.finished_at, now)
             memory = msgspec.structs.replace(memory, backoffs={**memory.backoffs, name: back_off})
         try:
-            found = await self._sources.found(pod, container) if self._sources is not None else None
-            await self._runtime.start(pod, container, last.attempt + 1 if last is not None else 0, found)
+            found = await self._sources.resolve(pod, container)
+            await self._runtime.start_container(pod, container, last.attempt + 1 if last is not None else 0, found)
         except ContainerStartError as error:
-            return self._failed(pod, container, error, memory)
-        if self._telling.is_loud:
-            memory = await self._tell_start(pod, container, memory)
-        return _with_waiting(memory, name, None) if memory.waiting else memory
+            return self._handle_start_error(pod, container, error, memory)
+        if self._events.is_verbose:
+            memory = await self._record_start(pod, container, memory)
+        return _with_waiting(memory, name, None) if memory.waiting_containers else memory
 
-    async def _tell_start(self, pod: Pod, container: Container, memory: PodState) -> PodState:
+    async def _record_start(self, pod: Pod, container: Container, memory: PodState) -> PodState:
         """Emit the image event now, and remember to emit the start event once the run has started."""
-        self._telling.pulling(pod, container)
-        run = (await self._runtime.observe(pod)).last(container.name)
+        self._events.record_pulling(pod, container)
+        run = (await self._runtime.get_pod_status(pod)).last_run(container.name)
         if run is None or run.started_at is not None:
-            self._telling.started(pod, container, 0.0)
+            self._events.record_started(pod, container, 0.0)
             return memory
-        return msgspec.structs.replace(memory, starting={**memory.starting, container.name: run.id})
+        return msgspec.structs.replace(
+            memory, pending_start_events={**memory.pending_start_events, container.name: run.id}
+        )
 
-    def _look_at_starts(self, pod: Pod, seen: PodObservation, memory: PodState) -> PodState:
-        left = dict(memory.starting)
-        for name, id in memory.starting.items():
-            run, container = seen.last(name), find_container(pod, name)
+    def _record_pending_starts(self, pod: Pod, seen: PodObservation, memory: PodState) -> PodState:
+        left = dict(memory.pending_start_events)
+        for name, id in memory.pending_start_events.items():
+            run, container = seen.last_run(name), find_container(pod, name)
             if run is None or run.id != id or container is None or run.state == "exited":
                 del left[name]
             elif run.started_at is not None:
                 del left[name]
-                self._telling.started(pod, container, (run.started_at - run.created_at).total_seconds())
-        return msgspec.structs.replace(memory, starting=left)
+                self._events.record_started(pod, container, (run.started_at - run.created_at).total_seconds())
+        return msgspec.structs.replace(memory, pending_start_events=left)
 
-    def _failed(self, pod: Pod, container: Container, error: ContainerStartError, memory: PodState) -> PodState:
+    def _handle_start_error(
+        self, pod: Pod, container: Container, error: ContainerStartError, memory: PodState
+    ) -> PodState:
         """Record a failed start, to be retried later."""
         name, now = container.name, self._clock.now()
-        self._telling.start_failed(pod, container, error.reason, error.message)
+        self._events.record_start_failed(pod, container, error.reason, error.message)
         if error.reason in image_pulls.PULL_FAILURES:
-            before = memory.waiting.get(name)
+            before = memory.waiting_containers.get(name)
             return _with_waiting(
                 memory, name, image_pulls.waiting_after_failed_pull(before, error.reason, error.message, now)
             )
@@ -156,9 +179,9 @@ class PodSyncer:
             ContainerWaiting(error.reason, error.message, now + timedelta(seconds=INITIAL_BACKOFF_SECONDS), now),
         )
 
-    def _until_retry(self, memory: PodState) -> ContainerWaiting:
+    def _sandbox_backoff(self, memory: PodState) -> ContainerWaiting:
         """Return the wait before the next try of a sandbox, twice as long as the last one."""
-        now, before = self._clock.now(), memory.waiting.get("")
+        now, before = self._clock.now(), memory.waiting_containers.get("")
         delay = INITIAL_BACKOFF_SECONDS
         if before is not None and before.until is not None and before.since is not None:
             delay = min(2 * (before.until - before.since).total_seconds(), MAX_BACKOFF_SECONDS)
@@ -167,7 +190,7 @@ class PodSyncer:
     async def _probe(self, pod: Pod, due: probes.DueProbe, memory: PodState) -> PodState:
         answer = await self._runtime.probe(pod, due.container, due.kind, due.probe)
         if not answer.ok:
-            self._telling.unhealthy(pod, due, answer)
+            self._events.record_unhealthy(pod, due, answer)
         key = (due.container.name, due.kind)
         record = probes.update_record(memory.probes.get(key), due, answer, self._clock.now())
         return msgspec.structs.replace(memory, probes={**memory.probes, key: record})
@@ -179,5 +202,27 @@ def _with_stop_hook(memory: PodState, container: Container, seen: PodObservation
 
 
 def _with_waiting(memory: PodState, name: str, waiting: ContainerWaiting | None) -> PodState:
-    others = {other: one for other, one in memory.waiting.items() if other != name}
-    return msgspec.structs.replace(memory, waiting=others if waiting is None else {**others, name: waiting})
+    others = {other: one for other, one in memory.waiting_containers.items() if other != name}
+    return msgspec.structs.replace(memory, waiting_containers=others if waiting is None else {**others, name: waiting})
+
+
+def with_started_hook(hooks: StopHooks, container: str, seen: PodObservation) -> StopHooks:
+    """Record that the hook of a container's current run was started."""
+    run = seen.last_run(container)
+    if run is None or (container in hooks and hooks[container].run == run.id):
+        return hooks
+    return {**hooks, container: PreStopHookRun(run.id)}
+
+
+def collect_hook_failures(hooks: StopHooks, seen: PodObservation) -> tuple[StopHooks, list[str]]:
+    """Return the hooks still to be observed, and the containers with failed hooks, once per failure."""
+    left: dict[str, PreStopHookRun] = {}
+    failed: list[str] = []
+    for container, hook in hooks.items():
+        run = next((one for one in seen.runs.get(container, ()) if one.id == hook.run), None)
+        if run is None:
+            continue
+        failed.extend([container] * (run.failed_stop_hooks - hook.reported_failures))
+        if run.state != "exited":
+            left[container] = PreStopHookRun(hook.run, run.failed_stop_hooks)
+    return left, failed

@@ -38,7 +38,7 @@ def should_start(container: Container, pod: Pod, last: ContainerRun | None) -> b
         return False
     if last is None:
         return True
-    return last.state == "exited" and (last.put_aside or should_restart(container, pod.spec, last.exit_code))
+    return last.state == "exited" and (last.is_reset or should_restart(container, pod.spec, last.exit_code))
 
 
 def should_restart_all(container: Container, exit_code: int) -> bool:
@@ -72,7 +72,7 @@ class RestartBackOff(msgspec.Struct, frozen=True):
     delay: float
     raised_at: datetime
 
-    def ends(self, finished_at: datetime) -> datetime | None:
+    def expiration(self, finished_at: datetime) -> datetime | None:
         """Return the end of the back-off after an exit; None if it was reset."""
         if finished_at - self.raised_at > timedelta(seconds=BACKOFF_RESET_SECONDS):
             return None
@@ -81,6 +81,6 @@ class RestartBackOff(msgspec.Struct, frozen=True):
 
 def next_backoff(before: RestartBackOff | None, finished_at: datetime, now: datetime) -> RestartBackOff:
     """Return the back-off after a start: the first failure has no delay, the next one has this one."""
-    if before is None or before.ends(finished_at) is None:
+    if before is None or before.expiration(finished_at) is None:
         return RestartBackOff(INITIAL_BACKOFF_SECONDS, now)
     return RestartBackOff(min(before.delay * 2, MAX_BACKOFF_SECONDS), now)

@@ -15,7 +15,7 @@ from kubeloop.kubelet.sync.containers import (
     regular_init_containers_of,
     sidecar_containers_of,
 )
-from kubeloop.kubelet.sync.decision import ContainerKill, PodSyncActions
+from kubeloop.kubelet.sync.pod_actions import ContainerKill, PodSyncActions
 from kubeloop.kubelet.sync.pod_state import PodState, TerminationReason
 
 TERMINAL_PHASES = ("Succeeded", "Failed")
@@ -43,9 +43,9 @@ def is_past_active_deadline(pod: Pod, memory: PodState, now: datetime, decision:
     """Return True if activeDeadlineSeconds has passed; else request a sync at the deadline."""
     if pod.spec.active_deadline_seconds is None or is_termination_requested(pod):
         return False
-    deadline = parse_time(memory.met_at) + timedelta(seconds=pod.spec.active_deadline_seconds)
+    deadline = parse_time(memory.first_seen) + timedelta(seconds=pod.spec.active_deadline_seconds)
     if now < deadline:
-        decision.wake(deadline)
+        decision.wake_by(deadline)
     return now >= deadline
 
 
@@ -54,20 +54,20 @@ def plan_termination(pod: Pod, seen: PodObservation, memory: PodState, now: date
 
     The preStop hooks of sidecars start with the others'; the sidecars then get the rest of the grace period.
     """
-    why = decision.verdict or memory.verdict
-    grace = grace_period_seconds(pod) if why is None or why.grace is None else why.grace
-    sooner = memory.grace is None or grace < memory.grace
+    why = decision.termination_reason or memory.termination_reason
+    grace = grace_period_seconds(pod) if why is None or why.grace_period_seconds is None else why.grace_period_seconds
+    sooner = memory.stop_grace_period_seconds is None or grace < memory.stop_grace_period_seconds
     first = (*app_containers_of(pod), *regular_init_containers_of(pod), *ephemeral_containers_of(pod))
     _stop(first, seen, GracePeriod(grace, sooner), decision)
-    sidecars = [one for one in reversed(sidecar_containers_of(pod)) if is_alive(seen.last(one.name))]
-    if any(is_alive(seen.last(one.name)) for one in first):
+    sidecars = [one for one in reversed(sidecar_containers_of(pod)) if is_alive(seen.last_run(one.name))]
+    if any(is_alive(seen.last_run(one.name)) for one in first):
         _warn(sidecars, seen, grace, decision)
     elif sidecars:
-        past = (now - memory.told_at).total_seconds() if memory.told_at is not None else 0.0
+        past = (now - memory.stop_requested_at).total_seconds() if memory.stop_requested_at is not None else 0.0
         _warn(sidecars[1:], seen, grace, decision)
         _stop(sidecars[:1], seen, GracePeriod(max(grace - past, MIN_GRACE_PERIOD_SECONDS), sooner), decision)
     else:
-        decision.ended = True
+        decision.mark_terminated()
 
 
 def grace_period_seconds(pod: Pod, probe: Probe | None = None) -> float:
@@ -88,15 +88,19 @@ def is_alive(run: ContainerRun | None) -> bool:
 def _warn(containers: Iterable[Container], seen: PodObservation, grace: float, decision: PodSyncActions) -> None:
     """Start the preStop hooks of containers that are stopped later."""
     for container in containers:
-        run, kill = seen.last(container.name), ContainerKill(container, "", grace)
-        if kill.hook is not None and run is not None and run.state == "running" and not (run.warned or run.stopping):
-            decision.warnings.append(kill)
+        run, kill = seen.last_run(container.name), ContainerKill(container, "", grace)
+        if (
+            kill.pre_stop_hook is not None
+            and run is not None
+            and run.state == "running"
+            and not (run.is_pre_stop_started or run.is_stopping)
+        ):
+            decision.pre_stop_hooks_to_start.append(kill)
 
 
 def _stop(containers: Iterable[Container], seen: PodObservation, ending: GracePeriod, decision: PodSyncActions) -> None:
     """Stop containers; those that are stopping already only if the grace period is shorter now."""
     for container in containers:
-        run = seen.last(container.name)
-        if run is not None and run.state != "exited" and (ending.is_sooner or not run.stopping):
-            decision.kills.append(ContainerKill(container, f"Stopping container {container.name}", ending.grace))
-            decision.grace = ending.grace
+        run = seen.last_run(container.name)
+        if run is not None and run.state != "exited" and (ending.is_sooner or not run.is_stopping):
+            decision.stop_container(ContainerKill(container, f"Stopping container {container.name}", ending.grace))

@@ -1,5 +1,5 @@
 """Volumes of pods: a pod starts when they are attached, claimed and their contents exist.
 
-pod_worker ──▶ mounter ──▶ attachments (attached?), claims (bound?), projected (ConfigMaps, Secrets exist?)
-watch, restricted_watch ──▶ wake pods and nodes on changes; heartbeat writes volumesInUse
+pod_workers ──▶ mounter ──▶ attachments (attached?), claims (bound?), projected (ConfigMaps, Secrets exist?)
+watch, restricted_watch ──▶ queue pods and nodes on changes; heartbeat writes volumesInUse
 """

@@ -35,27 +35,33 @@ class AttachmentLister(Protocol):
 class VolumeAttachmentsView:
     """Determines attachable volumes from claims, volumes and drivers."""
 
-    def __init__(self, claims: AttachmentLister, volumes: AttachmentLister, drivers: AttachmentLister) -> None:
+    def __init__(
+        self,
+        claims: AttachmentLister,
+        volumes: AttachmentLister,
+        drivers: AttachmentLister,
+        reported_volumes: ReportedVolumes,
+    ) -> None:
         self._claims = claims
         self._volumes = volumes
         self._drivers = drivers
-        self.reported = ReportedVolumes()
+        self._reported_volumes = reported_volumes
 
-    def missing(self, pod: Pod, node: Node) -> tuple[str, ...]:
+    def unattached_volumes(self, pod: Pod, node: Node) -> tuple[str, ...]:
         """Return the names of a pod's volumes that are not attached yet."""
         if not pod.spec.volumes or CONTROLLER_MANAGED_ATTACH_ANNOTATION not in node.metadata.annotations:
             return ()
         listed = {one.name for one in node.status.volumes_attached} & set(node.status.volumes_in_use)
-        there = {one for one in listed if self.reported.has(node.metadata.name, one)}
+        there = {one for one in listed if self._reported_volumes.is_reported(node.metadata.name, one)}
         return tuple(name for name, unique in self._needed(pod) if unique not in there)
 
-    def needed(self, pod: Pod, node: Node) -> tuple[str, ...]:
+    def attachable_volumes(self, pod: Pod, node: Node) -> tuple[str, ...]:
         """Return the names of a pod's volumes that the attach/detach controller attaches."""
         if CONTROLLER_MANAGED_ATTACH_ANNOTATION not in node.metadata.annotations:
             return ()
         return tuple(name for name, _ in self._needed(pod))
 
-    def in_use(self, pods: Iterable[Pod]) -> tuple[str, ...]:
+    def volumes_in_use(self, pods: Iterable[Pod]) -> tuple[str, ...]:
         """Return the unique names of the volumes that the pods use or are about to use."""
         wanted = (pod for pod in pods if pod.spec.volumes and not has_released_volumes(pod))
         return tuple(sorted({unique for pod in wanted for _, unique in self._needed(pod)}))

@@ -29,15 +29,15 @@ class ClaimChecker:
         self._claims = claims
         self._volumes = volumes
 
-    def complaints(self, pod: Pod) -> dict[str, str]:
+    def claim_errors(self, pod: Pod) -> dict[str, str]:
         """Return the errors by volume name; volumes that no container uses are ignored."""
-        found = {use.volume.name: why for use in claim_uses(pod) if (why := self._complaint(pod, use))}
+        found = {use.volume.name: why for use in claim_uses(pod) if (why := self._claim_error(pod, use))}
         if found:
             used = used_volumes(pod)
             found = {name: why for name, why in found.items() if name in used}
         return found
 
-    def _complaint(self, pod: Pod, use: PodClaimUse) -> str:
+    def _claim_error(self, pod: Pod, use: PodClaimUse) -> str:
         claim: PersistentVolumeClaim | None = self._claims.get(pod.metadata.namespace, use.name)
         where = f"error processing PVC {pod.metadata.namespace}/{use.name}: "
         if claim is None:

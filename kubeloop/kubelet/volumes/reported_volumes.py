@@ -13,13 +13,13 @@ VolumesInUse = tuple[str, ...]
 
 
 class ReportedVolumes:
-    """Last confirmed volumesInUse of each node, by node name."""
+    """Last confirmed volumesInUse of each node, by node name; `on_confirmed` is called with the node's name."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_confirmed: Callable[[str], None]) -> None:
+        self._on_confirmed = on_confirmed
         self._lists: dict[str, VolumesInUse] = {}
-        self.on_confirmed: Callable[[str], None] = lambda _: None
 
-    def has(self, node: str, volume: str) -> bool:
+    def is_reported(self, node: str, volume: str) -> bool:
         """Return True if the confirmed status of the node lists the volume."""
         return volume in self._lists.get(node, ())
 
@@ -28,9 +28,9 @@ class ReportedVolumes:
         return in_use == shown == self._lists.get(node, ())
 
     @contextmanager
-    def writing(self, node: str, in_use: VolumesInUse) -> Iterator[None]:
+    def confirm_after(self, node: str, in_use: VolumesInUse) -> Iterator[None]:
         """Confirm a list once it is written; meanwhile, and if the write fails, none is confirmed."""
         self._lists.pop(node, None)
         yield
         self._lists[node] = in_use
-        self.on_confirmed(node)
+        self._on_confirmed(node)

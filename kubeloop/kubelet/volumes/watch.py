@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 from kubeloop.api.generated.core_v1 import Node, PersistentVolume, PersistentVolumeClaim, Pod
@@ -11,11 +11,13 @@ from kubeloop.api.pods.volumes import PODS_BY_CLAIM, claim_keys_of, has_released
 from kubeloop.client import Client
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.clock import Clock
-from kubeloop.kubelet.events.recorder import PodEvents
+from kubeloop.kubelet.events.pod_events import PodEvents
+from kubeloop.kubelet.sync.sync_queues import SyncQueues
 from kubeloop.kubelet.volumes.attachments import VolumeAttachmentsView
 from kubeloop.kubelet.volumes.claims import ClaimChecker
-from kubeloop.kubelet.volumes.mounter import VolumeManager
-from kubeloop.kubelet.volumes.projected import VolumeSourceChecker
+from kubeloop.kubelet.volumes.reported_volumes import ReportedVolumes
+from kubeloop.kubelet.volumes.volume_manager import VolumeManager
+from kubeloop.kubelet.volumes.volume_sources import VolumeSourceChecker
 from kubeloop.runtime.controller import Controller
 from kubeloop.runtime.informer.informer import Informer, SharedInformerFactory
 from kubeloop.runtime.informer.store import NODE
@@ -27,15 +29,18 @@ Loop = Controller[ObjectKey]
 class VolumeWatch:
     """Wakes pods that wait for volumes, and nodes whose volumes in use change."""
 
-    def __init__(self, pods: Informer, informers: SharedInformerFactory) -> None:
+    def __init__(self, pods: Informer, informers: SharedInformerFactory, queues: SyncQueues, client: Client) -> None:
+        self._client = client
         self._pods = pods
+        self._queues = queues
+        self.reported_volumes = ReportedVolumes(self._enqueue_pods_with_claims)
         pods.add_indexer(PODS_BY_CLAIM, claim_keys_of)
         kinds = (PersistentVolumeClaim, PersistentVolume, CSIDriver)
-        self._claims, self._volumes, self._drivers = (informers.of(resource_of_class(kind)) for kind in kinds)
-        self.attachments = VolumeAttachmentsView(self._claims, self._volumes, self._drivers)
+        self._claims, self._volumes, self._drivers = (informers.for_resource(resource_of_class(kind)) for kind in kinds)
+        self.attachments = VolumeAttachmentsView(self._claims, self._volumes, self._drivers, self.reported_volumes)
         self.claims = ClaimChecker(self._claims, self._volumes)
 
-    def follow(self, pod_loop: Loop, node_loop: Loop) -> None:
+    def register(self, pod_loop: Loop, node_loop: Loop) -> None:
         """Register the watches of the pod and node controllers."""
         pod_loop.watches(self._claims, lambda claim: map(key_of, self._users_of(key_of(claim))))
         pod_loop.watches(self._volumes, lambda volume: map(key_of, self._users_of(_claim_of(volume))))
@@ -45,28 +50,28 @@ class VolumeWatch:
         for loop in (pod_loop, node_loop):
             loop.watches(self._drivers, lambda _: ())  # they rarely change; the caches only need to be filled first
 
-    def mounting(self, client: Client, telling: PodEvents, clock: Clock) -> VolumeManager:
+    def new_volume_manager(self, events: PodEvents, clock: Clock) -> VolumeManager:
         """Return the volume manager."""
-        return VolumeManager(client, self.attachments, self.claims, VolumeSourceChecker(client, clock), telling, clock)
+        sources = VolumeSourceChecker(self._client, clock)
+        return VolumeManager(self._client, self.attachments, self.claims, sources, events, clock)
 
-    def in_use(self, node: str) -> tuple[str, ...]:
+    def volumes_in_use(self, node: str) -> tuple[str, ...]:
         """Return the unique names of the volumes that the pods of a node use."""
-        return self.attachments.in_use(self._pods.by_index(NODE, node))
+        return self.attachments.volumes_in_use(self._pods.by_index(NODE, node))
 
-    def waiting_on(self, old: Node, new: Node) -> Iterator[ObjectKey]:
-        """Yield the pods of a node that a change of the node may allow to start."""
+    def handle_node_update(self, old: Node, new: Node) -> None:
+        """Queue the pods of a node that a change of the node may allow to start."""
         if (old.status.volumes_attached, old.status.volumes_in_use) == (
             new.status.volumes_attached,
             new.status.volumes_in_use,
         ):
             return
-        yield from self.users_on(new.metadata.name)
+        self._enqueue_pods_with_claims(new.metadata.name)
 
-    def users_on(self, node: str) -> Iterator[ObjectKey]:
-        """Yield the pods of a node that have claims."""
+    def _enqueue_pods_with_claims(self, node: str) -> None:
         for pod in self._pods.by_index(NODE, node):
             if claim_keys_of(pod):
-                yield key_of(pod)
+                self._queues.pods.add(key_of(pod))
 
     def _users_of(self, claim: ObjectKey) -> Iterable[Pod]:
         found: Iterable[Pod] = self._pods.by_index(PODS_BY_CLAIM, f"{claim.namespace}/{claim.name}")

@@ -28,7 +28,7 @@ class Origin(msgspec.Struct, frozen=True, gc=False):
     revision: str
     event: Event
 
-    def same_object(self, other: Origin) -> bool:
+    def is_same_object(self, other: Origin) -> bool:
         """Return True if both origins are changes of the same object."""
         return self.name == other.name and self.namespace == other.namespace and self.kind == other.kind
 
@@ -62,7 +62,7 @@ class Cause(msgspec.Struct, gc=False):
             self._text = _text_of(self)
         return self._text
 
-    def wrote(self, write: RecordedWrite) -> None:
+    def record_write(self, write: RecordedWrite) -> None:
         """Record a write, up to `MAX_WRITES`."""
         if len(self.writes) < MAX_WRITES:
             self.writes = (*self.writes, write)
@@ -72,7 +72,7 @@ def merge_origins(known: Origins, newer: Origins) -> Origins:
     """Merge origins, oldest first. A later change of the same object replaces the earlier; a resync adds nothing."""
     for origin in newer:
         name = origin.name
-        before = [one for one in known if one.name == name and one.same_object(origin)]
+        before = [one for one in known if one.name == name and one.is_same_object(origin)]
         if not before:
             known = (*known[1 - MAX_ORIGINS :], origin)
         elif origin.event not in ("resync", "requeue"):

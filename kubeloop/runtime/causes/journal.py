@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from kubeloop.runtime.causes.cause import Origins, RecordedWrite
+from kubeloop.runtime.causes.cause import Cause, Origins, RecordedWrite
 
 MAX_WITH_EFFECT = 2048  # reconciles that wrote something or failed
 MAX_WITHOUT_EFFECT = 256  # reconciles that found nothing to do; kept apart, or a resync would push out all that matters
@@ -37,20 +37,13 @@ class Journal:
         self._quiet: deque[JournalEntry] = deque(maxlen=quiet)
         self.written = 0
 
-    def write(
-        self,
-        time: datetime,
-        controller: str,
-        key: object,
-        origins: Origins,
-        writes: tuple[RecordedWrite, ...],
-        result: str,
-        seconds: float,
-    ) -> None:
+    def append(self, time: datetime, cause: Cause, result: str, seconds: float) -> None:
         """Record a reconcile; the oldest of its class (with or without effects) is dropped if full."""
         self.written += 1
-        entry = JournalEntry(self.written, time, controller, key, origins, writes, result, seconds)
-        quiet = not writes and result == "success"
+        entry = JournalEntry(
+            self.written, time, cause.controller, cause.key, cause.origins, cause.writes, result, seconds
+        )
+        quiet = not cause.writes and result == "success"
         (self._quiet if quiet else self._active).append(entry)
 
     def entries(self, controller: str = "", key: object = None) -> Iterator[JournalEntry]:

@@ -31,9 +31,9 @@ class CauseTransport:
         try:
             answer = await self._inner.call(call)
         except Exception as error:
-            cause.wrote(_write_of(call, None, type(error).__name__))
+            cause.record_write(_write_of(call, None, type(error).__name__))
             raise
-        cause.wrote(_write_of(call, answer, ""))
+        cause.record_write(_write_of(call, answer, ""))
         return answer
 
     def watch(self, call: Call) -> AsyncIterator[Sequence[WatchEvent]]:
@@ -44,9 +44,9 @@ class CauseTransport:
         """Return the wrapped transport's answer."""
         return self._inner.is_in_process(resource)
 
-    def edition(self) -> object | None:
+    def discovery_version(self) -> object | None:
         """Return the wrapped transport's edition."""
-        return self._inner.edition()
+        return self._inner.discovery_version()
 
     async def document(self, path: str) -> Any:
         """Return the wrapped transport's document."""
@@ -62,7 +62,7 @@ class CauseTransport:
 
 
 def _write_of(call: Call, answer: Any, outcome: str) -> RecordedWrite:
-    resource = call.resource.qualified + (f"/{call.subresource}" if call.subresource else "")
+    resource = call.resource.group_resource + (f"/{call.subresource}" if call.subresource else "")
     meta = getattr(answer, "metadata", None)
     name = call.name or getattr(meta, "name", "") or ""
     return RecordedWrite(

@@ -61,7 +61,7 @@ class CustomKind(Generic[T]):
         qualified, _, version = self.name.partition("/")
         plural, _, group = qualified.partition(".")
         if not (plural and group and version):
-            raise ValueError(f"{self.name!r} is no plural.group/version")
+            raise ValueError(f"{self.name!r} is not of the form plural.group/version")
         return Resource(
             group,
             version,
@@ -91,7 +91,7 @@ class CustomKind(Generic[T]):
             "scope": "Namespaced" if self.namespaced else "Cluster",
             "versions": [self._version()],
         }
-        return codec.from_plain({"metadata": {"name": resource.qualified}, "spec": spec}, CustomResourceDefinition)
+        return codec.from_plain({"metadata": {"name": resource.group_resource}, "spec": spec}, CustomResourceDefinition)
 
     def read(self, found: Mapping[str, Any]) -> T:
         """Convert an object of a cache or a response to a typed one."""
@@ -110,7 +110,7 @@ class CustomKind(Generic[T]):
 
     async def ensure(self, client: Client, *, manager: str = "", within: float = 30.0) -> None:
         """Apply the definition and wait until it is established."""
-        await client.apply(self.definition, manager=manager or self.resource.qualified, force=True)
+        await client.apply(self.definition, manager=manager or self.resource.group_resource, force=True)
         chosen = {"metadata.name": self.definition.metadata.name}
         async with asyncio.timeout(within):
             async for events in client.watch(CustomResourceDefinition, fields=chosen, resource_version="0"):

@@ -31,7 +31,7 @@ _PLAIN: Final[dict[type, Schema]] = {
     inspect.DateType: {"type": "string", "format": "date"},
     inspect.UUIDType: {"type": "string", "format": "uuid"},
 }
-# What msgspec calls a constraint, and what a schema does, for each kind of type.
+# Constraint names of msgspec and of schemas, by type.
 _BOUNDS: Final = {"ge": "minimum", "le": "maximum", "multiple_of": "multipleOf"}
 _LENGTHS: Final = {"string": ("minLength", "maxLength"), "array": ("minItems", "maxItems")}
 _PROPERTIES: Final = ("minProperties", "maxProperties")
@@ -75,7 +75,7 @@ def _of_struct(info: inspect.StructType, path: str, within: tuple[type, ...]) ->
     if info.cls.__module__.startswith(_GENERATED):  # Kubernetes' own: checked where it is used
         return {"type": "object", **ANYTHING}
     if info.cls in within:
-        raise SchemaError(f"{path}: {info.cls.__name__} contains itself, which a structural schema can't say")
+        raise SchemaError(f"{path}: {info.cls.__name__} is recursive, which a structural schema cannot express")
     properties, required = {}, []
     for field in info.fields:
         where = f"{path}.{field.encode_name}"
@@ -104,7 +104,7 @@ def _of_union(info: inspect.UnionType, path: str, within: tuple[type, ...]) -> S
         return _schema(others[0], path, within) | nullable
     if {type(one) for one in others} == {inspect.IntType, inspect.StrType}:
         return {"x-kubernetes-int-or-string": True, **nullable}
-    raise SchemaError(f"{path}: of several types only int | str, and one with None, can be told in a structural schema")
+    raise SchemaError(f"{path}: of union types, only int | str and T | None have a structural schema")
 
 
 def _of_dict(info: inspect.DictType, path: str, within: tuple[type, ...]) -> Schema:

@@ -48,11 +48,11 @@ class EventCorrelator:
 
     def correlate(self, event: Event) -> EventWrite | None:
         """Return the write for an event; None if it is dropped."""
-        event, key = self._aggregated(event)
-        write = self._counted(event, key)
+        event, key = self._aggregate(event)
+        write = self._count(event, key)
         return write if self._is_allowed(event) else None
 
-    def _aggregated(self, event: Event) -> tuple[Event, _Key]:
+    def _aggregate(self, event: Event) -> tuple[Event, _Key]:
         now = self._clock.monotonic()
         key = (*_spam_key(event), event.reason, event.reporting_component, event.reporting_instance)
         similar = self._similar.get(key)
@@ -66,7 +66,7 @@ class EventCorrelator:
         similar.messages.pop(next(iter(similar.messages)))
         return msgspec.structs.replace(event, message=COMBINED + event.message), key
 
-    def _counted(self, event: Event, key: _Key) -> EventWrite:
+    def _count(self, event: Event, key: _Key) -> EventWrite:
         seen = self._observed.get(key)
         if seen is None:
             self._observed.put(key, _Observed(event.metadata.name, event.first_timestamp, event.count))

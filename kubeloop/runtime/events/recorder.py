@@ -115,7 +115,7 @@ class EventRecorder:
         """Number of events lost because the queue was full or the server never accepted them."""
         return self._tally.dropped
 
-    def of_component(self, component: str) -> EventRecorder:
+    def with_component(self, component: str) -> EventRecorder:
         """Return a recorder with another source; it shares the queue, and only the first one has to run."""
         other = copy(self)
         other._component = component
@@ -141,7 +141,7 @@ class EventRecorder:
             log.error("unsupported event type %r", type)
             return
         about = reference_to(obj)
-        if self._has_no_room(reason, about):
+        if self._is_queue_full(reason, about):
             return
         note = _QueuedEvent(
             self._component,
@@ -158,7 +158,7 @@ class EventRecorder:
         self._tally.queued[self._component] += 1
         self._queue.put_nowait(note)
 
-    def _has_no_room(self, reason: str, about: core_v1.ObjectReference) -> bool:
+    def _is_queue_full(self, reason: str, about: core_v1.ObjectReference) -> bool:
         """Return True if too many of this component's events wait; logged once, not per event."""
         component, tally = self._component, self._tally
         queued = tally.queued[component]
@@ -177,8 +177,8 @@ class EventRecorder:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._write_queued())
             if self._as_series:
-                tasks.create_task(self._tell_running())
-                tasks.create_task(self._tell_finished())
+                tasks.create_task(self._refresh_series_loop())
+                tasks.create_task(self._finish_series_loop())
 
     async def flush(self, within: float = 5.0) -> bool:
         """Wait until all queued events are written; return True if done in time."""
@@ -198,7 +198,7 @@ class EventRecorder:
         name = f"{about}.{self._tally.last_stamp:x}"
         return new_uid(self._clock) if check_dns1123_subdomain(name) else name
 
-    def _made(self, note: _QueuedEvent) -> AnyEvent:
+    def _build_event(self, note: _QueuedEvent) -> AnyEvent:
         about = note.about
         name, namespace = self._name(about.name, note.time), about.namespace or "default"
         meta = ObjectMeta(name=name, namespace=namespace, annotations=note.annotations)
@@ -213,14 +213,14 @@ class EventRecorder:
             try:
                 if hurried:
                     hurried -= 1
-                elif not await wait_idle(LONGEST_WAIT, self._has_many):
+                elif not await wait_idle(LONGEST_WAIT, self._is_queue_long):
                     hurried = HURRIED
-                await self._write(self._made(note))
+                await self._write(self._build_event(note))
             finally:
                 self._tally.queued[note.component] -= 1
                 self._queue.task_done()
 
-    def _has_many(self) -> bool:
+    def _is_queue_long(self) -> bool:
         """Return True if so many of a component's events wait that further ones could be lost."""
         return max(self._tally.queued.values(), default=0) >= RELAXED_QUEUE_LENGTH
 
@@ -232,16 +232,16 @@ class EventRecorder:
         elif (told := self._series.observe(event)) is not None:
             await self._persist(told, _series_patch(told))
 
-    async def _tell_running(self) -> None:
+    async def _refresh_series_loop(self) -> None:
         while True:
             await asyncio.sleep(REFRESH_SECONDS)
-            for event in self._series.running():
+            for event in self._series.active_series():
                 await self._persist(event, _series_patch(event))
 
-    async def _tell_finished(self) -> None:
+    async def _finish_series_loop(self) -> None:
         while True:
             await asyncio.sleep(FINISH_SECONDS)
-            for event in self._series.finished():
+            for event in self._series.pop_finished():
                 await self._persist(event, _series_patch(event))
 
     async def _persist(self, event: AnyEvent, patch: dict[str, Any] | None) -> None:
@@ -258,7 +258,7 @@ class EventRecorder:
                 return
             except ApiError as error:
                 self._tally.dropped += 1
-                level = logging.DEBUG if error.is_for_namespace_that_goes else logging.WARNING
+                level = logging.DEBUG if error.is_namespace_terminating else logging.WARNING
                 log.log(level, "the server rejected event %s: %s", event.metadata.name, error)
                 return
             except Exception as error:  # not an answer, so the same may succeed later
@@ -273,7 +273,7 @@ class EventRecorder:
                 await self._client.patch(type(event), name, patch, namespace, type=STRATEGIC_PATCH)
                 return
             except NotFound:
-                pass  # events expire: begin anew, with the count as it is
+                pass  # the event has expired: create it again with the current count
         await self._client.create(event, namespace)
 
 

@@ -48,11 +48,11 @@ class EventSeriesCache:
         entry.last = now
         return entry.event if series is None else None
 
-    def running(self) -> list[Event]:
+    def active_series(self) -> list[Event]:
         """Return all series, to be reported again."""
         return [entry.event for entry in self._entries.values() if entry.event.series is not None]
 
-    def finished(self) -> list[Event]:
+    def pop_finished(self) -> list[Event]:
         """Return series that are over, to be reported a last time; single events are dropped."""
         limit = self._clock.monotonic() - FINISH_SECONDS
         over = {key: entry.event for key, entry in self._entries.items() if entry.last < limit}

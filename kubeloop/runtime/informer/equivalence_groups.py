@@ -14,7 +14,7 @@ class GroupKey(msgspec.Struct, frozen=True, gc=False):
     """Group of an object, such as its owner, and its equivalence class within it."""
 
     group: str
-    look: Hashable
+    class_key: Hashable
 
 
 GroupKeyFunction = Callable[[Any], GroupKey | None]
@@ -34,7 +34,7 @@ class GroupIndex:
         self._groups: dict[str, dict[Hashable, dict[ObjectKey, Any]]] = {}
         self._places: dict[ObjectKey, GroupKey] = {}
 
-    def of(self, group: str) -> EquivalenceGroups:
+    def groups_of(self, group: str) -> EquivalenceGroups:
         """Return a group's objects by class: a live view, not to be kept while others may change it."""
         return self._groups.get(group, _NONE)
 
@@ -45,7 +45,7 @@ class GroupIndex:
             self.remove(key)
         if place is not None:
             self._places[key] = place
-            self._groups.setdefault(place.group, {}).setdefault(place.look, {})[key] = obj
+            self._groups.setdefault(place.group, {}).setdefault(place.class_key, {})[key] = obj
 
     def remove(self, key: ObjectKey) -> None:
         """Remove an object."""
@@ -53,9 +53,9 @@ class GroupIndex:
         if place is None:
             return
         looks = self._groups[place.group]
-        objects = looks[place.look]
+        objects = looks[place.class_key]
         del objects[key]
         if not objects:
-            del looks[place.look]
+            del looks[place.class_key]
         if not looks:
             del self._groups[place.group]

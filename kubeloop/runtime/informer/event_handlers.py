@@ -60,24 +60,24 @@ class HandlerRegistration:
         self._resync = resync
         self._objects = objects
         self._timer: asyncio.TimerHandle | None = None
-        self._told_all = asyncio.Event()
+        self._initial_delivered = asyncio.Event()
         self.errors = 0
         self.last_error: Exception | None = None
 
     @property
-    def synced(self) -> bool:
+    def has_synced(self) -> bool:
         """True once the handler was called for all initial objects."""
-        return self._told_all.is_set()
+        return self._initial_delivered.is_set()
 
     async def wait_synced(self) -> None:
         """Wait until the handler was called for all initial objects."""
-        await self._told_all.wait()
+        await self._initial_delivered.wait()
 
     def mark_synced(self) -> None:
         """Mark the initial objects as delivered."""
-        self._told_all.set()
+        self._initial_delivered.set()
 
-    def tell(self, old: Any | None, new: Any | None) -> None:
+    def notify(self, old: Any | None, new: Any | None) -> None:
         """Call the handler for a change: without an old object it was added, without a new one deleted."""
         try:
             if old is None:
@@ -91,7 +91,7 @@ class HandlerRegistration:
         except Exception as error:  # a failing handler must not affect the cache or other handlers
             self.errors += 1
             self.last_error = error
-            log.exception("a handler failed")
+            log.exception("an event handler failed")
 
     def _missed(self, deleted: DeletedFinalStateUnknown) -> None:
         tell = getattr(self._handler, "on_missed_delete", None)
@@ -113,7 +113,7 @@ class HandlerRegistration:
 
     def _resync_now(self) -> None:
         self._timer = None
-        if self.synced:
+        if self.has_synced:
             for obj in tuple(self._objects()):
-                self.tell(obj, obj)
+                self.notify(obj, obj)
         self.start_resyncs()

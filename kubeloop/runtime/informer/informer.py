@@ -44,7 +44,7 @@ class Informer:
         self._transform: Transform | None = None
         self._first_state = asyncio.Event()
         self._running = False
-        self._awaited: list[tuple[int, int, asyncio.Future[None]]] = []  # a heap: version, tie breaker
+        self._version_waiters: list[tuple[int, int, asyncio.Future[None]]] = []  # a heap: version, tie breaker
         self._ties = count()
         self.version = ""
 
@@ -64,9 +64,9 @@ class Informer:
             self._running = False
             for one in self._registrations:
                 one.stop_resyncs()
-            for _, _, future in self._awaited:
+            for _, _, future in self._version_waiters:
                 future.cancel()
-            self._awaited.clear()
+            self._version_waiters.clear()
 
     # Reading
 
@@ -89,20 +89,24 @@ class Informer:
         """Return all values of an index."""
         return self._cache.index_values(index)
 
+    def index_function(self, index: str) -> IndexFunction:
+        """Return the function of an index."""
+        return self._cache.index_function(index)
+
     def add_indexer(self, index: str, function: IndexFunction) -> None:
         """Add an index."""
         self._cache.add_indexer(index, function)
 
-    def alike(self, grouping: str, group: str) -> EquivalenceGroups:
+    def by_group(self, grouping: str, group: str) -> EquivalenceGroups:
         """Return a group's objects by equivalence class."""
-        return self._cache.alike(grouping, group)
+        return self._cache.by_group(grouping, group)
 
-    def add_grouping(self, name: str, function: GroupKeyFunction) -> None:
+    def add_group_index(self, name: str, function: GroupKeyFunction) -> None:
         """Add a grouping by equivalence class."""
-        self._cache.add_grouping(name, function)
+        self._cache.add_group_index(name, function)
 
     @property
-    def synced(self) -> bool:
+    def has_synced(self) -> bool:
         """True once the cache holds the state of the first list and handlers were called for it."""
         return self._first_state.is_set()
 
@@ -110,7 +114,7 @@ class Informer:
         """Wait until the cache is synced."""
         await self._first_state.wait()
 
-    async def seen(self, resource_version: str, within: float = 30.0) -> None:
+    async def wait_for_version(self, resource_version: str, within: float = 30.0) -> None:
         """Wait until the cache shows a write that returned this version: read your own writes.
 
         Objects outside of the selection never show, and their version only counts as reached after a later event.
@@ -119,7 +123,7 @@ class Informer:
         if self._is_reached(version):
             return
         future = asyncio.get_running_loop().create_future()
-        heapq.heappush(self._awaited, (version, next(self._ties), future))
+        heapq.heappush(self._version_waiters, (version, next(self._ties), future))
         async with asyncio.timeout(within):
             await future
 
@@ -129,9 +133,9 @@ class Informer:
         """Add a handler: called for present objects, then every change; all again each `resync` seconds."""
         one = HandlerRegistration(handler, resync, lambda: self._cache)
         for obj in self._cache.list():
-            one.tell(None, obj)
+            one.notify(None, obj)
         self._registrations.append(one)
-        if self.synced:
+        if self.has_synced:
             one.mark_synced()
         if self._running:
             one.start_resyncs()
@@ -142,7 +146,7 @@ class Informer:
         self._has_readers = True
 
     @property
-    def is_wanted(self) -> bool:
+    def is_used(self) -> bool:
         """True if there are handlers or readers."""
         return self._has_readers or bool(self._registrations)
 
@@ -153,7 +157,7 @@ class Informer:
 
     def set_transform(self, transform: Transform) -> None:
         """Set a function that reduces objects before they are stored; only before the informer is started."""
-        if self._running or self.synced:
+        if self._running or self.has_synced:
             raise RuntimeError(f"the informer of {self.selection} has been started")
         self._transform = transform
 
@@ -162,16 +166,16 @@ class Informer:
     def replace(self, items: Sequence[Any], resource_version: str) -> None:
         """Replace the whole state. Objects now missing were deleted unseen; handlers run when the cache is complete."""
         present = {key_of(obj) for obj in items}
-        changes = [self._bury(key) for key in tuple(self._cache.keys()) if key not in present]
+        changes = [self._remove_unseen(key) for key in tuple(self._cache.keys()) if key not in present]
         for obj in items:
             changes += self._store(obj)
         for one in tuple(self._registrations):
             for old, new in changes:
-                one.tell(old, new)
+                one.notify(old, new)
         self._first_state.set()
         for one in self._registrations:
             one.mark_synced()
-        self._reach(resource_version)
+        self._advance_version(resource_version)
 
     def apply(self, events: Sequence[WatchEvent]) -> None:
         """Apply single changes. Handlers are called for each before the next is shown."""
@@ -181,9 +185,9 @@ class Informer:
             changes = self._delete(event.object) if event.type == "DELETED" else self._store(event.object)
             for old, new in changes:
                 for one in tuple(self._registrations):
-                    one.tell(old, new)
+                    one.notify(old, new)
         if events:
-            self._reach(events[-1].resource_version)
+            self._advance_version(events[-1].resource_version)
 
     def _store(self, obj: Any) -> Sequence[_Change]:
         if self._transform is not None:
@@ -193,7 +197,7 @@ class Informer:
         if old is not None:
             before, after = old.metadata, obj.metadata
             if before.uid != after.uid:  # deleted and recreated unseen: two changes, not one
-                return (self._bury(key), (self._cache.put(obj), obj))
+                return (self._remove_unseen(key), (self._cache.put(obj), obj))
             if before.resource_version == after.resource_version:
                 return ()
         return ((self._cache.put(obj), obj),)
@@ -203,13 +207,13 @@ class Informer:
             return ()
         return ((last if self._transform is None else self._transform(last), None),)
 
-    def _bury(self, key: ObjectKey) -> _Change:
+    def _remove_unseen(self, key: ObjectKey) -> _Change:
         return DeletedFinalStateUnknown(key, self._cache.remove(key)), None
 
-    def _reach(self, version: str) -> None:
+    def _advance_version(self, version: str) -> None:
         self.version = version
-        while self._awaited and self._is_reached(self._awaited[0][0]):
-            _, _, future = heapq.heappop(self._awaited)
+        while self._version_waiters and self._is_reached(self._version_waiters[0][0]):
+            _, _, future = heapq.heappop(self._version_waiters)
             if not future.done():
                 future.set_result(None)
 
@@ -223,7 +227,7 @@ class SharedInformerFactory:
     def __init__(self, client: ListWatchClient, clock: Clock, patience: ReflectorTimeouts = DEFAULT_TIMEOUTS) -> None:
         self._client = client
         self._clock = clock
-        self._patience = patience
+        self._timeouts = patience
         self._informers: dict[ResourceSelection, Informer] = {}
         self._tasks: dict[ResourceSelection, asyncio.Task[None]] = {}
         self._started = False
@@ -231,7 +235,7 @@ class SharedInformerFactory:
     def __iter__(self) -> Iterator[Informer]:
         return iter(self._informers.values())
 
-    def of(
+    def for_resource(
         self,
         resource: Resource,
         *,
@@ -244,19 +248,19 @@ class SharedInformerFactory:
         selection = ResourceSelection(resource, namespace, labels, fields, metadata_only)
         informer = self._informers.get(selection)
         if informer is None:
-            informer = Informer(ClientListWatch(self._client, selection), selection, self._clock, self._patience)
+            informer = Informer(ClientListWatch(self._client, selection), selection, self._clock, self._timeouts)
             self._informers[selection] = informer
             if self._started:
                 self._run(informer)
         return informer
 
-    def metadata_of(self, resource: Resource) -> Informer:
+    def for_metadata(self, resource: Resource) -> Informer:
         """Return an informer of a resource's metadata: the one of whole objects if it exists."""
-        return self._informers.get(ResourceSelection(resource)) or self.of(resource, metadata_only=True)
+        return self._informers.get(ResourceSelection(resource)) or self.for_resource(resource, metadata_only=True)
 
     def release(self, informer: Informer) -> None:
         """Stop the informer of a collection that is gone for good, unless it has handlers or readers."""
-        if informer.is_wanted:
+        if informer.is_used:
             return
         self._informers.pop(informer.selection, None)
         task = self._tasks.pop(informer.selection, None)
@@ -276,7 +280,7 @@ class SharedInformerFactory:
         for one in late:
             one.cancel()
         if late:
-            raise TimeoutError("not synced: " + "; ".join(_complaint(one) for one in self if not one.synced))
+            raise TimeoutError("not synced: " + "; ".join(_complaint(one) for one in self if not one.has_synced))
 
     async def stop(self) -> None:
         """Stop all informers; the caches stay as they are."""

@@ -72,7 +72,7 @@ class ResourceSelection:
     metadata_only: bool = False
 
     def __str__(self) -> str:
-        parts = [self.resource.qualified]
+        parts = [self.resource.group_resource]
         parts += [f"{name} {value}" for name, value in self._narrowed() if value]
         return ", ".join(parts) + (" (metadata only)" if self.metadata_only else "")
 

@@ -52,7 +52,7 @@ class ReflectorTimeouts:
     grace: float = 30.0
     # A server that sends bookmarks does so every minute: after this much silence the watch counts as dead.
     bookmark: float = 150.0
-    # The state comes at once or it won't; a server that never says where it ends doesn't know streaming lists.
+    # The initial state arrives promptly or never; a server without the final bookmark does not support streaming lists.
     stream: float = 60.0
     # After the first failure; the pauses grow from there.
     first_pause: float = FIRST
@@ -88,8 +88,8 @@ class Reflector:
         self._sink = sink
         self._clock = clock
         self._name = name
-        self._streaming = streaming  # until the server says that it doesn't know them
-        self._patience = patience
+        self._streaming = streaming  # until the server rejects them
+        self._timeouts = patience
         self._backoff = Backoff(clock, first=patience.first_pause)
         self._stream: _Stream | None = None
         self._paged = False  # the server pages even what it could serve from memory
@@ -142,13 +142,13 @@ class Reflector:
     # Listing
 
     async def _list(self, at_least: str) -> State:
-        # Servers answer "at least this version" from memory only when no pages are asked for.
+        # Servers answer "at least this version" from memory only for requests without pages.
         pages = self._paged or at_least in (NEWEST, ANY_VERSION)
         first = await self._page(resource_version=at_least, limit=PAGE_SIZE if pages else 0)
         try:
             items = await self._with_following_pages(first)
         except Expired:
-            # The list grew too old between two pages: all at once, then.
+            # The list expired between two pages: fetch it without pages.
             first = await self._page(resource_version=at_least)
             items = list(first.items)
         else:
@@ -164,7 +164,7 @@ class Reflector:
         return items
 
     async def _page(self, *, resource_version: str = "", limit: int = 0, continue_token: str = "") -> ListResult:
-        async with asyncio.timeout(self._patience.page):
+        async with asyncio.timeout(self._timeouts.page):
             return await self._source.list(
                 resource_version=resource_version, limit=limit, continue_token=continue_token
             )
@@ -175,24 +175,24 @@ class Reflector:
         # Like client-go, which asks for the newest state at first where a list would take any.
         stream = await self._open(NEWEST if at_least == ANY_VERSION else at_least, initial_events=True)
         found: dict[ObjectKey, Any] = {}
-        while (batch := await stream.next_batch(self._patience.stream)) is not None:
+        while (batch := await stream.next_batch(self._timeouts.stream)) is not None:
             for index, event in enumerate(batch):
                 if event.initial_events_end:  # a bookmark: others will come
                     self._sends_bookmarks = True
                     self._sink.replace(list(found.values()), event.resource_version)
                     return self._apply(batch[index + 1 :], event.resource_version)
                 _collect(found, event)
-        raise WatchEndedEarly("the stream ended before the whole state had come")
+        raise WatchEndedEarly("the watch list ended before the initial state was complete")
 
     # Watching
 
     async def _watch(self, version: str) -> State:
         stream = self._stream or await self._open(version)
-        batch = await stream.next_batch(self._patience.bookmark if self._sends_bookmarks else None)
+        batch = await stream.next_batch(self._timeouts.bookmark if self._sends_bookmarks else None)
         if batch is None:
             await self._close()
             if stream.was_cut_short():
-                raise WatchEndedEarly("the watch ended at once and without a word")
+                raise WatchEndedEarly("the watch ended immediately without an event")
             return WatchState(version)
         return self._apply(batch, version)
 
@@ -208,14 +208,14 @@ class Reflector:
         await self._close()
         seconds = self._watch_seconds()
         events = self._source.watch(resource_version=version, initial_events=initial_events, timeout_seconds=seconds)
-        self._stream = _Stream(events, self._clock, seconds + self._patience.grace if seconds else None)
+        self._stream = _Stream(events, self._clock, seconds + self._timeouts.grace if seconds else None)
         return self._stream
 
     def _watch_seconds(self) -> int:
         """Return the watch timeout for the server: 0 (never) if the watch is in process."""
         if self._source.is_in_process:
             return 0
-        return max(1, int(self._patience.watch * (1 + self._clock.random().random())))
+        return max(1, int(self._timeouts.watch * (1 + self._clock.random().random())))
 
     async def _close(self) -> None:
         if self._stream is not None:
@@ -231,11 +231,11 @@ class _Stream:
         self._clock = clock
         self._opened = clock.monotonic()
         self._longest = longest
-        self._has_spoken = False
+        self._has_received = False
 
     async def next_batch(self, silence: float | None) -> Sequence[WatchEvent] | None:
         """Return the next events; None at the end. Raises `WatchStalled`."""
-        patience = self._patience(silence)
+        patience = self._timeout(silence)
         try:
             async with asyncio.timeout(patience) as limit:
                 batch = await anext(self._events)
@@ -244,18 +244,18 @@ class _Stream:
         except TimeoutError:
             if not limit.expired():
                 raise  # the transport's own
-            raise WatchStalled(f"nothing was heard for {patience:.0f} s") from None
-        self._has_spoken = self._has_spoken or bool(batch)
+            raise WatchStalled(f"no event was received for {patience:.0f} s") from None
+        self._has_received = self._has_received or bool(batch)
         return batch
 
-    def _patience(self, silence: float | None) -> float | None:
+    def _timeout(self, silence: float | None) -> float | None:
         if self._longest is None:
             return None
         left = self._opened + self._longest - self._clock.monotonic()
         return left if silence is None else min(left, silence)
 
     def was_cut_short(self) -> bool:
-        return not self._has_spoken and self._clock.monotonic() - self._opened < SHORTEST_WATCH_SECONDS
+        return not self._has_received and self._clock.monotonic() - self._opened < SHORTEST_WATCH_SECONDS
 
     async def close(self) -> None:
         if isinstance(self._events, AsyncGenerator):
@@ -281,5 +281,5 @@ def _check_order(batch: Sequence[WatchEvent], version: str) -> None:
         if not event.resource_version.isdigit():
             return
         if (number := int(event.resource_version)) < last:
-            raise OutOfOrderError(f"version {number} came after {last}")
+            raise OutOfOrderError(f"received resourceVersion {number} after {last}")
         last = number

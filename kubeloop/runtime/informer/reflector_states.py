@@ -15,11 +15,14 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from kubeloop.api.errors import ApiError, Expired, Gone, Timeout, TooManyRequests
+from kubeloop.client.errors import ConnectError
 
 # As fresh as can be had cheaply: what a server has in memory, which may be a little old.
 ANY_VERSION: Final = "0"
 # Nothing older than this moment.
 NEWEST: Final = ""
+# After these a list would fail as the stream did.
+_OVERLOADED: Final = (TooManyRequests, ConnectError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +81,8 @@ def next_state_after_failure(state: Asking, error: Exception, delay: Callable[[]
     then = _then(state, error)
     if isinstance(error, WatchStalled) or (is_version_gone(error) and not isinstance(state, WatchState)):
         return then  # no backoff: it has already taken time; or the answer requires another request and is no failure
-    if isinstance(state, StreamingListState) and is_refusal(error):
-        return then  # fall back to a plain list
+    if isinstance(state, StreamingListState) and not isinstance(error, _OVERLOADED):
+        return then  # fall back to a plain list; if that fails too, it backs off
     asked = error.retry_after_seconds if isinstance(error, ApiError) else 0
     return BackoffState(max(delay(), float(asked)), then, error)
 
@@ -93,8 +96,8 @@ def _then(state: Asking, error: Exception) -> Asking:
         case StreamingListState(at_least):
             if is_version_gone(error):
                 return StreamingListState(NEWEST)
-            # A plain list may succeed where the server or a proxy rejects streaming.
-            return state if isinstance(error, TooManyRequests) else ListState(at_least)
+            # A plain list may succeed where the server, its storage or a proxy rejects streaming.
+            return state if isinstance(error, _OVERLOADED) else ListState(at_least)
         case ListState():
             return ListState(NEWEST) if is_version_gone(error) else state
 

@@ -81,11 +81,11 @@ class _Index:
         self.part: IndexedPart | None = getattr(function, "part", None)
         self.buckets: _Buckets = {}
 
-    def file(self, values: Iterable[str], key: ObjectKey) -> None:
+    def add(self, values: Iterable[str], key: ObjectKey) -> None:
         for value in values:
             self.buckets.setdefault(value, {})[key] = None
 
-    def unfile(self, values: Iterable[str], key: ObjectKey) -> None:
+    def remove(self, values: Iterable[str], key: ObjectKey) -> None:
         for value in values:
             bucket = self.buckets.get(value)
             if bucket is not None:
@@ -107,7 +107,7 @@ class Indexer:
     def __init__(self) -> None:
         self._objects: dict[ObjectKey, Any] = {}
         self._indexes: dict[str, _Index] = {}
-        self._groupings: dict[str, GroupIndex] = {}
+        self._group_indexes: dict[str, GroupIndex] = {}
         self.add_indexer(NAMESPACE, namespace_of)
 
     def __len__(self) -> int:
@@ -140,48 +140,52 @@ class Indexer:
         """Return all values that an index has objects for."""
         return tuple(self._indexes[index].buckets)
 
+    def index_function(self, index: str) -> IndexFunction:
+        """Return the function of an index; raises KeyError for an unknown index."""
+        return self._indexes[index].function
+
     def add_indexer(self, index: str, function: IndexFunction) -> None:
         """Add an index over present and future objects. Users of a shared cache may add the same one."""
         known = self._indexes.get(index)
         if known is not None and known.function is not function:
-            raise ValueError(f"there is another index called {index} already")
+            raise ValueError(f"the index {index} exists already")
         if known is None:
             made = _Index(function)
             for key, obj in self._objects.items():
-                made.file(function(obj), key)
+                made.add(function(obj), key)
             self._indexes[index] = made
 
-    def alike(self, grouping: str, group: str) -> EquivalenceGroups:
+    def by_group(self, grouping: str, group: str) -> EquivalenceGroups:
         """Return a group's objects by equivalence class; raises KeyError for an unknown grouping."""
-        return self._groupings[grouping].of(group)
+        return self._group_indexes[grouping].groups_of(group)
 
-    def add_grouping(self, name: str, function: GroupKeyFunction) -> None:
+    def add_group_index(self, name: str, function: GroupKeyFunction) -> None:
         """Add a grouping over present and future objects. Users of a shared cache may add the same one."""
-        known = self._groupings.get(name)
+        known = self._group_indexes.get(name)
         if known is not None and known.function is not function:
-            raise ValueError(f"there is another grouping called {name} already")
+            raise ValueError(f"the grouping {name} exists already")
         if known is None:
             grouping = GroupIndex(function)
             for key, obj in self._objects.items():
                 grouping.put(key, obj, function(obj))
-            self._groupings[name] = grouping
+            self._group_indexes[name] = grouping
 
     def put(self, obj: Any) -> Any | None:
         """Store an object; returns the one it replaces."""
         key = key_of(obj)
         old = self._objects.get(key)
         # All values first: an index function that raises must leave everything as it was.
-        moves = self._moves(old, obj)
-        places = [(one, one.function(obj)) for one in self._groupings.values()]
+        moves = self._index_changes(old, obj)
+        places = [(one, one.function(obj)) for one in self._group_indexes.values()]
         self._objects[key] = obj
         for grouping, place in places:
             grouping.put(key, obj, place)
         for index, before, after in moves:
-            index.unfile(before, key)
-            index.file(after, key)
+            index.remove(before, key)
+            index.add(after, key)
         return old
 
-    def _moves(self, old: Any | None, new: Any) -> Sequence[_IndexChange]:
+    def _index_changes(self, old: Any | None, new: Any) -> Sequence[_IndexChange]:
         """Return the indexes in which an object's values change."""
         moves: MutableSequence[_IndexChange] = []
         for index in self._indexes.values():
@@ -199,7 +203,7 @@ class Indexer:
         old = self._objects.pop(key, None)
         if old is not None:
             for index in self._indexes.values():
-                index.unfile(index.function(old), key)
-            for grouping in self._groupings.values():
+                index.remove(index.function(old), key)
+            for grouping in self._group_indexes.values():
                 grouping.remove(key)
         return old

@@ -54,7 +54,7 @@ class Fence:
             raise LeadershipLost("the lease is not held, or could not be renewed in time")
 
     @asynccontextmanager
-    async def open(self) -> AsyncIterator[None]:
+    async def guard(self) -> AsyncIterator[None]:
         """Run a block that ends with `LeadershipLost` as soon as the fence closes."""
         self.check()
         try:
@@ -67,7 +67,7 @@ class Fence:
         except TimeoutError:
             if not limit.expired():
                 raise
-            raise LeadershipLost("the lease was lost in the middle of a write, which may have happened") from None
+            raise LeadershipLost("the lease was lost during a write, which may have been executed") from None
 
     def _end(self) -> float:
         return asyncio.get_running_loop().time() + self.seconds_left()
@@ -86,7 +86,7 @@ class FencedTransport:
             return await self._transport.call(call)
         # A process can be stopped between this check and the moment in which a connection is there to write to.
         call = msgspec.structs.replace(call, guard=self._fence.check)
-        async with self._fence.open():
+        async with self._fence.guard():
             return await self._transport.call(call)
 
     def watch(self, call: Call) -> AsyncIterator[Sequence[WatchEvent]]:
@@ -97,9 +97,9 @@ class FencedTransport:
         """Return the wrapped transport's answer."""
         return self._transport.is_in_process(resource)
 
-    def edition(self) -> object | None:
+    def discovery_version(self) -> object | None:
         """Return the wrapped transport's edition."""
-        return self._transport.edition()
+        return self._transport.discovery_version()
 
     async def document(self, path: str) -> Any:
         """Return the wrapped transport's document."""

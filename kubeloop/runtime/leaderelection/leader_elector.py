@@ -22,8 +22,8 @@ from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.scalars.times import format_micro_time
 from kubeloop.api.scalars.wire import MicroTime
 from kubeloop.clock import Clock, new_uid
-from kubeloop.runtime.instruments import LeaderElectionMetrics
 from kubeloop.runtime.leaderelection.fence import Fence, LeadershipLost
+from kubeloop.runtime.standard_metrics import LeaderElectionMetrics
 
 # Candidates wait up to this much longer than the retry period, so that they don't all come at once.
 JITTER = 1.2
@@ -68,7 +68,7 @@ class LeaseDurations:
         if self.renew_deadline <= JITTER * self.retry_period:
             raise ValueError("renewDeadline must be greater than retryPeriod*JitterFactor")
         if self.lease_duration < 1:
-            raise ValueError("leaseDuration must be at least a second, which is the finest that a Lease can say")
+            raise ValueError("leaseDuration must be at least one second, the resolution of a Lease")
         if self.retry_period <= 0:
             raise ValueError("retryPeriod must be greater than zero")
 
@@ -127,7 +127,7 @@ class LeaderElector:
         """Number of lease transitions; it grows with every new leader."""
         return self._observed.lease_transitions or 0
 
-    def unhealthy(self, tolerance: float = 20.0) -> str:
+    def health_error(self, tolerance: float = 20.0) -> str:
         """Return why a leader that did not renew and did not notice should be restarted; else empty."""
         age = self._clock.monotonic() - self._observed_at
         if self.is_leader and age > self._terms.lease_duration + tolerance:
@@ -142,7 +142,7 @@ class LeaderElector:
         """
         await self._acquire()
         leading = asyncio.ensure_future(lead())
-        renewing = asyncio.ensure_future(self._keep())
+        renewing = asyncio.ensure_future(self._renew_loop())
         try:
             await asyncio.wait((leading, renewing), return_when=asyncio.FIRST_COMPLETED)
             is_lost = not leading.done()
@@ -162,15 +162,15 @@ class LeaderElector:
     async def _acquire(self) -> None:
         log.info("attempting to acquire leader lease %s/%s", self._namespace, self._name)
         while True:
-            if await self._try(self._terms.renew_deadline):
+            if await self._try_acquire_or_renew(self._terms.renew_deadline):
                 break
-            await asyncio.sleep(self._pause_of_a_candidate())
+            await asyncio.sleep(self._retry_delay())
         log.info("successfully acquired lease %s/%s", self._namespace, self._name)
         if self._instruments is not None:
             self._instruments.is_leader.value = 1
-        self._tell("became leader")
+        self._record_event("became leader")
 
-    def _pause_of_a_candidate(self) -> float:
+    def _retry_delay(self) -> float:
         """Return the seconds until the next attempt, at most until the lease expires."""
         pause = self._terms.retry_period * (1 + JITTER * self._clock.random().random())
         if not self._is_held_by_another():
@@ -178,17 +178,17 @@ class LeaderElector:
         left = self._observed_at + (self._observed.lease_duration_seconds or 0) - self._clock.monotonic()
         return max(min(pause, left), _SHORTEST_PAUSE)
 
-    async def _keep(self) -> None:
+    async def _renew_loop(self) -> None:
         """Renew until that fails for too long, or another holds the lease."""
         while self.fence.is_open:
             await asyncio.sleep(max(min(self._terms.retry_period, self.fence.seconds_left()), _SHORTEST_PAUSE))
-            if not await self._try(self.fence.seconds_left()) and not self.is_leader:
+            if not await self._try_acquire_or_renew(self.fence.seconds_left()) and not self.is_leader:
                 self.fence.close()
 
     async def _step_down(self) -> None:
         if self._instruments is not None:
             self._instruments.is_leader.value = 0
-        self._tell("stopped leading")
+        self._record_event("stopped leading")
         if self._release_at_end and self.is_leader:
             try:
                 async with asyncio.timeout(self._terms.renew_deadline):
@@ -196,23 +196,23 @@ class LeaderElector:
             except Exception as error:
                 log.warning("failed to release lease %s/%s: %s", self._namespace, self._name, error)
 
-    async def _try(self, seconds: float) -> bool:
+    async def _try_acquire_or_renew(self, seconds: float) -> bool:
         """Try once to acquire or renew the lease; failures are logged."""
         try:
             async with asyncio.timeout(seconds):
-                succeeded = await self._acquire_or_renew()
+                succeeded = await self._acquire_or_renew_once()
         except Exception as error:  # the API's, the network's or the timeout's: there will be another attempt
-            log.warning("lease %s/%s: %s", self._namespace, self._name, error or type(error).__name__)
+            log.warning("lease %s/%s: %s", self._namespace, self._name, str(error) or type(error).__name__)
             succeeded = False
         self._report_leader()
         return succeeded
 
     # The lease
 
-    async def _acquire_or_renew(self) -> bool:
+    async def _acquire_or_renew_once(self) -> bool:
         if self.is_leader and self._is_valid():
             try:
-                await self._write(self._renewed(self._observed))
+                await self._write(self._renewed_spec(self._observed))
                 return True
             except Conflict:
                 pass  # conflict with another writer: read it
@@ -229,9 +229,9 @@ class LeaderElector:
         if self.is_leader:
             if self._instruments is not None:
                 self._instruments.slow_path.value += 1
-            await self._write(self._renewed(self._observed))
+            await self._write(self._renewed_spec(self._observed))
         else:
-            await self._write(self._taken_over(self._observed))
+            await self._write(self._takeover_spec(self._observed))
         return True
 
     async def _release(self) -> None:
@@ -261,10 +261,10 @@ class LeaderElector:
         age = self._clock.monotonic() - self._observed_at
         return age < (self._observed.lease_duration_seconds or 0)
 
-    def _renewed(self, held: LeaseSpec) -> LeaseSpec:
+    def _renewed_spec(self, held: LeaseSpec) -> LeaseSpec:
         return self._spec(held.acquire_time, held.lease_transitions or 0)
 
-    def _taken_over(self, left: LeaseSpec) -> LeaseSpec:
+    def _takeover_spec(self, left: LeaseSpec) -> LeaseSpec:
         return self._spec(None, (left.lease_transitions or 0) + 1)
 
     def _spec(self, acquired: MicroTime | None, transitions: int) -> LeaseSpec:
@@ -278,12 +278,12 @@ class LeaderElector:
         )
 
     async def _read(self) -> None:
-        self._observe(await self._in_time(self._client.get(Lease, self._name, self._namespace)))
+        self._observe(await self._with_request_timeout(self._client.get(Lease, self._name, self._namespace)))
 
     async def _create(self) -> None:
         meta = ObjectMeta(name=self._name, namespace=self._namespace)
         lease = Lease(metadata=meta, spec=self._spec(None, 0))
-        await self._written(self._client.create(lease, self._namespace))
+        await self._observe_write(self._client.create(lease, self._namespace))
 
     async def _write(self, spec: LeaseSpec) -> None:
         """Replace the lease that was read, if it is unchanged.
@@ -291,15 +291,15 @@ class LeaderElector:
         An update instead of a patch, because the usual cluster roles allow nothing else.
         """
         lease = msgspec.structs.replace(self._lease or Lease(), spec=spec)
-        await self._written(self._client.update(lease, self._namespace))
+        await self._observe_write(self._client.update(lease, self._namespace))
 
-    async def _written(self, write: Awaitable[Lease]) -> None:
+    async def _observe_write(self, write: Awaitable[Lease]) -> None:
         sent = self._clock.monotonic()
-        self._observe(await self._in_time(write))
+        self._observe(await self._with_request_timeout(write))
         if self.is_leader:
             self.fence.open_until(sent + self._terms.renew_deadline)
 
-    async def _in_time(self, answer: Awaitable[Lease]) -> Lease:
+    async def _with_request_timeout(self, answer: Awaitable[Lease]) -> Lease:
         """Limit one request to half of the renew deadline."""
         async with asyncio.timeout(self._terms.renew_deadline / 2):
             return await answer
@@ -319,7 +319,7 @@ class LeaderElector:
             if self._on_new_leader is not None:
                 self._on_new_leader(self.leader)
 
-    def _tell(self, what: str) -> None:
+    def _record_event(self, what: str) -> None:
         if self._recorder is not None and self._lease is not None:
             about = Lease(metadata=self._lease.metadata)
             self._recorder.event(about, "Normal", "LeaderElection", f"{self.identity} {what}")

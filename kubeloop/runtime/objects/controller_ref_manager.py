@@ -32,10 +32,10 @@ class AdoptionError(Exception):
 class ClaimAction(Enum):
     """Action for an object: adopt, release, keep or ignore."""
 
-    OWNED = "it is the owner's, and stays so"
-    ADOPT = "it is nobody's, and matches"
-    RELEASE = "it is the owner's, and no longer matches"
-    IGNORE = "it is none of the owner's business"
+    OWNED = "owned and matching: keep"
+    ADOPT = "orphaned and matching: adopt"
+    RELEASE = "owned and not matching: release"
+    IGNORE = "not related to the owner: ignore"
 
 
 _NEEDS_A_CALL = (ClaimAction.ADOPT, ClaimAction.RELEASE)
@@ -86,12 +86,12 @@ async def claim(
         return claimant.selector.matches(obj.metadata.labels) and (wanted is None or wanted(obj))
 
     judged = [(obj, claim_action_of(claimant, obj, matches)) for obj in objects]
-    outcomes = await claiming.act_on(judged)
+    outcomes = await claiming.apply_actions(judged)
     failures = [outcome for outcome in outcomes if isinstance(outcome, Exception)]
     if len(failures) == 1:
         raise failures[0]
     if failures:
-        raise ExceptionGroup(f"can't claim {len(failures)} {resource.plural}", failures)
+        raise ExceptionGroup(f"failed to claim {len(failures)} {resource.plural}", failures)
     return [obj for (obj, _), is_owned in zip(judged, outcomes, strict=True) if is_owned]
 
 
@@ -105,7 +105,7 @@ class _ClaimRound:
         self._may_adopt = may_adopt
         self._refusal: Exception | None = None
 
-    async def act_on(self, judged: Sequence[tuple[Any, ClaimAction]]) -> list[bool | Exception]:
+    async def apply_actions(self, judged: Sequence[tuple[Any, ClaimAction]]) -> list[bool | Exception]:
         """Return for each object True if the owner controls it now, or the exception."""
         outcomes: list[bool | Exception] = [verdict is ClaimAction.OWNED for _, verdict in judged]
 
@@ -144,7 +144,7 @@ class _ClaimRound:
         try:
             await self._patch(obj, patch)
         except (NotFound, Invalid):
-            return  # it is gone; or it has no owners any more, or it is a namesake: released all the same
+            return  # it is deleted; or it has no owners, or it is a recreated object: released all the same
 
     async def _check(self) -> None:
         try:

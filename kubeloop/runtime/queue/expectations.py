@@ -28,7 +28,7 @@ class KeyExpectations:
         self.since = since
 
     @property
-    def fulfilled(self) -> bool:
+    def is_fulfilled(self) -> bool:
         """True if all creations and deletions were observed."""
         return self.creations <= 0 and self.deletions <= 0
 
@@ -41,11 +41,11 @@ class Expectations(Generic[Key]):
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._of: dict[Key, KeyExpectations] = {}
+        self._by_key: dict[Key, KeyExpectations] = {}
 
     def expect(self, key: Key, creations: int = 0, deletions: int = 0) -> None:
         """Set the expectations of a key, replacing earlier ones."""
-        self._of[key] = KeyExpectations(creations, deletions, set(), self._clock.monotonic())
+        self._by_key[key] = KeyExpectations(creations, deletions, set(), self._clock.monotonic())
 
     def expect_creations(self, key: Key, count: int) -> None:
         """Expect a number of creations."""
@@ -55,7 +55,7 @@ class Expectations(Generic[Key]):
         """Expect the deletion of the objects with these UIDs."""
         wanted = set(uids)
         self.expect(key, deletions=len(wanted))
-        self._of[key].uids = wanted
+        self._by_key[key].uids = wanted
 
     def lower(self, key: Key, creations: int = 0, deletions: int = 0) -> None:
         """Lower expectations: observed by a handler, or not to come because the request failed."""
@@ -63,7 +63,7 @@ class Expectations(Generic[Key]):
 
     def raise_by(self, key: Key, creations: int = 0, deletions: int = 0) -> None:
         """Raise expectations without extending their timeout."""
-        expected = self._of.get(key)
+        expected = self._by_key.get(key)
         if expected is not None:
             expected.creations += creations
             expected.deletions += deletions
@@ -74,22 +74,22 @@ class Expectations(Generic[Key]):
 
     def deletion_observed(self, key: Key, uid: str) -> None:
         """Count an expected object's deletion as observed, once."""
-        expected = self._of.get(key)
+        expected = self._by_key.get(key)
         if expected is not None and uid in expected.uids:
             expected.uids.remove(uid)
             expected.deletions -= 1
 
-    def forget(self, key: Key) -> None:
+    def delete(self, key: Key) -> None:
         """Delete the expectations of a key that is gone."""
-        self._of.pop(key, None)
+        self._by_key.pop(key, None)
 
-    def of(self, key: Key) -> KeyExpectations | None:
+    def get(self, key: Key) -> KeyExpectations | None:
         """Return the expectations of a key."""
-        return self._of.get(key)
+        return self._by_key.get(key)
 
-    def satisfied(self, key: Key) -> bool:
+    def is_satisfied(self, key: Key) -> bool:
         """Return True if the cache shows the controller's own writes, or the timeout has passed."""
-        expected = self._of.get(key)
-        if expected is None or expected.fulfilled:
+        expected = self._by_key.get(key)
+        if expected is None or expected.is_fulfilled:
             return True
         return self._clock.monotonic() - expected.since > TIMEOUT

@@ -16,10 +16,10 @@ from typing import Generic, TypeVar
 import msgspec
 
 from kubeloop.clock import Clock
+from kubeloop.metrics import MetricRegistry
 from kubeloop.runtime.causes.cause import Origins, merge_origins
-from kubeloop.runtime.instruments import QueueMetrics, register_queue_metrics
-from kubeloop.runtime.metrics import MetricRegistry
-from kubeloop.runtime.queue.rate_limits import RateLimiter, default_controller_rate_limiter
+from kubeloop.runtime.queue.rate_limiters import RateLimiter, default_controller_rate_limiter
+from kubeloop.runtime.standard_metrics import QueueMetrics, register_queue_metrics
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -45,7 +45,7 @@ class Item(msgspec.Struct, Generic[Key], gc=False):
     priority: Priority
     queued_at: float
 
-    def absorb(self, origins: Origins, priority: Priority) -> None:
+    def merge(self, origins: Origins, priority: Priority) -> None:
         """Merge a second addition of the same key."""
         if origins:
             self.origins = merge_origins(self.origins, origins)
@@ -108,7 +108,7 @@ class WorkQueue(Generic[Key]):
                 self._again[key] = Item(key, origins, priority, self._clock.monotonic())
                 self.adds += 1
             else:
-                waiting.absorb(origins, priority)
+                waiting.merge(origins, priority)
             return
         waiting = self._fresh.get(key)
         if waiting is not None:
@@ -120,7 +120,7 @@ class WorkQueue(Generic[Key]):
             self.adds += 1
             self._make_ready(Item(key, origins, priority, self._clock.monotonic()))
             return
-        waiting.absorb(origins, priority)
+        waiting.merge(origins, priority)
         if waiting.priority is NORMAL:
             self._fresh[key] = self._resyncs.pop(key)
 
@@ -136,12 +136,12 @@ class WorkQueue(Generic[Key]):
         when = loop.time() + seconds
         before = self._delayed.get(key)
         if before is not None:
-            before.item.absorb(origins, priority)
+            before.item.merge(origins, priority)
             if before.when > when:
                 before.timer.cancel()
-                before.when, before.timer = when, loop.call_at(when, self._come_due, key)
+                before.when, before.timer = when, loop.call_at(when, self._add_due, key)
             return
-        timer = loop.call_at(when, self._come_due, key)
+        timer = loop.call_at(when, self._add_due, key)
         self._delayed[key] = _Delayed(Item(key, origins, priority, 0.0), when, timer)
 
     def add_rate_limited(self, key: Key, origins: Origins = (), priority: Priority = NORMAL) -> float:
@@ -154,7 +154,7 @@ class WorkQueue(Generic[Key]):
         """Reset the key's failures. It stays in the queue if it is there."""
         self._limiter.forget(key)
 
-    def retries(self, key: Key) -> int:
+    def num_requeues(self, key: Key) -> int:
         """Return the number of rate-limited additions of the key since it was last forgotten."""
         return self._limiter.retries(key)
 
@@ -165,28 +165,28 @@ class WorkQueue(Generic[Key]):
         while not self._fresh and not self._resyncs:
             if self.shutting_down and not self._again:
                 return None
-            await self._something_ready()
+            await self._wait_ready()
         item = self._take()
         now = self._clock.monotonic()
         self._running[item.key] = now
         if self._metrics is not None:
-            self._metrics.waited(now - item.queued_at)
+            self._metrics.observe_wait(now - item.queued_at)
         return item
 
     def done(self, key: Key) -> float:
         """Mark work on the key as ended; returns its seconds. A key added meanwhile is ready again."""
         seconds = self._clock.monotonic() - self._running.pop(key)
         if self._metrics is not None:
-            self._metrics.worked(seconds)
+            self._metrics.observe_work(seconds)
         if self._again and key in self._again:
             self._make_ready(self._again.pop(key))
         elif self.shutting_down:
-            self._tell_if_drained()
+            self._wake_if_drained()
         return seconds
 
     # -- ending
 
-    def shutdown(self, *, drain: bool = True) -> None:
+    def shut_down(self, *, drain: bool = True) -> None:
         """Accept no more keys and drop the delayed ones. Without `drain`, ready keys are dropped, too."""
         self.shutting_down = True
         for delayed in self._delayed.values():
@@ -196,9 +196,9 @@ class WorkQueue(Generic[Key]):
             self._fresh.clear()
             self._resyncs.clear()
             self._again.clear()
-        self._tell_if_drained()
+        self._wake_if_drained()
 
-    async def drained(self) -> None:
+    async def wait_drained(self) -> None:
         """Wait until the queue is shut down and all work is done."""
         if self.shutting_down and not self._running and not self.depth:
             return
@@ -257,11 +257,11 @@ class WorkQueue(Generic[Key]):
         longest_waiting = next(iter(self._resyncs.values()))
         return self._clock.monotonic() - longest_waiting.queued_at > MAX_RESYNC_DELAY
 
-    def _come_due(self, key: Key) -> None:
+    def _add_due(self, key: Key) -> None:
         item = self._delayed.pop(key).item
         self.add(key, item.origins, item.priority)
 
-    async def _something_ready(self) -> None:
+    async def _wait_ready(self) -> None:
         waiter = asyncio.get_running_loop().create_future()
         self._getters.append(waiter)
         try:
@@ -278,7 +278,7 @@ class WorkQueue(Generic[Key]):
                 waiter.set_result(None)
                 return
 
-    def _tell_if_drained(self) -> None:
+    def _wake_if_drained(self) -> None:
         if self.depth:
             return
         for getter in self._getters:

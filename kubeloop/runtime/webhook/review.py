@@ -88,7 +88,7 @@ def read_review(body: bytes) -> Review:
     try:
         asked = _ASKED.decode(body)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise InvalidReview(f"no AdmissionReview: {error}") from None
+        raise InvalidReview(f"not an AdmissionReview: {error}") from None
     if (asked.api_version, asked.kind) != (API_VERSION, "AdmissionReview") or asked.request is None:
         raise InvalidReview(f"not a {API_VERSION} AdmissionReview with a request")
     return asked.request

@@ -29,7 +29,7 @@ class AssumedPods:
         return len(self._places)
 
     @property
-    def assumed(self) -> int:
+    def assumed_count(self) -> int:
         """Number of assumed pods."""
         return sum(one.assumed for one in self._places.values())
 
@@ -42,18 +42,18 @@ class AssumedPods:
         """Return the placement of a pod by uid, or None."""
         return self._places.get(uid)
 
-    def assume(self, info: PodInfo, node: str) -> None:
+    def assume_pod(self, info: PodInfo, node: str) -> None:
         """Add a pod to a node before the API server confirms it."""
         self._places[info.uid] = PodPlacement(info, node, True)
         self._cluster.add_pod(info, node)
 
-    def forget(self, uid: str) -> None:
+    def forget_pod(self, uid: str) -> None:
         """Remove an assumed pod whose binding failed."""
         place = self._places.get(uid)
         if place is not None and place.assumed:
             self._drop(uid, place)
 
-    def put(self, pod: Pod) -> None:
+    def add_pod(self, pod: Pod) -> None:
         """Add or update a pod that is assigned according to the API server."""
         uid, node = pod.metadata.uid, pod.spec.node_name
         place = self._places.get(uid)
@@ -62,7 +62,7 @@ class AssumedPods:
                 self._same_place(uid, place, pod)
                 return
             self._drop(uid, place)
-        info = self._templates.info(pod)
+        info = self._templates.pod_info(pod)
         self._places[uid] = PodPlacement(info, node, False)
         self._cluster.add_pod(info, node)
 
@@ -73,13 +73,13 @@ class AssumedPods:
         """
         info = place.info
         if info.pod.metadata.labels == pod.metadata.labels:
-            info.pod = pod
+            info.replace_pod(pod)
         else:
-            info = self._templates.relabelled(place.info, pod)
+            info = self._templates.pod_info_relabelled(place.info, pod)
             self._cluster.relabel_pod(place.info, info, place.node)
         self._places[uid] = PodPlacement(info, place.node, False)
 
-    def remove(self, uid: str) -> None:
+    def remove_pod(self, uid: str) -> None:
         """Remove a pod."""
         place = self._places.get(uid)
         if place is not None:

@@ -1,6 +1,6 @@
 """Cluster state: all nodes as arrays with one row per node, and their pods; updated incrementally, read by plugins.
 
-Rows are reused after their node is deleted; `alive` marks the rows in use. Every change of a row is appended to a
+Rows are reused after their node is deleted; `in_use` marks the others. Every change of a row is appended to a
 log, so that caches of results by row can find the rows to recompute.
 """
 
@@ -35,29 +35,29 @@ class ClusterState:
 
     def __init__(self) -> None:
         self.size = _FIRST_SIZE
-        self.alive: NDArray[np.bool_] = np.zeros(self.size, bool)
+        self.in_use: NDArray[np.bool_] = np.zeros(self.size, bool)
         self.unschedulable: NDArray[np.bool_] = np.zeros(self.size, bool)
         self.taints: NDArray[np.int32] = np.zeros(self.size, np.int32)  # index into `taint_sets`
         self.taint_sets: list[tuple[Taint, ...]] = [()]
         self.pod_count: Numbers = np.zeros(self.size, np.int64)
-        self.allowed_pods: Numbers = np.zeros(self.size, np.int64)
+        self.allowed_pod_number: Numbers = np.zeros(self.size, np.int64)
         self.allocatable: dict[str, Numbers] = {}
         self.requested: dict[str, Numbers] = {}
-        self.presumed: dict[str, Numbers] = {}  # non-zero requests of cpu and memory, as for scoring
+        self.nonzero_requested: dict[str, Numbers] = {}  # non-zero requests of cpu and memory, as for scoring
         self.labels = NodeLabels(self.size)
         self.names = NodeLabels(self.size)
         self.ports = HostPortInfo(self.size)
         self.images = ImageStates(self.size)
-        self.selections = SelectorCounts(self.size)
+        self.selector_counts = SelectorCounts(self.size)
         self.terms = RowCounts(self.size)  # number of pods with an affinity term, by node
         self.claims = RowCounts(self.size)  # number of pods using a volume claim, by node
         self.nodes: dict[int, Node] = {}
         self.pods: dict[int, dict[str, PodInfo]] = {}  # by row and uid
-        self.structure = 0  # incremented when rows are added or removed
-        self.node_changes = 0  # number of changes of node objects
+        self.row_set_version = 0  # incremented when rows are added or removed
+        self.node_version = 0  # number of changes of node objects
         self._rows: dict[str, int] = {}
         self._free = list(range(self.size - 1, -1, -1))
-        self._homeless: dict[str, dict[str, PodInfo]] = {}  # pods whose node is not known (yet, or any more)
+        self._pods_without_node: dict[str, dict[str, PodInfo]] = {}  # pods whose node is not known (yet, or any more)
         self._taint_numbers: dict[tuple[Taint, ...], int] = {(): 0}
         self._log: list[int] = []
         self._log_start = 0
@@ -75,9 +75,9 @@ class ClusterState:
         """Return the node name of a row."""
         return self.nodes[row].metadata.name
 
-    def rows_alive(self) -> NDArray[np.intp]:
+    def rows_in_use(self) -> NDArray[np.intp]:
         """Return the rows in use."""
-        return np.flatnonzero(self.alive)
+        return np.flatnonzero(self.in_use)
 
     def set_node(self, node: Node) -> None:
         """Add or update a node."""
@@ -86,18 +86,18 @@ class ClusterState:
         is_new = row is None
         if row is None:
             row = self._rows[name] = self._take_row()
-            self.alive[row] = True
+            self.in_use[row] = True
             self.names.set(row, {NAME_FIELD: name})
             self.pods[row] = {}
         old = self.nodes.get(row)
         self.nodes[row] = node
         self._fill(row, old, node)
-        self.node_changes += 1
-        self._touch(row)
+        self.node_version += 1
+        self._log_change(row)
         if is_new:
-            self.structure += 1
-            for info in self._homeless.pop(name, {}).values():
-                self._settle(row, info)
+            self.row_set_version += 1
+            for info in self._pods_without_node.pop(name, {}).values():
+                self._add_to_row(row, info)
 
     def remove_node(self, name: str) -> None:
         """Remove a node; its pods are kept in case it comes back."""
@@ -106,35 +106,35 @@ class ClusterState:
             return
         left = self.pods[row]
         for info in tuple(left.values()):
-            self._unsettle(row, info)
+            self._subtract_from_row(row, info)
         if infos := {info.uid: info for info in left.values()}:
-            self._homeless[name] = infos
+            self._pods_without_node[name] = infos
         del self.pods[row]
         node = self.nodes.pop(row)
-        self.alive[row] = False
+        self.in_use[row] = False
         self.unschedulable[row] = False
         self.taints[row] = 0
-        self.allowed_pods[row] = 0
+        self.allowed_pod_number[row] = 0
         for column in self.allocatable.values():
             column[row] = 0
         self.labels.clear(row)
         self.names.clear(row)
-        self.images.change(row, node.status.images, ())
+        self.images.update_row(row, node.status.images, ())
         self._free.append(row)
-        self.structure += 1
-        self.node_changes += 1
-        self._touch(row)
+        self.row_set_version += 1
+        self.node_version += 1
+        self._log_change(row)
 
     def _fill(self, row: int, old: Node | None, node: Node) -> None:
         self.unschedulable[row] = node.spec.unschedulable
         self.taints[row] = self._taint_number(node.spec.taints)
         have = resources.to_amounts(node.status.allocatable)
-        self.allowed_pods[row] = have.pop(resources.PODS, 0)
+        self.allowed_pod_number[row] = have.pop(resources.PODS, 0)
         for name in (*self.allocatable, *(name for name in have if name not in self.allocatable)):
             self._column(self.allocatable, name)[row] = have.get(name, 0)
         if old is None or old.metadata.labels != node.metadata.labels:
             self.labels.set(row, node.metadata.labels)
-        self.images.change(row, () if old is None else old.status.images, node.status.images)
+        self.images.update_row(row, () if old is None else old.status.images, node.status.images)
 
     def _taint_number(self, taints: tuple[Taint, ...]) -> int:
         plain = tuple(Taint(key=one.key, value=one.value, effect=one.effect) for one in taints)
@@ -150,59 +150,59 @@ class ClusterState:
         """Add an assigned or assumed pod to a node."""
         row = self._rows.get(node)
         if row is None:
-            self._homeless.setdefault(node, {})[info.uid] = info
+            self._pods_without_node.setdefault(node, {})[info.uid] = info
         else:
-            self._settle(row, info)
+            self._add_to_row(row, info)
 
     def remove_pod(self, info: PodInfo, node: str) -> None:
         """Remove a pod from a node."""
         row = self._rows.get(node)
         if row is not None:
             if info.uid in self.pods[row]:
-                self._unsettle(row, info)
+                self._subtract_from_row(row, info)
                 del self.pods[row][info.uid]
-        elif (left := self._homeless.get(node)) is not None:
+        elif (left := self._pods_without_node.get(node)) is not None:
             left.pop(info.uid, None)
             if not left:
-                del self._homeless[node]
+                del self._pods_without_node[node]
 
     def relabel_pod(self, old: PodInfo, new: PodInfo, node: str) -> None:
         """Replace a pod whose labels, but not resources, have changed."""
         row = self._rows.get(node)
         if row is None:
-            self._homeless.setdefault(node, {})[new.uid] = new
+            self._pods_without_node.setdefault(node, {})[new.uid] = new
             return
         self.pods[row][new.uid] = new
-        self.selections.change(row, old, -1)
-        self.selections.change(row, new, 1)
-        self._touch(row)
+        self.selector_counts.add(row, old, -1)
+        self.selector_counts.add(row, new, 1)
+        self._log_change(row)
 
-    def _settle(self, row: int, info: PodInfo) -> None:
+    def _add_to_row(self, row: int, info: PodInfo) -> None:
         self.pods[row][info.uid] = info
         self._count(row, info, 1)
 
-    def _unsettle(self, row: int, info: PodInfo) -> None:
+    def _subtract_from_row(self, row: int, info: PodInfo) -> None:
         self._count(row, self.pods[row][info.uid], -1)
 
     def _count(self, row: int, info: PodInfo, sign: int) -> None:
-        template = info.template
+        template = info.signature
         self.pod_count[row] += sign
         for name, amount in info.requests.items():
             self._column(self.requested, name)[row] += sign * amount
-        for name, amount in template.presumed_basics:
-            self._column(self.presumed, name)[row] += sign * amount
+        for name, amount in template.nonzero_cpu_memory:
+            self._column(self.nonzero_requested, name)[row] += sign * amount
         if template.host_ports:
-            self.ports.change(row, template.host_ports, sign)
-        self.selections.change(row, info, sign)
+            self.ports.add(row, template.host_ports, sign)
+        self.selector_counts.add(row, info, sign)
         for term in template.pod_affinity_terms:
-            self.terms.change(term, row, sign)
+            self.terms.add(term, row, sign)
         for claim in template.claims:
-            self.claims.change(claim, row, sign)
-        self._touch(row)
+            self.claims.add(claim, row, sign)
+        self._log_change(row)
 
     # Rows.
 
-    def amount(self, columns: dict[str, Numbers], name: str) -> Numbers:
+    def resource_column(self, columns: dict[str, Numbers], name: str) -> Numbers:
         """Return the column of a resource; zeros if no node or pod has it."""
         return self._column(columns, name)
 
@@ -220,28 +220,31 @@ class ClusterState:
     def _grow(self) -> None:
         old, self.size = self.size, self.size * 2
         self._free = list(range(self.size - 1, old - 1, -1))
-        for name in ("alive", "unschedulable", "taints", "pod_count", "allowed_pods"):
-            setattr(self, name, _grown(getattr(self, name), self.size))
-        for columns in (self.allocatable, self.requested, self.presumed):
+        self.in_use = _grown(self.in_use, self.size)
+        self.unschedulable = _grown(self.unschedulable, self.size)
+        self.taints = _grown(self.taints, self.size)
+        self.pod_count = _grown(self.pod_count, self.size)
+        self.allowed_pod_number = _grown(self.allowed_pod_number, self.size)
+        for columns in (self.allocatable, self.requested, self.nonzero_requested):
             for name, column in columns.items():
                 columns[name] = _grown(column, self.size)
-        for part in (self.labels, self.names, self.ports, self.images, self.selections, self.terms, self.claims):
+        for part in (self.labels, self.names, self.ports, self.images, self.selector_counts, self.terms, self.claims):
             part.grow(self.size)
 
     # The log.
 
     @property
-    def now(self) -> int:
+    def log_position(self) -> int:
         """Log position after the last change."""
         return self._log_start + len(self._log)
 
-    def changed_since(self, position: int) -> Iterable[int] | None:
+    def rows_changed_since(self, position: int) -> Iterable[int] | None:
         """Return the rows changed after a log position; None if the log does not reach back that far."""
         if position < self._log_start:
             return None
         return self._log[position - self._log_start :]
 
-    def _touch(self, row: int) -> None:
+    def _log_change(self, row: int) -> None:
         self._log.append(row)
         if len(self._log) > _LOG_LIMIT:
             half = _LOG_LIMIT // 2

@@ -27,7 +27,7 @@ class RowCounts:
         """Return the counts of a key by row, or None."""
         return self._arrays.get(key)
 
-    def change(self, key: Hashable, row: int, by: int) -> None:
+    def add(self, key: Hashable, row: int, by: int) -> None:
         """Add to the count of a key in a row."""
         array = self._arrays.get(key)
         if array is None:

@@ -24,7 +24,7 @@ class TopologyDomains:
         return self._column.ids
 
     @property
-    def has(self) -> NDArray[np.bool_]:
+    def has_domain(self) -> NDArray[np.bool_]:
         """Mask of the rows that are in a domain."""
         return self._column.ids >= 0
 
@@ -40,18 +40,18 @@ class TopologyDomains:
             totals += np.bincount(ids[rows], numbers[rows], len(totals)).astype(np.int64)
         return totals
 
-    def spread(self, numbers: Numbers, where: NDArray[np.bool_] | None = None) -> Numbers:
+    def sums_by_row(self, numbers: Numbers, where: NDArray[np.bool_] | None = None) -> Numbers:
         """Return for each row the sum over its domain; 0 for rows in none."""
         return self.sums(numbers, where)[self._column.ids]
 
-    def number(self, ids: NDArray[np.int32]) -> int:
+    def count_distinct(self, ids: NDArray[np.int32]) -> int:
         """Return the number of distinct domains among these ids; -1 counts as one."""
         found = np.zeros(len(self._column.values) + 1, bool)
         found[ids] = True
         return int(found.sum())
 
-    def present(self, where: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    def domains_with_nodes(self, where: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Return a mask of the domains that contain one of the selected nodes."""
         found = np.zeros(len(self._column.values), bool)
-        found[self._column.ids[where & self.has]] = True
+        found[self._column.ids[where & self.has_domain]] = True
         return found

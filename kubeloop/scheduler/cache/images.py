@@ -18,7 +18,7 @@ class ImageStates:
         self._sizes: dict[str, dict[int, int]] = {}  # by name, then by row
         self.version = 0
 
-    def change(self, row: int, before: Iterable[ContainerImage], after: Iterable[ContainerImage]) -> None:
+    def update_row(self, row: int, before: Iterable[ContainerImage], after: Iterable[ContainerImage]) -> None:
         """Replace the images of a row."""
         old, new = _sizes(before), _sizes(after)
         if old == new:
@@ -32,7 +32,7 @@ class ImageStates:
         for name, size in new.items():
             self._sizes.setdefault(name, {})[row] = size
 
-    def local(self, names: Iterable[str], nodes: int) -> NDArray[np.int64]:
+    def scaled_sizes(self, names: Iterable[str], nodes: int) -> NDArray[np.int64]:
         """Return by node the size of the given images present, each scaled by the share of nodes that have it."""
         total = np.zeros(self._size, np.int64)
         for name in names:

@@ -21,9 +21,9 @@ class LabelColumn:
 
     def set(self, row: int, value: str | None) -> None:
         """Set the value of a row; None for no label."""
-        self.ids[row] = ABSENT if value is None else self.number(value)
+        self.ids[row] = ABSENT if value is None else self.value_id(value)
 
-    def number(self, value: str) -> int:
+    def value_id(self, value: str) -> int:
         """Return the number of a value, adding it if it is new."""
         found = self._numbers.get(value)
         if found is None:
@@ -81,7 +81,7 @@ class LabelPredicate:
         self._absent = matches(None)
         self._table: NDArray[np.bool_] = np.array([self._absent], bool)
 
-    def of(self, rows: slice | NDArray[np.intp]) -> NDArray[np.bool_]:
+    def evaluate(self, rows: slice | NDArray[np.intp]) -> NDArray[np.bool_]:
         """Return the predicate's result for rows."""
         values = self._column.values
         known = len(self._table) - 1

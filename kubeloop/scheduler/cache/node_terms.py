@@ -24,13 +24,13 @@ class NodeSelectorTermMatcher:
         self._tests = [LabelPredicate(labels.column(one.key), _label_test(one)) for one in term.match_expressions]
         self._tests += [LabelPredicate(names, _name_test(one)) for one in term.match_fields]
 
-    def of(self, rows: Rows) -> NDArray[np.bool_]:
+    def match(self, rows: Rows) -> NDArray[np.bool_]:
         """Return a mask of the rows that match."""
         if not self._tests:
-            return np.zeros(len(self._alive.alive[rows]), bool)
-        found = self._tests[0].of(rows)
+            return np.zeros(len(self._alive.in_use[rows]), bool)
+        found = self._tests[0].evaluate(rows)
         for test in self._tests[1:]:
-            found = found & test.of(rows)
+            found = found & test.evaluate(rows)
         return found
 
 
@@ -42,15 +42,15 @@ class NodeSelectorMatcher:
         self._cluster = cluster
 
     @classmethod
-    def of_selector(cls, selector: NodeSelector | None, cluster: ClusterState) -> NodeSelectorMatcher | None:
+    def from_selector(cls, selector: NodeSelector | None, cluster: ClusterState) -> NodeSelectorMatcher | None:
         """Return the compiled selector; None for None."""
         return None if selector is None else cls(selector, cluster)
 
-    def of(self, rows: Rows) -> NDArray[np.bool_]:
+    def match(self, rows: Rows) -> NDArray[np.bool_]:
         """Return a mask of the rows that match."""
-        found = np.zeros(len(self._cluster.alive[rows]), bool)
+        found = np.zeros(len(self._cluster.in_use[rows]), bool)
         for test in self._tests:
-            found |= test.of(rows)
+            found |= test.match(rows)
         return found
 
 
@@ -63,30 +63,30 @@ class RequiredNodeAffinity:
         self._selector = (
             NodeSelectorTermMatcher(NodeSelectorTerm(match_expressions=exactly), cluster) if exactly else None
         )
-        required = pod.template.node_affinity.required_during_scheduling_ignored_during_execution
-        self._terms = NodeSelectorMatcher.of_selector(required, cluster)
+        required = pod.signature.node_affinity.required_during_scheduling_ignored_during_execution
+        self._terms = NodeSelectorMatcher.from_selector(required, cluster)
         self._cluster = cluster
 
     @classmethod
-    def of_pod(cls, pod: PodInfo, cluster: ClusterState) -> RequiredNodeAffinity:
+    def for_pod(cls, pod: PodInfo, cluster: ClusterState) -> RequiredNodeAffinity:
         """Return the compiled affinity, shared by all pods of a signature."""
-        made: RequiredNodeAffinity | None = pod.template.states.get(cls)
+        made: RequiredNodeAffinity | None = pod.signature.plugin_states.get(cls)
         if made is None or made._cluster is not cluster:
-            made = pod.template.states[cls] = cls(pod, cluster)
+            made = pod.signature.plugin_states[cls] = cls(pod, cluster)
         return made
 
     @property
-    def says_nothing(self) -> bool:
+    def is_empty(self) -> bool:
         """True if the pod has neither a node selector nor required affinity."""
         return self._selector is None and self._terms is None
 
-    def of(self, rows: Rows) -> NDArray[np.bool_]:
+    def match(self, rows: Rows) -> NDArray[np.bool_]:
         """Return a mask of the rows that match."""
-        found = np.ones(len(self._cluster.alive[rows]), bool)
+        found = np.ones(len(self._cluster.in_use[rows]), bool)
         if self._selector is not None:
-            found &= self._selector.of(rows)
+            found &= self._selector.match(rows)
         if self._terms is not None:
-            found &= self._terms.of(rows)
+            found &= self._terms.match(rows)
         return found
 
 

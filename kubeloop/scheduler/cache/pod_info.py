@@ -31,7 +31,7 @@ class PodSignature:
     def __init__(self, pod: Pod, number: int) -> None:
         self.pod = pod  # one of the pods
         self.number = number
-        self.states: dict[Any, Any] = {}  # state of plugins, by plugin
+        self.plugin_states: dict[Any, Any] = {}  # state of plugins, by plugin
 
     @property
     def namespace(self) -> str:
@@ -49,14 +49,18 @@ class PodSignature:
         return resources.pod_requests(self.pod)
 
     @cached_property
-    def presumed(self) -> ResourceAmounts:
+    def nonzero_requests(self) -> ResourceAmounts:
         """Non-zero resource requests, with defaults for containers without requests."""
         return resources.nonzero_pod_requests(self.pod)
 
     @cached_property
-    def presumed_basics(self) -> tuple[tuple[str, int], ...]:
+    def nonzero_cpu_memory(self) -> tuple[tuple[str, int], ...]:
         """Non-zero requests of cpu and memory, as pairs."""
-        return tuple((name, self.presumed[name]) for name in (resources.CPU, resources.MEMORY) if name in self.presumed)
+        return tuple(
+            (name, self.nonzero_requests[name])
+            for name in (resources.CPU, resources.MEMORY)
+            if name in self.nonzero_requests
+        )
 
     @cached_property
     def host_ports(self) -> tuple[HostPort, ...]:
@@ -108,19 +112,23 @@ class PodSignature:
 class PodInfo:
     """Pod with its signature and resource requests."""
 
-    __slots__ = ("key", "pod", "requests", "template", "uid")
+    __slots__ = ("key", "pod", "requests", "signature", "uid")
 
     def __init__(self, pod: Pod, template: PodSignature) -> None:
         self.pod = pod
         self.key: ObjectKey = key_of(pod)
         self.uid = pod.metadata.uid
-        self.template = template
+        self.signature = template
         self.requests = resources.pod_requests(pod) if _is_resized(pod) else template.requests
 
     @property
     def priority(self) -> int:
         """Priority; 0 by default."""
         return self.pod.spec.priority or 0
+
+    def replace_pod(self, pod: Pod) -> None:
+        """Replace the pod by a newer version with the same signature and requests."""
+        self.pod = pod
 
     @property
     def node_name(self) -> str:
@@ -136,21 +144,21 @@ class SignatureCache:
         self._relabelled: OrderedDict[tuple[int, Hashable], PodSignature] = OrderedDict()
         self._made = 0
 
-    def info(self, pod: Pod) -> PodInfo:
+    def pod_info(self, pod: Pod) -> PodInfo:
         """Return the pod info of a pod."""
-        return PodInfo(pod, self.of(pod))
+        return PodInfo(pod, self.signature_of(pod))
 
-    def relabelled(self, known: PodInfo, pod: Pod) -> PodInfo:
+    def pod_info_relabelled(self, known: PodInfo, pod: Pod) -> PodInfo:
         """Return the pod info of a pod of which only the labels have changed; faster than a full comparison."""
-        key = known.template.number, tuple(pod.metadata.labels.items())
+        key = known.signature.number, tuple(pod.metadata.labels.items())
         found = self._relabelled.get(key)
         if found is None:
-            found = self._relabelled[key] = self.of(pod)
+            found = self._relabelled[key] = self.signature_of(pod)
             if len(self._relabelled) > _MAX_SIGNATURES:
                 self._relabelled.popitem(last=False)
         return PodInfo(pod, found)
 
-    def of(self, pod: Pod) -> PodSignature:
+    def signature_of(self, pod: Pod) -> PodSignature:
         """Return the signature of a pod."""
         key = _signature_key(pod)
         found = self._known.get(key)

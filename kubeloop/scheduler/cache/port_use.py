@@ -18,18 +18,18 @@ class HostPortInfo:
         self._counts = RowCounts(size)
         self._addresses: dict[tuple[str, int], set[str]] = {}
 
-    def change(self, row: int, ports: Iterable[HostPort], sign: int) -> None:
+    def add(self, row: int, ports: Iterable[HostPort], sign: int) -> None:
         """Add or subtract the ports of a pod in a row."""
         for port in ports:
             address, protocol, number = port
-            self._counts.change(port, row, sign)
+            self._counts.add(port, row, sign)
             known = self._addresses.setdefault((protocol, number), set())
             if self._counts.get(port) is not None:
                 known.add(address)
             else:
                 known.discard(address)
 
-    def taken(self, port: HostPort, rows: slice | NDArray[np.intp]) -> NDArray[np.bool_] | None:
+    def conflicts(self, port: HostPort, rows: slice | NDArray[np.intp]) -> NDArray[np.bool_] | None:
         """Return a mask of the rows where the port is in use; None if it is free everywhere."""
         address, protocol, number = port
         known = self._addresses.get((protocol, number), ())

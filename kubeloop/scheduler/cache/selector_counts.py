@@ -6,6 +6,7 @@ Pods with the same namespace, labels and deletion state form a group, so that a 
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -24,28 +25,32 @@ class PodSelection(NamedTuple):
 
     namespaces: frozenset[str] | None
     selector: LabelSelector
-    staying: bool = False
+    exclude_terminating: bool = False
 
 
 class _Group:
     """Pods that are equal for all selectors."""
 
-    __slots__ = ("arrays", "is_leaving", "labels", "namespace", "rows")
+    __slots__ = ("arrays", "is_terminating", "labels", "namespace", "rows")
 
     def __init__(self, namespace: str, labels: dict[str, str], is_leaving: bool) -> None:
         self.namespace = namespace
         self.labels = labels
-        self.is_leaving = is_leaving
+        self.is_terminating = is_leaving
         self.rows: dict[int, int] = {}  # number of pods by row
         self.arrays: list[NDArray[np.int64]] = []  # arrays of the selections that include the group
 
-    def is_meant_by(self, selection: PodSelection) -> bool:
+    def is_selected_by(self, selection: PodSelection) -> bool:
         """Return True if the selection includes the group."""
-        if selection.staying and self.is_leaving:
+        if selection.exclude_terminating and self.is_terminating:
             return False
         if selection.namespaces is not None and self.namespace not in selection.namespaces:
             return False
         return selection.selector.matches(self.labels)
+
+    def select_arrays(self, counted: Mapping[PodSelection, NDArray[np.int64]]) -> None:
+        """Replace the arrays by those of the selections that include the group."""
+        self.arrays = [array for selection, array in counted.items() if self.is_selected_by(selection)]
 
 
 class SelectorCounts:
@@ -70,15 +75,15 @@ class SelectorCounts:
             self._counted.move_to_end(selection)
         return found
 
-    def change(self, row: int, info: PodInfo, sign: int) -> None:
+    def add(self, row: int, info: PodInfo, sign: int) -> None:
         """Add or subtract a pod in a row."""
         meta = info.pod.metadata
-        key = (info.template.label_key, meta.deletion_timestamp is not None)
+        key = (info.signature.label_key, meta.deletion_timestamp is not None)
         group = self._groups.get(key)
         if group is None:
             group = self._groups[key] = _Group(meta.namespace, dict(meta.labels), key[1])
             for selection, array in self._counted.items():
-                if group.is_meant_by(selection):
+                if group.is_selected_by(selection):
                     group.arrays.append(array)
         left = group.rows.get(row, 0) + sign
         if left:
@@ -100,11 +105,11 @@ class SelectorCounts:
         self._regroup()
 
     def _introduce(self, group: _Group, selection: PodSelection, array: NDArray[np.int64]) -> None:
-        if group.is_meant_by(selection):
+        if group.is_selected_by(selection):
             group.arrays.append(array)
             for row, count in group.rows.items():
                 array[row] += count
 
     def _regroup(self) -> None:
         for group in self._groups.values():
-            group.arrays = [array for selection, array in self._counted.items() if group.is_meant_by(selection)]
+            group.select_arrays(self._counted)

@@ -21,7 +21,7 @@ class TaintFunction:
         self._number_of = number_of
         self._numbers: NDArray[np.int64] = np.zeros(0, np.int64)
 
-    def of(self, cluster: ClusterState, rows: Rows) -> NDArray[np.int64]:
+    def evaluate(self, cluster: ClusterState, rows: Rows) -> NDArray[np.int64]:
         """Return the function's value for rows."""
         known, sets = len(self._numbers), cluster.taint_sets
         if known < len(sets):

@@ -17,14 +17,14 @@ class ProfileConfig:
     """Profile: plugins in order, extension points, score weights and arguments."""
 
     scheduler_name: str = DEFAULT_NAME
-    names: Sequence[str] = ()  # all plugins, in order
+    plugin_names: Sequence[str] = ()  # all plugins, in order
     points: Mapping[str, Sequence[str]] = field(default_factory=dict)  # extension points with a list of their own
     weights: Mapping[str, int] = field(default_factory=dict)
     args: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
-    def at(self, point: str) -> Sequence[str]:
+    def plugins_at(self, point: str) -> Sequence[str]:
         """Return the plugin names of an extension point."""
-        return self.points.get(point, self.names)
+        return self.points.get(point, self.plugin_names)
 
     def weight(self, name: str) -> int:
         """Return the score weight of a plugin; 1 by default."""
@@ -37,7 +37,7 @@ class SchedulerConfig:
 
     profiles: tuple[ProfileConfig, ...]
     extenders: tuple[ExtenderSettings, ...] = ()
-    patience: QueueTimeouts = field(default_factory=QueueTimeouts)
+    queue_timeouts: QueueTimeouts = field(default_factory=QueueTimeouts)
 
 
 def default_profile(scheduler_name: str = DEFAULT_NAME) -> ProfileConfig:

@@ -54,12 +54,12 @@ class ExtenderSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     ignorable: bool = False  # scheduling continues if it fails
 
     @property
-    def ignored(self) -> list[str]:
+    def ignored_resources(self) -> list[str]:
         """Resources ignored by the scheduler itself."""
         return [one.name for one in self.managed_resources if one.ignored_by_scheduler]
 
     @property
-    def resources(self) -> frozenset[str]:
+    def managed_resource_names(self) -> frozenset[str]:
         """Names of the managed resources."""
         return frozenset(one.name for one in self.managed_resources)
 
@@ -99,7 +99,7 @@ def _problems_of_name(name: str) -> list[str]:
 
 def is_interested(extender: ExtenderSettings, pod: Pod) -> bool:
     """Return True if the extender manages a resource of the pod, or manages no specific resources."""
-    resources = extender.resources
+    resources = extender.managed_resource_names
     if not resources:
         return True
     containers = (*(pod.spec.containers or ()), *pod.spec.init_containers)

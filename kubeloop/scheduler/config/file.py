@@ -50,7 +50,7 @@ class PluginSet(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     disabled: tuple[PluginSetEntry, ...] = ()
 
     @property
-    def off(self) -> frozenset[str]:
+    def disabled_names(self) -> frozenset[str]:
         """Names of the disabled plugins."""
         return frozenset(one.name for one in self.disabled)
 
@@ -126,12 +126,12 @@ def parse_config(document: Any) -> KubeSchedulerConfiguration:
 
 def to_scheduler_config(file: KubeSchedulerConfiguration, unschedulable_seconds: float = 300.0) -> SchedulerConfig:
     """Return the scheduler configuration of a file."""
-    ignored = [name for one in file.extenders for name in one.ignored]
+    ignored = [name for one in file.extenders for name in one.ignored_resources]
     profiles = tuple(_profile(one, ignored) for one in file.profiles or (KubeSchedulerProfile(),))
     patience = QueueTimeouts(
         float(_or(file.pod_initial_backoff_seconds, 1)), float(_or(file.pod_max_backoff_seconds, 10))
     )
-    return SchedulerConfig(profiles, file.extenders, replace(patience, unschedulable=unschedulable_seconds))
+    return SchedulerConfig(profiles, file.extenders, replace(patience, pod_max_in_unschedulable=unschedulable_seconds))
 
 
 def _or(value: int | None, default: int) -> int:
@@ -168,7 +168,7 @@ def _problems_of_profile(profile: KubeSchedulerProfile, path: str, *, alone: boo
     for point, plugins in profile.plugins.items():
         where = f"{path}.plugins.{point}"
         if point not in (*EXTENSION_POINTS, "multiPoint"):
-            found.append(f"{where}: there is no extension point {point}")
+            found.append(f"{where}: unknown extension point {point}")
         gone = [(number, one.name) for number, one in enumerate(plugins.enabled) if one.name in _REMOVED_PLUGINS]
         found += [_wrong(f"{where}.enabled[{number}]", name, _GONE_WHY) for number, name in gone]
     seen: set[str] = set()
@@ -223,7 +223,7 @@ def _profile(file: KubeSchedulerProfile, ignored: Sequence[str]) -> ProfileConfi
     for one in (*everywhere.enabled, *file.plugins.get("score", PluginSet()).enabled):
         if one.weight:
             weights[one.name] = one.weight
-    names = _merged(defaults.names, everywhere)
+    names = _merged(defaults.plugin_names, everywhere)
     points = {point: _at_point(names, one) for point, one in file.plugins.items() if point != "multiPoint"}
     extra = [one.name for one_set in file.plugins.values() for one in one_set.enabled]
     every = tuple(dict.fromkeys((*names, *extra)))
@@ -235,7 +235,7 @@ def _profile(file: KubeSchedulerProfile, ignored: Sequence[str]) -> ProfileConfi
 
 def _merged(defaults: Sequence[str], given: PluginSet) -> tuple[str, ...]:
     """Return the defaults that are not disabled, in their order, followed by the enabled plugins."""
-    kept = () if "*" in given.off else tuple(name for name in defaults if name not in given.off)
+    kept = () if "*" in given.disabled_names else tuple(name for name in defaults if name not in given.disabled_names)
     return tuple(dict.fromkeys((*kept, *(one.name for one in given.enabled))))
 
 
@@ -245,7 +245,7 @@ def _at_point(everywhere: Sequence[str], given: PluginSet) -> tuple[str, ...]:
     Plugins enabled both here and at multiPoint come first, then the rest of multiPoint, then those enabled only here.
     """
     named = [one.name for one in given.enabled]
-    kept = () if "*" in given.off else tuple(name for name in everywhere if name not in given.off)
+    kept = () if "*" in given.disabled_names else tuple(name for name in everywhere if name not in given.disabled_names)
     return tuple(dict.fromkeys((*(name for name in named if name in everywhere), *kept, *named)))
 
 

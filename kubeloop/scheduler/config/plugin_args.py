@@ -70,7 +70,7 @@ class DefaultPreemptionArgs(_Args, frozen=True):
     min_candidate_nodes_percentage: int = 10
     min_candidate_nodes_absolute: int = 100
 
-    def problems(self, path: FieldPath) -> FieldErrors:
+    def validate(self, path: FieldPath) -> FieldErrors:
         """Return validation errors."""
         found: FieldErrors = []
         part, least = path.child("minCandidateNodesPercentage"), path.child("minCandidateNodesAbsolute")
@@ -92,7 +92,7 @@ class InterPodAffinityArgs(_Args, frozen=True):
     hard_pod_affinity_weight: int = 1
     ignore_preferred_terms_of_existing_pods: bool = False
 
-    def problems(self, path: FieldPath) -> FieldErrors:
+    def validate(self, path: FieldPath) -> FieldErrors:
         """Return validation errors."""
         weight = self.hard_pod_affinity_weight
         if 0 <= weight <= 100:
@@ -105,7 +105,7 @@ class NodeAffinityArgs(_Args, frozen=True):
 
     added_affinity: NodeAffinity | None = None
 
-    def problems(self, path: FieldPath) -> FieldErrors:
+    def validate(self, path: FieldPath) -> FieldErrors:
         """Return validation errors."""
         added, found = self.added_affinity or NodeAffinity(), FieldErrors()
         where = path.child("addedAffinity")
@@ -122,7 +122,7 @@ class NodeResourcesBalancedAllocationArgs(_Args, frozen=True):
 
     resources: tuple[ResourceSpec, ...] = ()
 
-    def problems(self, path: FieldPath) -> FieldErrors:
+    def validate(self, path: FieldPath) -> FieldErrors:
         """Return validation errors."""
         found: FieldErrors = []
         seen: set[str] = set()
@@ -143,7 +143,7 @@ class NodeResourcesFitArgs(_Args, frozen=True):
     ignored_resource_groups: tuple[str, ...] = ()
     scoring_strategy: ScoringStrategy | None = None
 
-    def problems(self, path: FieldPath) -> FieldErrors:
+    def validate(self, path: FieldPath) -> FieldErrors:
         """Return validation errors."""
         found: FieldErrors = []
         for index, name in enumerate(self.ignored_resources):
@@ -164,7 +164,7 @@ class PodTopologySpreadArgs(_Args, frozen=True):
     default_constraints: tuple[TopologySpreadConstraint, ...] = ()
     defaulting_type: str = "System"
 
-    def problems(self, path: FieldPath) -> FieldErrors:
+    def validate(self, path: FieldPath) -> FieldErrors:
         """Return validation errors."""
         found: FieldErrors = []
         kind, constraints = self.defaulting_type or "System", self.default_constraints
@@ -183,7 +183,7 @@ class VolumeBindingArgs(_Args, frozen=True):
     bind_timeout_seconds: int = 600
     shape: tuple[UtilizationShapePoint, ...] = ()
 
-    def problems(self, path: FieldPath) -> FieldErrors:
+    def validate(self, path: FieldPath) -> FieldErrors:
         """Return validation errors."""
         found: FieldErrors = []
         if self.bind_timeout_seconds < 0:
@@ -198,7 +198,7 @@ class DynamicResourcesArgs(_Args, frozen=True):
     filter_timeout: str | None = None
     binding_timeout: str | None = None
 
-    def problems(self, path: FieldPath) -> FieldErrors:
+    def validate(self, path: FieldPath) -> FieldErrors:
         """Return validation errors."""
         found = _at_least(path.child("filterTimeout"), self.filter_timeout, 0, "must be zero or positive")
         why = "must be at least 1 second"
@@ -228,7 +228,7 @@ def validate_plugin_args(plugin: str, args: Mapping[str, Any], path: FieldPath) 
         read = msgspec.convert(args, kind)
     except msgspec.ValidationError as error:
         return [f"{path}: {error}"]
-    problems: Callable[[FieldPath], FieldErrors] = read.problems
+    problems: Callable[[FieldPath], FieldErrors] = read.validate
     return [str(one) for one in problems(path)]
 
 

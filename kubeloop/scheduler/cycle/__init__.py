@@ -1,5 +1,6 @@
 """Scheduling and binding cycles.
 
-loop (pop a pod) ──▶ algorithm ──▶ scheduling_cycle: signature_results, filter, score, select
-     └─▶ algorithm: reserve, permit ──▶ binding: waiting_pods (permit), PreBind, Bind, PostBind
+loop (pop a pod) ──▶ attempts ──▶ algorithm ──▶ scheduling_cycle: signature_results, filter, score, select
+                        └─▶ results ──▶ algorithm: reserve, permit ──▶ binding ──▶ bind_plugins: permit, PreBind, Bind
+                               └─▶ failure_handler (queue, status) ◀── binding_results ◀──┘
 """

@@ -18,52 +18,55 @@ class SchedulingAlgorithm:
 
     def __init__(self, templates: SignatureCache) -> None:
         self.cluster = ClusterState()
-        self.placements = AssumedPods(self.cluster, templates)
+        self.assumed_pods = AssumedPods(self.cluster, templates)
 
     def sizes(self) -> dict[str, int]:
         """Return the number of cached nodes, pods and assumed pods."""
-        return {"nodes": len(self.cluster), "pods": len(self.placements), "assumed_pods": self.placements.assumed}
+        return {
+            "nodes": len(self.cluster),
+            "pods": len(self.assumed_pods),
+            "assumed_pods": self.assumed_pods.assumed_count,
+        }
 
-    def fitting(self, profile: Profile, pod: PodInfo) -> dict[str, Node]:
+    def find_nodes_that_fit(self, profile: Profile, pod: PodInfo) -> dict[str, Node]:
         """Return all nodes that pass the plugins' filters."""
-        return SchedulingCycle(profile, self.cluster, pod).fitting()
+        return SchedulingCycle(profile, self.cluster, pod).find_nodes_that_fit()
 
-    def attempt(
+    def schedule_pod(
         self, profile: Profile, pod: PodInfo, opinions: ExtenderResults | None = None
     ) -> tuple[SchedulingCycle, Diagnosis | None]:
         """Run a scheduling cycle; return it with None if a node was selected, else with the diagnosis."""
         cycle = SchedulingCycle(profile, self.cluster, pod, opinions)
-        cycle.node = cycle.choose()
-        return cycle, None if cycle.node else cycle.diagnose()
+        return cycle, None if cycle.select_node() else cycle.diagnose()
 
-    def make_room(self, cycle: SchedulingCycle, diagnosis: Diagnosis) -> str | None:
+    def run_post_filter_plugins(self, cycle: SchedulingCycle, diagnosis: Diagnosis) -> str | None:
         """Run the PostFilter plugins until one nominates a node.
 
         Returns the nominated node, "" for none; None leaves the previous nomination unchanged.
         """
         profile = cycle.profile
-        if not profile.post_filters:
+        if not profile.post_filter_plugins:
             return ""
         told: list[str] = []
         node: str | None = None
-        cycle.watch.skip()
-        for plugin in profile.post_filters:
+        cycle.stopwatch.skip()
+        for plugin in profile.post_filter_plugins:
             found = plugin.post_filter(cycle, diagnosis)
             if found is None:
                 continue
             if isinstance(found, Status):
                 told += found.reasons
-                if found.code is Code.UNRESOLVABLE:  # no other plugin can help
+                if found.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:  # no other plugin can help
                     break
                 continue
             if found.message:
                 told.append(found.message)
-            if found.node is not None:
-                node = found.node
-            if found.node:
+            if found.nominated_node_name is not None:
+                node = found.nominated_node_name
+            if found.nominated_node_name:
                 break
-        cycle.watch.lap("PostFilter")
-        diagnosis.after = ", ".join(told)
+        cycle.stopwatch.lap("PostFilter")
+        diagnosis.set_post_filter_message(", ".join(told))
         return node
 
     def reserve(self, cycle: SchedulingCycle) -> Status | dict[str, float]:
@@ -71,35 +74,35 @@ class SchedulingAlgorithm:
 
         Returns a rejection, or the timeouts in seconds of the plugins whose permit must be waited for.
         """
-        cycle.watch.skip()
-        self.placements.assume(cycle.pod, cycle.node)
+        cycle.stopwatch.skip()
+        self.assumed_pods.assume_pod(cycle.pod, cycle.node)
         refusal = self._reserve(cycle)
-        cycle.watch.lap("Reserve")
+        cycle.stopwatch.lap("Reserve")
         is_reserved = refusal is None
         waits: dict[str, float] = {}
-        for plugin in cycle.profile.permitters if refusal is None else ():
+        for plugin in cycle.profile.permit_plugins if refusal is None else ():
             permit = plugin.permit(cycle, cycle.node)
             if isinstance(permit, PermitWait):
-                waits[plugin.name] = permit.seconds
+                waits[plugin.name] = permit.timeout_seconds
             elif permit is not None:
                 refusal = wrap_plugin_error("Permit", permit)
                 break
-        if is_reserved and cycle.profile.permitters:
-            cycle.watch.lap("Permit")
+        if is_reserved and cycle.profile.permit_plugins:
+            cycle.stopwatch.lap("Permit")
         if refusal is not None:
-            self.release(cycle)
+            self.unreserve(cycle)
             return refusal
         return waits
 
     def _reserve(self, cycle: SchedulingCycle) -> Status | None:
-        for plugin in cycle.profile.reservers:
+        for plugin in cycle.profile.reserve_plugins:
             refusal = plugin.reserve(cycle, cycle.node)
             if refusal is not None:
                 return wrap_plugin_error("Reserve", refusal)
         return None
 
-    def release(self, cycle: SchedulingCycle) -> None:
+    def unreserve(self, cycle: SchedulingCycle) -> None:
         """Run Unreserve and forget the assumed pod."""
-        for plugin in reversed(cycle.profile.reservers):
+        for plugin in reversed(cycle.profile.reserve_plugins):
             plugin.unreserve(cycle, cycle.node)
-        self.placements.forget(cycle.pod.uid)
+        self.assumed_pods.forget_pod(cycle.pod.uid)

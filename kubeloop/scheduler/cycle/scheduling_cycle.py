@@ -32,7 +32,7 @@ class SchedulingCycle:
         self.pod = pod
         self.node = ""  # the selected node
         self.states: dict[Any, Any] = {}  # state of the plugins that are not node-local, by name
-        self.watch = Stopwatch(profile.now)
+        self.stopwatch = Stopwatch(profile.now)
         self.is_interrupted = False  # cancelled while binding: the result is unknown
         self._opinions = opinions  # results of extenders, if there are any
         self._view: SignatureResults | None = None
@@ -42,17 +42,23 @@ class SchedulingCycle:
         self._narrowing: set[str] = set()
         self._narrowed: PreFilterResult | None = None
 
-    def choose(self) -> str:
-        """Return the name of the best node, or "" if none fits; `diagnose` then gives the reasons."""
+    def select_node(self) -> str:
+        """Select the best node and return its name, or "" if none fits; `diagnose` then gives the reasons."""
         if not self._filter():
             return ""
         row = self._nominated_row()
         if row is None:
             row = self._best()
-            self.watch.lap("Score")
-        return "" if row is None else self.cluster.name_of(row)
+            self.stopwatch.lap("Score")
+        if row is not None:
+            self.node = self.cluster.name_of(row)
+        return self.node
 
-    def fitting(self) -> dict[str, Node]:
+    def interrupt(self) -> None:
+        """Record that the binding was cancelled and its result is unknown."""
+        self.is_interrupted = True
+
+    def find_nodes_that_fit(self) -> dict[str, Node]:
         """Return all feasible nodes by name."""
         if not self._filter():
             return {}
@@ -62,90 +68,96 @@ class SchedulingCycle:
     # Filtering.
 
     def _filter(self) -> bool:
-        view = self._view = self.profile.view(self.pod.template)
-        view.refresh(self.pod, self.cluster, self.watch)
-        self._before, self._narrowed, self._narrowing = view.before, view.narrowed, set(view.narrowing)
+        view = self._view = self.profile.signature_results(self.pod.signature)
+        view.refresh(self.pod, self.cluster, self.stopwatch)
+        self._before, self._narrowed, self._narrowing = (
+            view.pre_filter_status,
+            view.pre_filter_result,
+            set(view.pre_filter_plugins),
+        )
         if self._before is not None:
             return False
-        answers = self._ask_others()
+        answers = self._run_cluster_wide_filters()
         if answers is None:
             return False
         self._answers = answers
-        self._fits = view.fits
-        if self._answers or self._narrowed is not view.narrowed:
-            self._fits = view.fits.copy()
+        self._fits = view.feasible
+        if self._answers or self._narrowed is not view.pre_filter_result:
+            self._fits = view.feasible.copy()
             for _, _, numbers in self._answers:
                 self._fits &= numbers == 0
-            self._apply_narrowing()
-        if self.profile.nominations:
-            self._leave_room()
+            self._apply_pre_filter_result()
+        if self.profile.nominator:
+            self._filter_beside_nominated_pods()
         if self._opinions is not None:
-            self._heed(self._opinions)
-        self.watch.lap("Filter")
+            self._apply_extender_results(self._opinions)
+        self.stopwatch.lap("Filter")
         return True
 
-    def _heed(self, opinions: ExtenderResults) -> None:
+    def _apply_extender_results(self, opinions: ExtenderResults) -> None:
         """Remove nodes that extenders reject, and nodes that were not sent to them."""
         self._fits = self._fits.copy()
         left = np.zeros(self.cluster.size, bool)
-        left[self._rows_of(opinions.left)] = True
+        left[self._rows_of(opinions.feasible_nodes)] = True
         self._fits &= left
-        known = [(row, one) for name, one in opinions.refused.items() if (row := self.cluster.row_of(name)) is not None]
+        known = [
+            (row, one) for name, one in opinions.failed_nodes.items() if (row := self.cluster.row_of(name)) is not None
+        ]
         if known:
             self._answers.append(_status_results(self.cluster.size, known))
 
-    def _ask_others(self) -> _Answers | None:
+    def _run_cluster_wide_filters(self) -> _Answers | None:
         """Run PreFilter and Filter of the plugins that are not node-local; these run for every pod."""
         found: _Answers = []
         assert self._view is not None
-        for plugin in self._view.wide_filters:
-            state = plugin.prefilter(self.pod, self.cluster)
+        for plugin in self._view.cluster_wide_filters:
+            state = plugin.pre_filter(self.pod, self.cluster)
             if isinstance(state, PreFilterResult):
-                self._narrow(plugin, state)
+                self._restrict_nodes(plugin, state)
                 state = state.state
             if isinstance(state, Status):
                 self._before = state
                 return None
             self.states[plugin.name] = state
             if not isinstance(state, Skip) and implements(type(plugin), "filter"):
-                self.watch.lap("PreFilter")
-                answers = self._open_answers(plugin, state, found) if plugin.costly else None
+                self.stopwatch.lap("PreFilter")
+                answers = self._filter_remaining(plugin, state, found) if plugin.is_expensive else None
                 found.append((plugin, state, plugin.filter(state, self.cluster, ALL) if answers is None else answers))
-                self.watch.lap("Filter")
-        self.watch.lap("PreFilter")
+                self.stopwatch.lap("Filter")
+        self.stopwatch.lap("PreFilter")
         return found
 
-    def _open_answers(self, plugin: Plugin, state: Any, others: _Answers) -> NDArray[np.int16]:
+    def _filter_remaining(self, plugin: Plugin, state: Any, others: _Answers) -> NDArray[np.int16]:
         """Filter only the nodes that no other plugin rejects; an error on one of them fails the attempt."""
         assert self._view is not None
-        is_open = self._view.fits.copy()
+        is_open = self._view.feasible.copy()
         for _, _, numbers in others:
             is_open &= numbers == 0
         rows = np.flatnonzero(is_open)
         answers = np.zeros(self.cluster.size, np.int16)
         answers[rows] = plugin.filter(state, self.cluster, rows)
         for number in np.unique(answers[answers != 0]):
-            _raise_if_failed(plugin, plugin.refusal(state, int(number)))
+            _raise_if_failed(plugin, plugin.filter_status(state, int(number)))
         return answers
 
-    def _narrow(self, plugin: Plugin, state: PreFilterResult) -> None:
+    def _restrict_nodes(self, plugin: Plugin, state: PreFilterResult) -> None:
         self._narrowing.add(plugin.name)
-        nodes = state.nodes if self._narrowed is None else self._narrowed.nodes & state.nodes
+        nodes = state.node_names if self._narrowed is None else self._narrowed.node_names & state.node_names
         self._narrowed = PreFilterResult(nodes)
 
-    def _apply_narrowing(self) -> None:
+    def _apply_pre_filter_result(self) -> None:
         if self._narrowed is None:
             return
         within = np.zeros(self.cluster.size, bool)
-        within[self._rows_of(self._narrowed.nodes)] = True
+        within[self._rows_of(self._narrowed.node_names)] = True
         self._fits &= within
 
     def _rows_of(self, names: Iterable[str]) -> list[int]:
         return [row for name in names if (row := self.cluster.row_of(name)) is not None]
 
-    def _leave_room(self) -> None:
+    def _filter_beside_nominated_pods(self) -> None:
         """Reject nodes on which the pod does not fit together with nominated pods of no lower priority."""
-        for name, waiting in self.profile.nominations.in_the_way(self.pod).items():
+        for name, waiting in self.profile.nominator.higher_priority_pods_by_node(self.pod).items():
             row = self.cluster.row_of(name)
             if row is None or not self._fits[row]:
                 continue
@@ -155,33 +167,33 @@ class SchedulingCycle:
                 self._fits[row] = False
                 self._answers.append(_status_results(self.cluster.size, [(row, refusal)]))
 
-    def refusal_beside_others(self, row: int) -> Status | None:
+    def filter_with_nominated_pods(self, row: int) -> Status | None:
         """Return the rejection of a node, filtered with and without the pods nominated to it."""
-        waiting = self.profile.nominations.in_the_way(self.pod) if self.profile.nominations else {}
+        waiting = self.profile.nominator.higher_priority_pods_by_node(self.pod) if self.profile.nominator else {}
         beside = waiting.get(self.cluster.name_of(row))
         refusal = self._refusal_beside(beside, row) if beside else None
-        return refusal or self.refusal_on(row)
+        return refusal or self.run_filter_plugins(row)
 
     def _refusal_beside(self, waiting: Iterable[PodInfo], row: int) -> Status | None:
         name = self.cluster.name_of(row)
         for one in waiting:
             self.cluster.add_pod(one, name)
         try:
-            return self.refusal_on(row)
+            return self.run_filter_plugins(row)
         finally:
             for one in waiting:
                 self.cluster.remove_pod(one, name)
 
-    def refusal_on(self, row: int) -> Status | None:
+    def run_filter_plugins(self, row: int) -> Status | None:
         """Return the rejection of a node in the present state of the cluster; None if it is feasible."""
         rows = np.array([row], np.intp)
         assert self._view is not None
         for part in self._view.filters:
             number = int(part.plugin.filter(part.state, self.cluster, rows)[0])
             if number:
-                return part.plugin.refusal(part.state, number)
-        for plugin in self._view.wide_filters:
-            state = plugin.prefilter(self.pod, self.cluster)
+                return part.plugin.filter_status(part.state, number)
+        for plugin in self._view.cluster_wide_filters:
+            state = plugin.pre_filter(self.pod, self.cluster)
             if isinstance(state, PreFilterResult):
                 state = state.state
             if isinstance(state, Status):
@@ -190,7 +202,7 @@ class SchedulingCycle:
                 continue
             number = int(plugin.filter(state, self.cluster, rows)[0])
             if number:
-                return plugin.refusal(state, number)
+                return plugin.filter_status(state, number)
         return None
 
     # Selecting.
@@ -205,30 +217,36 @@ class SchedulingCycle:
         """Return the row of a random one of the feasible nodes with the highest score."""
         view = self._view
         assert view is not None
-        asked = [(one, one.plugin.prescore(self.pod, self.cluster)) for one in view.wide_scores]
+        asked = [(one, one.plugin.pre_score(self.pod, self.cluster)) for one in view.cluster_wide_scores]
         opinions = [(one, state) for one, state in asked if not isinstance(state, Skip)]
-        self.watch.lap("PreScore")
-        if not opinions and not view.scores and self._fits is view.fits:
-            most = view.ranked.max()
-            return None if most < 0 else self._draw(np.flatnonzero(view.ranked == most))
+        self.stopwatch.lap("PreScore")
+        if not opinions and not view.scores and self._fits is view.feasible:
+            most = view.static_ranking.max()
+            return None if most < 0 else self._select_random(np.flatnonzero(view.static_ranking == most))
         rows = np.flatnonzero(self._fits)
         if len(rows) <= 1:
             return int(rows[0]) if len(rows) else None
-        total = view.fixed[rows]
+        total = view.static_scores[rows]
         for part in view.scores:
-            total = total + part.weight * part.plugin.normalize(part.state, part.answers[rows], self.cluster, rows)
+            total = total + part.weight * part.plugin.normalize_score(
+                part.state, part.results[rows], self.cluster, rows
+            )
         for one, state in opinions:
             total = total + one.weight * self._wide_scores(one.plugin, state, rows)
         if self._opinions is not None:
             liked = self._opinions.scores
             total = total + np.array([liked.get(self.cluster.name_of(int(row)), 0) for row in rows], np.int64)
-        return self._draw(rows[total == total.max()])
+        return self._select_random(rows[total == total.max()])
 
     def _wide_scores(self, plugin: Plugin, state: Any, rows: NDArray[np.intp]) -> NDArray[np.int64]:
         scores = plugin.score(state, self.cluster, rows)
-        return plugin.normalize(state, scores, self.cluster, rows) if implements(type(plugin), "normalize") else scores
+        return (
+            plugin.normalize_score(state, scores, self.cluster, rows)
+            if implements(type(plugin), "normalize_score")
+            else scores
+        )
 
-    def _draw(self, equals: NDArray[np.intp]) -> int:
+    def _select_random(self, equals: NDArray[np.intp]) -> int:
         if len(equals) == 1:
             return int(equals[0])
         return int(equals[self.profile.random().randrange(len(equals))])
@@ -239,48 +257,48 @@ class SchedulingCycle:
         """Return the reasons for no node being feasible; for each node, those of the first plugin that rejects it."""
         diagnosis = Diagnosis(len(self.cluster))
         if self._before is not None:
-            if not self._before.is_rejection:
+            if not self._before.is_rejected:
                 raise SchedulingError(wrap_plugin_error("PreFilter", self._before).message)
-            diagnosis.before, diagnosis.absent = self._before.message, self._before
-            diagnosis.note(self._before)
+            diagnosis.reject_before_nodes(self._before)
             return diagnosis
-        diagnosis.plugins |= self._narrowing
-        open_rows = self.cluster.alive.copy()
+        diagnosis.unschedulable_plugins.update(self._narrowing)
+        open_rows = self.cluster.in_use.copy()
         if self._narrowed is not None:
-            self._tell_narrowing(diagnosis, open_rows)
+            self._diagnose_pre_filter_result(diagnosis, open_rows)
         for plugin, state, answers in self._in_order():
-            self._tell_answers(diagnosis, open_rows, plugin, state, answers)
+            self._diagnose_filter_results(diagnosis, open_rows, plugin, state, answers)
         return diagnosis
 
-    def _tell_narrowing(self, diagnosis: Diagnosis, open_rows: NDArray[np.bool_]) -> None:
+    def _diagnose_pre_filter_result(self, diagnosis: Diagnosis, open_rows: NDArray[np.bool_]) -> None:
         assert self._narrowed is not None
         within = np.zeros(self.cluster.size, bool)
-        within[self._rows_of(self._narrowed.nodes)] = True
+        within[self._rows_of(self._narrowed.node_names)] = True
         open_rows &= within
-        names = " ".join(sorted(self._narrowing))
-        if not self._narrowed.nodes:
-            told = f"{'(s) [' + names + '] simultaneously' if len(self._narrowing) > 1 else ' ' + names}"
-            diagnosis.before = f"node(s) didn't satisfy plugin{told}"
-        diagnosis.absent = Status(Code.UNRESOLVABLE, (f"node(s) didn't satisfy plugin(s) [{names}]",))
+        names, told = " ".join(sorted(self._narrowing)), ""
+        if not self._narrowed.node_names:
+            which = f"{'(s) [' + names + '] simultaneously' if len(self._narrowing) > 1 else ' ' + names}"
+            told = f"node(s) didn't satisfy plugin{which}"
+        absent = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (f"node(s) didn't satisfy plugin(s) [{names}]",))
+        diagnosis.set_pre_filter_result(told, absent)
 
-    def _tell_answers(
+    def _diagnose_filter_results(
         self, diagnosis: Diagnosis, open_rows: NDArray[np.bool_], plugin: Plugin, state: Any, answers: NDArray[np.int16]
     ) -> None:
         refused = open_rows & (answers != 0)
         if not refused.any():
             return
         for number in np.unique(answers[refused]):
-            refusal = plugin.refusal(state, int(number))
+            refusal = plugin.filter_status(state, int(number))
             _raise_if_failed(plugin, refusal)
-            diagnosis.note(refusal)
-            diagnosis.groups.append((refusal, np.flatnonzero(refused & (answers == number))))
+            diagnosis.add_plugin_status(refusal)
+            diagnosis.node_statuses.append((refusal, np.flatnonzero(refused & (answers == number))))
         open_rows &= ~refused
 
     def _in_order(self) -> _Answers:
         """Return all filter results in the order of the profile's plugins, those about nominated pods last."""
         assert self._view is not None
-        found = [(part.plugin, part.state, part.answers) for part in self._view.filters] + self._answers
-        order = {plugin.name: position for position, plugin in enumerate(self.profile.filters)}
+        found = [(part.plugin, part.state, part.results) for part in self._view.filters] + self._answers
+        order = {plugin.name: position for position, plugin in enumerate(self.profile.filter_plugins)}
         return sorted(found, key=lambda one: order.get(one[0].name, len(order)))
 
 
@@ -294,7 +312,7 @@ class _StatusPlugin(Plugin):
 
     name = ""
 
-    def refusal(self, state: Sequence[Status], number: int) -> Status:
+    def filter_status(self, state: Sequence[Status], number: int) -> Status:
         """Return the numbered status."""
         return state[number - 1]
 

@@ -26,6 +26,6 @@ class Stopwatch:
         self._last = self._now()
 
     @property
-    def spent(self) -> Mapping[str, float]:
+    def durations(self) -> Mapping[str, float]:
         """Seconds by extension point."""
         return self._spent

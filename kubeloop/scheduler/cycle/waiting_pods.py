@@ -34,13 +34,13 @@ class WaitingPods:
         self._waited = waited  # records the result and duration of a wait
         self._waiting: dict[str, _WaitingPod] = {}
 
-    async def wait(self, uid: str, waits: Mapping[str, float]) -> Status | None:
+    async def wait_on_permit(self, uid: str, waits: Mapping[str, float]) -> Status | None:
         """Wait until all plugins have allowed a pod, or one rejected it or timed out; return the rejection."""
         loop, began = asyncio.get_running_loop(), self._clock.monotonic()
         waiting = self._waiting[uid] = _WaitingPod(loop.create_future())
         for plugin, seconds in waits.items():
             seconds = min(seconds, MAX_PERMIT_TIMEOUT_SECONDS)
-            waiting.timers[plugin] = loop.call_later(seconds, self.refuse, uid, _too_late(plugin, seconds))
+            waiting.timers[plugin] = loop.call_later(seconds, self.reject, uid, _too_late(plugin, seconds))
         try:
             refusal = await waiting.decided
             self._waited("Success" if refusal is None else CODE_NAMES[refusal.code], self._clock.monotonic() - began)
@@ -50,7 +50,7 @@ class WaitingPods:
                 timer.cancel()
             self._waiting.pop(uid, None)
 
-    async def unless_refused(self, uid: str, work: Coroutine[Any, Any, _Found]) -> _Found | Status:
+    async def run_unless_rejected(self, uid: str, work: Coroutine[Any, Any, _Found]) -> _Found | Status:
         """Return the result of work for a pod; cancel it and return the rejection if the pod is rejected meanwhile."""
         waiting = self._waiting[uid] = _WaitingPod(asyncio.get_running_loop().create_future())
         task = asyncio.ensure_future(work)
@@ -68,9 +68,9 @@ class WaitingPods:
         waiting = self._waiting.get(uid)
         if waiting is not None and waiting.decided.done() and waiting.decided.result() is not None:
             return True  # it is rejected already
-        held = bool(self.pending(uid))
+        held = bool(self.pending_plugins(uid))
         told = "waiting on permit for pod: preempted" if held else f"preempted by {plugin}"
-        return self.refuse(uid, Status(Code.ERROR, (told,), plugin))
+        return self.reject(uid, Status(Code.ERROR, (told,), plugin))
 
     def allow(self, uid: str, plugin: str) -> bool:
         """Give one plugin's permit; return True if the pod was waiting for it."""
@@ -83,7 +83,7 @@ class WaitingPods:
             waiting.decided.set_result(None)
         return True
 
-    def refuse(self, uid: str, refusal: Status) -> bool:
+    def reject(self, uid: str, refusal: Status) -> bool:
         """Reject a pod; return True if it was waiting."""
         waiting = self._waiting.get(uid)
         if waiting is None or waiting.decided.done():
@@ -91,7 +91,7 @@ class WaitingPods:
         waiting.decided.set_result(refusal)
         return True
 
-    def pending(self, uid: str) -> tuple[str, ...]:
+    def pending_plugins(self, uid: str) -> tuple[str, ...]:
         """Return the plugins whose permit a pod still waits for."""
         waiting = self._waiting.get(uid)
         return () if waiting is None else tuple(waiting.timers)

@@ -33,32 +33,32 @@ class AllocatedDevice(NamedTuple):
 class AllocatedState:
     """Devices in use, as counters because several claims may list the same device."""
 
-    whole: Counter[AllocatedDeviceId] = field(default_factory=Counter)
-    shared: Counter[AllocatedDeviceId] = field(default_factory=Counter)
-    consumed: dict[AllocatedDeviceId, dict[str, Quantity]] = field(default_factory=dict)
+    devices: Counter[AllocatedDeviceId] = field(default_factory=Counter)
+    shared_devices: Counter[AllocatedDeviceId] = field(default_factory=Counter)
+    consumed_capacity: dict[AllocatedDeviceId, dict[str, Quantity]] = field(default_factory=dict)
 
     def add(self, parts: Iterable[AllocatedDevice]) -> None:
         """Add devices."""
         for one in parts:
-            counts = self.whole if one.consumed is None else self.shared
+            counts = self.devices if one.consumed is None else self.shared_devices
             counts[one.id] += 1
             if one.consumed:
-                add_amounts(self.consumed.setdefault(one.id, {}), one.consumed, 1)
+                add_amounts(self.consumed_capacity.setdefault(one.id, {}), one.consumed, 1)
 
     def remove(self, parts: Iterable[AllocatedDevice]) -> None:
         """Remove devices."""
         for one in parts:
-            counts = self.whole if one.consumed is None else self.shared
+            counts = self.devices if one.consumed is None else self.shared_devices
             counts[one.id] -= 1
             if not counts[one.id]:
                 del counts[one.id]
             if one.consumed:
-                add_amounts(self.consumed[one.id], one.consumed, -1)
-                if one.id not in self.shared:
-                    del self.consumed[one.id]
+                add_amounts(self.consumed_capacity[one.id], one.consumed, -1)
+                if one.id not in self.shared_devices:
+                    del self.consumed_capacity[one.id]
 
     def __contains__(self, one: AllocatedDeviceId) -> bool:
-        return one in self.whole or one in self.shared
+        return one in self.devices or one in self.shared_devices
 
 
 def add_amounts(amounts: dict[str, Quantity], more: Mapping[str, Quantity], sign: int) -> None:
@@ -88,19 +88,19 @@ class AllocatedDevices:
     """
 
     def __init__(self) -> None:
-        self.now = AllocatedState()
-        self._told: dict[str, Sequence[AllocatedDevice]] = {}  # by the uids of the claims
+        self.state = AllocatedState()
+        self._allocated: dict[str, Sequence[AllocatedDevice]] = {}  # by the uids of the claims
         self._pending: dict[str, Sequence[AllocatedDevice]] = {}
 
     def on_add(self, claim: ResourceClaim) -> None:
         """Record the devices in the status of a claim."""
         uid, parts = claim.metadata.uid, allocated_devices_of(claim)
-        self.now.remove(self._told.pop(uid, ()))
+        self.state.remove(self._allocated.pop(uid, ()))
         if claim.status.allocation is not None:
-            self.drop(uid)
+            self.remove_pending(uid)
         if parts:
-            self._told[uid] = parts
-            self.now.add(parts)
+            self._allocated[uid] = parts
+            self.state.add(parts)
 
     def on_update(self, old: ResourceClaim, new: ResourceClaim) -> None:
         """Update the devices of a claim if its allocation has changed."""
@@ -111,26 +111,26 @@ class AllocatedDevices:
 
     def on_delete(self, claim: ResourceClaim) -> None:
         """Release the devices of a claim."""
-        self.now.remove(self._told.pop(claim.metadata.uid, ()))
-        self.drop(claim.metadata.uid)
+        self.state.remove(self._allocated.pop(claim.metadata.uid, ()))
+        self.remove_pending(claim.metadata.uid)
 
     def is_pending(self, uid: str) -> bool:
         """Return True if a claim has a pending allocation."""
         return uid in self._pending
 
-    def promise(self, uid: str, parts: Sequence[AllocatedDevice]) -> None:
+    def add_pending(self, uid: str, parts: Sequence[AllocatedDevice]) -> None:
         """Record a pending allocation that will be written to the claim."""
-        self.drop(uid)
+        self.remove_pending(uid)
         self._pending[uid] = parts
-        self.now.add(parts)
+        self.state.add(parts)
 
-    def rename(self, old: str, new: str) -> None:
+    def move_pending(self, old: str, new: str) -> None:
         """Move a pending allocation to the uid of the claim that was created for it."""
-        if old in self._pending and new not in self._told:
+        if old in self._pending and new not in self._allocated:
             self._pending[new] = self._pending.pop(old)
         else:
-            self.drop(old)
+            self.remove_pending(old)
 
-    def drop(self, uid: str) -> None:
+    def remove_pending(self, uid: str) -> None:
         """Remove a pending allocation because it failed or was written."""
-        self.now.remove(self._pending.pop(uid, ()))
+        self.state.remove(self._pending.pop(uid, ()))

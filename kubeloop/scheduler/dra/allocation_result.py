@@ -26,13 +26,13 @@ def build_allocation_result(
 
 
 def _result(one: DeviceAllocation, new_id: Callable[[], str]) -> dict[str, Any]:
-    driver, pool, name = one.offer.id
-    device = one.offer.device
+    driver, pool, name = one.device_offer.id
+    device = one.device_offer.device
     told: dict[str, Any] = {"request": one.request, "driver": driver, "pool": pool, "device": name}
     if one.is_admin:
         told["adminAccess"] = True
-    if one.asked.tolerations:
-        told["tolerations"] = to_plain(one.asked.tolerations)
+    if one.device_request.tolerations:
+        told["tolerations"] = to_plain(one.device_request.tolerations)
     if one.consumed is not None:
         told["shareID"] = new_id()
         if one.consumed:
@@ -51,7 +51,7 @@ def _base(request: str) -> str:
 def _class_config(given: Sequence[DeviceAllocation], classes: ClassLookup) -> list[dict[str, Any]]:
     """Return the configuration of each class once, with all requests of that class."""
     requests: dict[str, list[str]] = {}
-    for name, kind in dict.fromkeys((one.request, one.asked.device_class_name) for one in given):
+    for name, kind in dict.fromkeys((one.request, one.device_request.device_class_name) for one in given):
         requests.setdefault(kind, []).append(name)
     return [
         {"source": "FromClass", "requests": names, **to_plain(each)}
@@ -83,9 +83,9 @@ def _selector(given: Sequence[DeviceAllocation], node: str) -> dict[str, Any] | 
     """Return the node selector for the devices; None if every node can reach them."""
     term: dict[str, list[Any]] = {}
     for one in given:
-        spec = one.offer.slice.spec
-        where: Any = one.offer.device if spec.per_device_node_selection else spec
-        if where.node_name or one.offer.device.binds_to_node:
+        spec = one.device_offer.slice.spec
+        where: Any = one.device_offer.device if spec.per_device_node_selection else spec
+        if where.node_name or one.device_offer.device.binds_to_node:
             field = {"key": "metadata.name", "operator": "In", "values": [node]}
             return {"nodeSelectorTerms": [{"matchFields": [field]}]}
         for each in where.node_selector.node_selector_terms if where.node_selector is not None else ():

@@ -57,20 +57,20 @@ class DeviceAllocation(NamedTuple):
     """Device allocated to a request."""
 
     request: str
-    offer: DeviceOffer
-    asked: Request
+    device_offer: DeviceOffer
+    device_request: Request
     consumed: Share | None  # for shared devices only
-    is_counted: bool = False  # True if it consumes counters of its pool
+    consumes_counters: bool = False  # True if it consumes counters of its pool
 
     @property
     def is_admin(self) -> bool:
         """True if the request has admin access."""
-        return isinstance(self.asked, ExactDeviceRequest) and bool(self.asked.admin_access)
+        return isinstance(self.device_request, ExactDeviceRequest) and bool(self.device_request.admin_access)
 
     @property
-    def part(self) -> AllocatedDevice:
+    def allocated_device(self) -> AllocatedDevice:
         """Device and consumed capacity, for the record of allocated devices."""
-        return AllocatedDevice(self.offer.id, self.consumed)
+        return AllocatedDevice(self.device_offer.id, self.consumed)
 
 
 class _RequestData(NamedTuple):
@@ -101,6 +101,10 @@ class _ClaimPlan(NamedTuple):
     least: Sequence[int]
 
 
+def _has_no_deadline() -> bool:
+    return False
+
+
 class DeviceAllocator:
     """Allocates devices to claims, node by node."""
 
@@ -109,11 +113,11 @@ class DeviceAllocator:
     ) -> None:
         self.inventory = inventory
         self.classes = classes
-        self.use = use
+        self.allocated_state = use
         self._left: dict[PoolId, Counters] = {}
 
     def allocate(
-        self, node: Node, claims: Sequence[ResourceClaim], is_late: Callable[[], bool] = lambda: False
+        self, node: Node, claims: Sequence[ResourceClaim], is_late: Callable[[], bool] = _has_no_deadline
     ) -> list[list[DeviceAllocation]] | None:
         """Return the devices of each claim; None if not all claims can be allocated on the node."""
         pools = self.inventory.pools_of(node)
@@ -122,11 +126,11 @@ class DeviceAllocator:
             raise InvalidPoolsError
         return found
 
-    def counters_left(self, pool: PoolId) -> Counters:
+    def available_counters(self, pool: PoolId) -> Counters:
         """Return the available counters of a pool."""
         found = self._left.get(pool)
         if found is None:
-            found = self._left[pool] = self.inventory.counters_left(pool, self.use)
+            found = self._left[pool] = self.inventory.available_counters(pool, self.allocated_state)
         return found
 
 
@@ -135,7 +139,7 @@ class _Search:
 
     def __init__(self, allocator: DeviceAllocator, pools: Sequence[DevicePool], is_late: Callable[[], bool]) -> None:
         self._allocator = allocator
-        self._use = allocator.use
+        self._use = allocator.allocated_state
         self._pools = pools
         self._offers = [one for pool in pools for one in pool.offers]
         self._is_late = is_late
@@ -275,21 +279,21 @@ class _Search:
                 why = f"cannot add device {offer.id} because a claim constraint would not be satisfied"
                 raise AllocationError(f"{wish.place}: {why}")
             return None
-        given = given._replace(consumed=share if is_shared else None, is_counted=counts)
+        given = given._replace(consumed=share if is_shared else None, consumes_counters=counts)
         self._record(claim, given)
         return given
 
     def _is_taken(self, claim: int, given: DeviceAllocation, is_shared: bool) -> bool:
-        id = given.offer.id
+        id = given.device_offer.id
         if given.is_admin:
             return not is_shared and claim in self._held.get(id, ())
-        return id in self._use.whole or bool(self._held.get(id))
+        return id in self._use.devices or bool(self._held.get(id))
 
     def _is_shared_already(self, id: AllocatedDeviceId) -> bool:
-        return id in self._use.shared or bool(self._shares.get(id))
+        return id in self._use.shared_devices or bool(self._shares.get(id))
 
     def _has_capacity(self, offer: DeviceOffer, share: Share) -> bool:
-        taken = (self._use.consumed.get(offer.id, {}), *self._shares.get(offer.id, ()))
+        taken = (self._use.consumed_capacity.get(offer.id, {}), *self._shares.get(offer.id, ()))
         if not any(taken):
             return True  # the share was already compared with the device
         total = dict(share)
@@ -307,7 +311,7 @@ class _Search:
         taken = dict(self._counted.get(pool, {}))
         for key, amount in consumed_counters(offer.device):
             taken[key] = taken.get(key, Quantity(0)) + amount
-        left = self._allocator.counters_left(pool)
+        left = self._allocator.available_counters(pool)
         return all(amount >= taken.get(key, Quantity(0)) for key, amount in left.items())
 
     def _holds(self, claim: int, given: DeviceAllocation) -> bool:
@@ -315,7 +319,7 @@ class _Search:
         if not constraints:
             return True
         chosen = [
-            ConstrainedDevice(one.request, one.offer.id.driver, one.offer.device)
+            ConstrainedDevice(one.request, one.device_offer.id.driver, one.device_offer.device)
             for one in (*self._given[claim], given)
         ]
         return satisfies_constraints(chosen, constraints)
@@ -323,21 +327,21 @@ class _Search:
     def _record(self, claim: int, given: DeviceAllocation) -> None:
         self._given[claim].append(given)
         if given.consumed is None:
-            self._held.setdefault(given.offer.id, []).append(claim)
+            self._held.setdefault(given.device_offer.id, []).append(claim)
         else:
-            self._shares.setdefault(given.offer.id, []).append(given.consumed)
+            self._shares.setdefault(given.device_offer.id, []).append(given.consumed)
         self._count(given, 1)
 
     def _put_back(self, claim: int, given: DeviceAllocation) -> None:
         self._given[claim].pop()
         if given.consumed is None:
-            self._held[given.offer.id].pop()
+            self._held[given.device_offer.id].pop()
         else:
-            self._shares[given.offer.id].pop()
+            self._shares[given.device_offer.id].pop()
         self._count(given, -1)
 
     def _count(self, given: DeviceAllocation, sign: int) -> None:
-        if given.is_counted:
-            counted = self._counted.setdefault(given.offer.id[:2], {})
-            for key, amount in consumed_counters(given.offer.device):
+        if given.consumes_counters:
+            counted = self._counted.setdefault(given.device_offer.id[:2], {})
+            for key, amount in consumed_counters(given.device_offer.device):
                 counted[key] = counted.get(key, Quantity(0)) + amount * sign

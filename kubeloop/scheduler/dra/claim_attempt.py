@@ -21,7 +21,7 @@ class NodeAllocation(NamedTuple):
 
     claims: Sequence[ResourceClaim]
     mappings: Sequence[ContainerExtendedResourceRequest]
-    given: Sequence[Sequence[DeviceAllocation]] = ()
+    device_allocations: Sequence[Sequence[DeviceAllocation]] = ()
 
 
 @dataclass(slots=True)
@@ -30,28 +30,30 @@ class ClaimState:
 
     pod: Pod
     claims: Sequence[ResourceClaim]  # claims referenced by the pod
-    extended: tuple[str, ...]  # extended resources backed by a device class
-    left_over: ResourceClaim | None = None  # extended resource claim of a failed attempt
-    made: dict[tuple[str, ...], NodeAllocation] = field(default_factory=dict)  # by resources that a node lacks
-    found: dict[str, NodeAllocation] = field(default_factory=dict)  # by node
-    unavailable: dict[str, ResourceClaim] = field(default_factory=dict)  # by uid: not available on some node
-    problems: list[Status] = field(default_factory=list)
+    extended_resources: tuple[str, ...]  # extended resources backed by a device class
+    leftover_claim: ResourceClaim | None = None  # extended resource claim of a failed attempt
+    extended_claims: dict[tuple[str, ...], NodeAllocation] = field(
+        default_factory=dict
+    )  # by resources that a node lacks
+    node_allocations: dict[str, NodeAllocation] = field(default_factory=dict)  # by node
+    unavailable_claims: dict[str, ResourceClaim] = field(default_factory=dict)  # by uid: not available on some node
+    statuses: list[Status] = field(default_factory=list)
 
     @property
-    def allocated(self) -> list[ResourceClaim]:
+    def allocated_claims(self) -> list[ResourceClaim]:
         """Claims that are allocated already."""
         return [one for one in self.claims if one.status.allocation is not None]
 
     @property
-    def needy(self) -> list[ResourceClaim]:
+    def unallocated_claims(self) -> list[ResourceClaim]:
         """Claims that are not allocated yet."""
         return [one for one in self.claims if one.status.allocation is None]
 
-    def problem(self, one: Status) -> int:
+    def number_status(self, one: Status) -> int:
         """Return the 1-based number of a status, adding it if it is new."""
-        if one not in self.problems:
-            self.problems.append(one)
-        return self.problems.index(one) + 1
+        if one not in self.statuses:
+            self.statuses.append(one)
+        return self.statuses.index(one) + 1
 
 
 def score_allocation(state: ClaimState, found: NodeAllocation) -> int:
@@ -61,7 +63,7 @@ def score_allocation(state: ClaimState, found: NodeAllocation) -> int:
         for one in state.claims
         if one.status.allocation is not None
     }
-    for claim, given in zip(found.claims, found.given, strict=True):
+    for claim, given in zip(found.claims, found.device_allocations, strict=True):
         chosen[claim.metadata.uid] = {one.request for one in given}
     return sum(
         _MAX_SUBREQUESTS - position
@@ -79,7 +81,15 @@ class ClaimAllocation:
     claims: list[ResourceClaim]
     mappings: Sequence[ContainerExtendedResourceRequest]
     allocations: dict[str, dict[str, Any]] = field(default_factory=dict)  # by the uids of the claims
-    to_make: ResourceClaim | None = None  # extended resource claim to be created
-    made: ResourceClaim | None = None
-    written: set[str] = field(default_factory=set)
-    seen: set[str] = field(default_factory=set)  # claims that the informer has caught up with
+    claim_to_create: ResourceClaim | None = None  # extended resource claim to be created
+    created_claim: ResourceClaim | None = None
+    written_uids: set[str] = field(default_factory=set)
+    observed_uids: set[str] = field(default_factory=set)  # claims that the informer has caught up with
+
+    def set_claim_to_create(self, claim: ResourceClaim) -> None:
+        """Set the extended resource claim to be created."""
+        self.claim_to_create = claim
+
+    def set_created_claim(self, claim: ResourceClaim) -> None:
+        """Set the extended resource claim as it was created, or written since."""
+        self.created_claim = claim

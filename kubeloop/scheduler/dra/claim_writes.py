@@ -37,7 +37,7 @@ class ClaimWriter:
         self._client = client
         self._clock = clock
 
-    async def make(self, claim: ResourceClaim) -> ResourceClaim:
+    async def create_claim(self, claim: ResourceClaim) -> ResourceClaim:
         """Create an extended resource claim. Raises `SchedulingError`."""
         body = to_plain(claim)
         body.pop("status", None)
@@ -50,7 +50,7 @@ class ClaimWriter:
             raise SchedulingError(f"create claim for extended resources {meta.namespace}/: {error}") from error
         return made
 
-    async def bind(self, claim: ResourceClaim, allocation: dict[str, Any] | None, pod: Pod) -> ResourceClaim:
+    async def bind_claim(self, claim: ResourceClaim, allocation: dict[str, Any] | None, pod: Pod) -> ResourceClaim:
         """Write the allocation, if it is new, and the reservation for the pod. Raises `SchedulingError`."""
         key = key_of(claim)
         for _ in range(_TRIES):
@@ -88,7 +88,7 @@ class ClaimWriter:
         )
         return written
 
-    async def tell_pod(self, pod: Pod, status: dict[str, Any]) -> None:
+    async def patch_pod_status(self, pod: Pod, status: dict[str, Any]) -> None:
         """Write the extendedResourceClaimStatus of a pod. Raises `SchedulingError`."""
         meta = pod.metadata
         body = {"metadata": {"uid": meta.uid}, "status": status}
@@ -100,7 +100,7 @@ class ClaimWriter:
 
     # Undoing.
 
-    async def release(self, claim: ResourceClaim, pod: Pod) -> None:
+    async def unreserve_claim(self, claim: ResourceClaim, pod: Pod) -> None:
         """Remove the reservation for the pod; the allocation is kept."""
         meta = claim.metadata
         gone = [{"$patch": "delete", "uid": pod.metadata.uid}]
@@ -110,9 +110,9 @@ class ClaimWriter:
                 ResourceClaim, meta.name, body, meta.namespace, type=STRATEGIC_PATCH, subresource="status"
             )
         except (ApiError, ClientError) as error:
-            log.info("%s stays reserved: %s", key_of(claim), error)
+            log.info("failed to remove the reservation of %s: %s", key_of(claim), error)
 
-    async def take_back(self, claim: ResourceClaim) -> None:
+    async def deallocate_claim(self, claim: ResourceClaim) -> None:
         """Deallocate a claim, so that it may get other devices."""
         meta = claim.metadata
         status = {"reservedFor": None, "allocation": None, "devices": None}
@@ -120,9 +120,9 @@ class ClaimWriter:
         try:
             await self._client.patch(ResourceClaim, meta.name, body, meta.namespace, subresource="status")
         except (ApiError, ClientError) as error:
-            log.info("the devices of %s stay where they are: %s", key_of(claim), error)
+            log.info("failed to deallocate the devices of %s: %s", key_of(claim), error)
 
-    async def delete(self, claim: ResourceClaim) -> None:
+    async def delete_claim(self, claim: ResourceClaim) -> None:
         """Delete an unused extended resource claim, removing the scheduler's finalizer first."""
         key, uid = key_of(claim), claim.metadata.uid
         try:
@@ -142,4 +142,4 @@ class ClaimWriter:
         except NotFound:
             return
         except (ApiError, ClientError) as error:
-            log.info("%s is left over: %s", key, error)
+            log.info("failed to delete %s: %s", key, error)

@@ -35,11 +35,11 @@ class ExtendedResourceCache:
         self._explicit: dict[str, str] = {}
 
     @classmethod
-    def of(cls, handle: Handle) -> ExtendedResourceCache:
+    def shared_by(cls, handle: Handle) -> ExtendedResourceCache:
         """Return the instance shared by all plugins."""
         found: ExtendedResourceCache | None = handle.shared.get(cls)
         if found is None:
-            classes = handle.follow(resource_of_class(DeviceClass))
+            classes = handle.watch_resource(resource_of_class(DeviceClass))
             found = handle.shared[cls] = cls(classes)
             classes.add_handler(found)
         return found
@@ -51,7 +51,7 @@ class ExtendedResourceCache:
             return name if self._classes.get("", name) is not None else None
         return self._explicit.get(resource)
 
-    def amounts(self, requests: Mapping[str, int]) -> dict[str, int]:
+    def filter_backed(self, requests: Mapping[str, int]) -> dict[str, int]:
         """Return the requested resources that are backed by a device class."""
         return {
             name: amount
@@ -61,18 +61,18 @@ class ExtendedResourceCache:
 
     def on_add(self, _: DeviceClass) -> None:
         """Rebuild the map."""
-        self._change()
+        self._rebuild()
 
     def on_update(self, old: DeviceClass, new: DeviceClass) -> None:
         """Rebuild the map if the extended resource name has changed."""
         if old.spec.extended_resource_name != new.spec.extended_resource_name:
-            self._change()
+            self._rebuild()
 
     def on_delete(self, _: DeviceClass) -> None:
         """Rebuild the map."""
-        self._change()
+        self._rebuild()
 
-    def _change(self) -> None:
+    def _rebuild(self) -> None:
         """Rebuild the map; of several classes for a resource the newest wins, which supports migrations."""
         self.version += 1
         known: list[DeviceClass] = sorted(self._classes.list(), key=lambda one: one.metadata.name, reverse=True)

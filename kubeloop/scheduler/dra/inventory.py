@@ -108,7 +108,7 @@ class DeviceInventory:
             for name, counter in one.counters.items()
         }
 
-    def counters_left(self, id: PoolId, use: AllocatedState) -> Counters:
+    def available_counters(self, id: PoolId, use: AllocatedState) -> Counters:
         """Return the available counters; negative if more is in use than exists."""
         left = self.counters(id)
         for each in self._pools[id]:

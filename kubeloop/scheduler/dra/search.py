@@ -26,9 +26,9 @@ _MOST_RESTARTS: Final = 3  # after that many changed inputs the search runs sync
 class DeviceSearchResult(NamedTuple):
     """Result of the search on a node: devices, or the failure."""
 
-    given: Sequence[Sequence[DeviceAllocation]] | None = None
+    device_allocations: Sequence[Sequence[DeviceAllocation]] | None = None
     is_invalid: bool = False  # some pools are invalid
-    failure: str = ""  # error that applies to all nodes
+    error: str = ""  # error that applies to all nodes
 
 
 class DeviceSearchInputs(NamedTuple):
@@ -36,14 +36,18 @@ class DeviceSearchInputs(NamedTuple):
 
     uid: str
     claims: Sequence[ResourceClaim]
-    extended: tuple[str, ...]
+    extended_resources: tuple[str, ...]
     inventory: DeviceInventory
-    use: AllocatedState
+    allocated_state: AllocatedState
 
-    def holds(self, other: DeviceSearchInputs) -> bool:
+    def is_same(self, other: DeviceSearchInputs) -> bool:
         """Return True if the inputs are equal."""
-        same = self.uid == other.uid and self.inventory is other.inventory and self.extended == other.extended
-        return same and self.claims == other.claims and self.use == other.use
+        same = (
+            self.uid == other.uid
+            and self.inventory is other.inventory
+            and self.extended_resources == other.extended_resources
+        )
+        return same and self.claims == other.claims and self.allocated_state == other.allocated_state
 
 
 @dataclass(slots=True)
@@ -74,10 +78,10 @@ class DeviceSearch:
         self._classes = classes
         self._aside: _ThreadResults | None = None
 
-    def among(self, basis: DeviceSearchInputs) -> DeviceSearchRound:
+    def start_round(self, basis: DeviceSearchInputs) -> DeviceSearchRound:
         """Return a search round over nodes with these inputs."""
         aside = self._aside
-        if aside is not None and aside.basis.uid == basis.uid and not aside.basis.holds(basis):
+        if aside is not None and aside.basis.uid == basis.uid and not aside.basis.is_same(basis):
             aside = self._aside = _ThreadResults(_copy_inputs(basis), restarts=aside.restarts + 1)
         elif aside is None or aside.basis.uid != basis.uid:
             aside = None
@@ -87,15 +91,15 @@ class DeviceSearch:
         """Return an allocator for the inputs."""
         from kubeloop.scheduler.dra.allocator import DeviceAllocator
 
-        return DeviceAllocator(basis.inventory, self._classes, basis.use)
+        return DeviceAllocator(basis.inventory, self._classes, basis.allocated_state)
 
     def deadline_of(self, aside: _ThreadResults | None) -> float:
         """Return the end of synchronous work on the monotonic clock; infinite after too many restarts."""
         if aside is not None and aside.restarts > _MOST_RESTARTS:
             return float("inf")
-        return self._clock.monotonic() + self._limits.pace.at_once
+        return self._clock.monotonic() + self._limits.pace.seconds
 
-    def look(
+    def search_node(
         self, allocator: DeviceAllocator, node: Node, found: NodeAllocation, turn: Callable[[float], bool]
     ) -> DeviceSearchResult | None:
         """Search on one node; return None if `turn` ended the search early."""
@@ -115,11 +119,11 @@ class DeviceSearch:
         except AllocationTimeout:
             name = node.metadata.name
             is_over = self._clock.monotonic() > limit
-            return DeviceSearchResult(failure=f"node {name}: timed out trying to allocate devices") if is_over else None
+            return DeviceSearchResult(error=f"node {name}: timed out trying to allocate devices") if is_over else None
         except AllocationError as error:
-            return DeviceSearchResult(failure=str(error))
+            return DeviceSearchResult(error=str(error))
 
-    def go_aside(
+    def defer_to_thread(
         self, basis: DeviceSearchInputs, aside: _ThreadResults | None, wanted: Iterable[tuple[Node, NodeAllocation]]
     ) -> PluginTimeLimitExceeded:
         """Return the exception that carries the remaining work, to be run in a thread."""
@@ -128,11 +132,11 @@ class DeviceSearch:
         def work(is_abandoned: Callable[[], bool]) -> None:
             allocator = self.allocator(aside.basis)
             for node, found in wanted:
-                outcome = self.look(allocator, node, found, lambda _: is_abandoned())
+                outcome = self.search_node(allocator, node, found, lambda _: is_abandoned())
                 if outcome is None:
                     return
                 aside.outcomes[node.metadata.name] = node, outcome
-                if outcome.failure:  # the results of other nodes are not needed
+                if outcome.error:  # the results of other nodes are not needed
                     return
 
         return PluginTimeLimitExceeded(work)
@@ -148,20 +152,20 @@ class DeviceSearchRound:
         self._allocator = search.allocator(basis)
         self._deadline = search.deadline_of(aside)
 
-    def outcome(
+    def search_node(
         self, node: Node, found: NodeAllocation, others: Callable[[], Iterable[tuple[Node, NodeAllocation]]]
     ) -> DeviceSearchResult:
         """Return the result for a node. Raises `PluginTimeLimitExceeded` to search this and other nodes in a thread."""
         known = None if self._aside is None else self._aside.outcomes.get(node.metadata.name)
         if known is not None and known[0] is node:
             return known[1]
-        outcome = self._search.look(self._allocator, node, found, lambda now: now > self._deadline)
+        outcome = self._search.search_node(self._allocator, node, found, lambda now: now > self._deadline)
         if outcome is None:
-            raise self._search.go_aside(self._basis, self._aside, [(node, found), *others()])
+            raise self._search.defer_to_thread(self._basis, self._aside, [(node, found), *others()])
         return outcome
 
 
 def _copy_inputs(basis: DeviceSearchInputs) -> DeviceSearchInputs:
-    use = basis.use
-    consumed = {one: dict(amounts) for one, amounts in use.consumed.items()}
-    return basis._replace(use=AllocatedState(use.whole.copy(), use.shared.copy(), consumed))
+    use = basis.allocated_state
+    consumed = {one: dict(amounts) for one, amounts in use.consumed_capacity.items()}
+    return basis._replace(allocated_state=AllocatedState(use.devices.copy(), use.shared_devices.copy(), consumed))

@@ -25,17 +25,17 @@ class DeviceBindingWaiter:
     def __init__(self, claims: Informer, clock: Clock, patience: float) -> None:
         self._claims = claims
         self._clock = clock
-        self._patience = patience
+        self._timeout_seconds = patience
         self._changed = asyncio.Event()
         wake = self._changed.set
         claims.add_handler(ResourceEventHandlerFuncs(lambda _: wake(), lambda _, __: wake(), lambda _: wake()))
 
-    async def until_ready(self, choice: ClaimAllocation) -> None:
+    async def wait_until_ready(self, choice: ClaimAllocation) -> None:
         """Wait until all claims are ready. Raises `DeviceBindingError` if a device fails or times out."""
-        latest = self._clock.now() + timedelta(seconds=self._patience)
+        latest = self._clock.now() + timedelta(seconds=self._timeout_seconds)
         while (claim := self._not_ready(choice)) is not None:
             self._changed.clear()
-            deadline = min(latest, binding_deadline(claim, self._patience) or latest)
+            deadline = min(latest, binding_deadline(claim, self._timeout_seconds) or latest)
             left = (deadline - self._clock.now()).total_seconds()
             if left <= 0:
                 raise binding_timeout_error(claim)
@@ -50,10 +50,10 @@ class DeviceBindingWaiter:
         for index, claim in enumerate(choice.claims):
             current = self._claims.get(*key_of(claim))
             uid = claim.metadata.uid
-            if current is None and uid in choice.seen:
+            if current is None and uid in choice.observed_uids:
                 raise DeviceBindingError(f'resourceclaim.resource.k8s.io "{claim.metadata.name}" not found')
-            if current is not None and (uid in choice.seen or current.status.allocation is not None):
-                choice.seen.add(uid)
+            if current is not None and (uid in choice.observed_uids or current.status.allocation is not None):
+                choice.observed_uids.add(uid)
                 choice.claims[index] = current
             if not is_claim_ready(choice.claims[index]):
                 return choice.claims[index]

@@ -21,7 +21,7 @@ from kubeloop.scheduler.volumes.binder import is_claim_bound, is_volume_reachabl
 
 
 def _claims(case: RejectionCase) -> Iterator[PersistentVolumeClaim]:
-    cache = case.listed(PersistentVolumeClaim)
+    cache = case.informer_for(PersistentVolumeClaim)
     for use in claim_uses(case.pod.pod):
         found = cache.get(case.pod.key.namespace, use.name)
         if found is not None:
@@ -31,7 +31,7 @@ def _claims(case: RejectionCase) -> Iterator[PersistentVolumeClaim]:
 def _volumes(case: RejectionCase) -> Iterator[PersistentVolume]:
     """Yield the volumes bound to the pod's claims."""
     for claim in _claims(case):
-        found = case.listed(PersistentVolume).get("", claim.spec.volume_name) if claim.spec.volume_name else None
+        found = case.informer_for(PersistentVolume).get("", claim.spec.volume_name) if claim.spec.volume_name else None
         if found is not None:
             yield found
 
@@ -39,13 +39,17 @@ def _volumes(case: RejectionCase) -> Iterator[PersistentVolume]:
 def advise_volume_binding(case: RejectionCase) -> str:
     """Return the volumes and claims that prevent the pod from running on the node."""
     told = [
-        f"volume {one.metadata.name} can't be reached from here"
+        f"volume {one.metadata.name} is not accessible from this node"
         for one in _volumes(case)
         if not is_volume_reachable(one, case.node)
     ]
     told += [_provision(case, claim) for claim in _claims(case) if not is_claim_bound(claim)]
-    gone = [one for one in _claims(case) if is_claim_bound(one) and not case.listed(PersistentVolume).get("", _of(one))]
-    told += [f"claim {one.metadata.name} is bound to volume {_of(one)}, which is gone" for one in gone]
+    gone = [
+        one
+        for one in _claims(case)
+        if is_claim_bound(one) and not case.informer_for(PersistentVolume).get("", _of(one))
+    ]
+    told += [f"claim {one.metadata.name} is bound to volume {_of(one)}, which does not exist" for one in gone]
     return "; ".join(one for one in told if one)
 
 
@@ -56,14 +60,17 @@ def _of(claim: PersistentVolumeClaim) -> str:
 def _provision(case: RejectionCase, claim: PersistentVolumeClaim) -> str:
     """Return what an unbound claim needs."""
     name, size = class_of_claim(claim), requested_size(claim)
-    needs = f"claim {claim.metadata.name} needs a free volume of class {name} with {size} that is reached from here"
-    found = case.listed(StorageClass).get("", name)
+    needs = (
+        f"claim {claim.metadata.name} needs an available volume of class {name} with {size} that is accessible from "
+        "this node"
+    )
+    found = case.informer_for(StorageClass).get("", name)
     if found is None or found.provisioner in ("", "kubernetes.io/no-provisioner"):
         return needs
     if not matches_topology_terms(found.allowed_topologies, case.node):
-        return f"{needs}; the class' allowedTopologies make none here"
+        return f"{needs}; the allowedTopologies of the class exclude this node"
     if "enough free storage" in case.refusal.message:
-        return f"{needs}; {found.provisioner} has no room for one here"
+        return f"{needs}; {found.provisioner} has no capacity for one on this node"
     return ""
 
 
@@ -81,45 +88,45 @@ def advise_volume_zone(case: RejectionCase) -> str:
 def advise_volume_restrictions(case: RejectionCase) -> str:
     """Return the pod that uses the same disk or ReadWriteOncePod claim."""
     disks = case.pod.pod.spec.volumes
-    for one in case.others:
+    for one in case.pods_on_node:
         if any(is_volume_conflict(disk, one.pod) for disk in disks):
-            return f"{one.key} uses the same disk here"
+            return f"{one.key} uses the same disk on this node"
     alone = {claim.metadata.name for claim in _claims(case) if "ReadWriteOncePod" in claim.spec.access_modes}
     for pods in case.cluster.pods.values():
         for one in pods.values():
             shared = alone & {use.name for use in claim_uses(one.pod)}
             if shared and one.key.namespace == case.pod.key.namespace:
-                return f"{one.key} uses the claim {min(shared)}: end it"
+                return f"{one.key} uses the claim {min(shared)}: delete it"
     return ""
 
 
 def advise_volume_limits(case: RejectionCase) -> str:
     """Return the missing CSI drivers, or their attach limits."""
-    found = case.listed(CSINode).get("", case.node.metadata.name)
+    found = case.informer_for(CSINode).get("", case.node.metadata.name)
     drivers = {one.name: one.allocatable for one in found.spec.drivers or ()} if found is not None else {}
     wanted = sorted(set(case.state.volumes.values()))
     missing = [name for name in wanted if name not in drivers]
     if missing:
         return f"install {', '.join(missing)} on it"
     limits = [(name, room.count) for name in wanted if (room := drivers[name]) is not None]
-    return "; ".join(f"{name} attaches {count} volumes at most: end a pod that has some" for name, count in limits)
+    return "; ".join(f"{name} attaches at most {count} volumes: delete a pod that uses some" for name, count in limits)
 
 
 def advise_devices(case: RejectionCase) -> str:
     """Return the claims that lack devices, with the device classes."""
-    if case.state.left_over is not None:
-        return f"claim {case.state.left_over.metadata.name} of an earlier attempt is in the way: it is deleted"
+    if case.state.leftover_claim is not None:
+        return f"claim {case.state.leftover_claim.metadata.name} of an earlier attempt conflicts: it is being deleted"
     if "not available" in case.refusal.message:
-        elsewhere = "has its devices elsewhere, or they do not become ready"
-        return "; ".join(f"claim {one.metadata.name} {elsewhere}" for one in case.state.allocated)
+        elsewhere = "its devices are on another node, or do not become ready"
+        return "; ".join(f"claim {one.metadata.name} {elsewhere}" for one in case.state.allocated_claims)
     if case.refusal.code is Code.ERROR:
         return ""
     unused = DeviceAllocator(
-        DeviceInventory(case.listed(ResourceSlice).list()),
-        lambda name: case.listed(DeviceClass).get("", name),
+        DeviceInventory(case.informer_for(ResourceSlice).list()),
+        lambda name: case.informer_for(DeviceClass).get("", name),
         AllocatedState(),
     )
-    claims = [*case.state.needy, *(one.claims[-1] for one in case.state.made.values())]
+    claims = [*case.state.unallocated_claims, *(one.claims[-1] for one in case.state.extended_claims.values())]
     return "; ".join(_shortage(case, unused, one) for one in claims)
 
 
@@ -132,7 +139,7 @@ def _shortage(case: RejectionCase, unused: DeviceAllocator, claim: ResourceClaim
     name = "extended resources" if claim.metadata.name == IN_MEMORY_CLAIM_NAME else f"claim {claim.metadata.name}"
     if is_enough:
         return f"{name}: devices of {classes} are taken by other claims"
-    return f"{name}: it can't reach enough devices of {classes}"
+    return f"{name}: not enough devices of {classes} are accessible from this node"
 
 
 def _classes_of(claim: ResourceClaim) -> list[str]:
@@ -146,23 +153,23 @@ def _classes_of(claim: ResourceClaim) -> list[str]:
 def advise_before_nodes(case_plugin: str, message: str) -> str:
     """Return advice for a rejection that does not concern nodes."""
     if "not found" in message or "not created yet" in message:
-        return "create it; or wait for whoever does"
+        return "create it, or wait for its controller"
     if "unbound immediate" in message:
-        return "its claims have no volume yet: kubectl describe pvc tells why"
+        return "its claims are not bound yet: see kubectl describe pvc"
     if "does not exist" in message:
-        return "create the device class, or ask for another"
+        return "create the device class, or request another one"
     if "being deleted" in message:
-        return "make it anew when it is gone"
+        return "recreate it after its deletion"
     if "in use" in message:
-        return "end a pod that uses it"
+        return "delete a pod that uses it"
     return _BEFORE.get(case_plugin, "")
 
 
 _BEFORE: Final[Mapping[str, str]] = {
     "SchedulingGates": "remove the pod's scheduling gates",
-    "NodeAffinity": "its terms name nodes that exclude each other",
-    "DefaultPreemption": "pods of lower priority are being ended for it: wait",
-    "DynamicResources": "wait for its claims, or see what is said of them: kubectl describe resourceclaim",
+    "NodeAffinity": "its terms exclude each other",
+    "DefaultPreemption": "preemption is in progress: wait",
+    "DynamicResources": "wait for its claims, or inspect them: kubectl describe resourceclaim",
 }
 
 

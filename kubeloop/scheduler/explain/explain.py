@@ -27,9 +27,9 @@ class NodeRejection(msgspec.Struct, frozen=True):
 
 def explain(profile: Profile, cluster: ClusterState, pod: PodInfo) -> tuple[NodeRejection, ...]:
     """Return all rejections, ordered by node; a node that is not named is feasible."""
-    held = [_gate_rejection(plugin, pod) for plugin in profile.gates]
+    held = [_gate_rejection(plugin, pod) for plugin in profile.pre_enqueue_plugins]
     found = [one for one in held if one is not None]
-    for plugin in profile.filters:
+    for plugin in profile.filter_plugins:
         found += _objections(plugin, cluster, pod)
     return tuple(sorted(dict.fromkeys(found), key=lambda one: one.node))
 
@@ -42,18 +42,18 @@ def _gate_rejection(plugin: Plugin, pod: PodInfo) -> NodeRejection | None:
 
 
 def _objections(plugin: Plugin, cluster: ClusterState, pod: PodInfo) -> list[NodeRejection]:
-    state = plugin.prefilter(pod, cluster)
+    state = plugin.pre_filter(pod, cluster)
     if isinstance(state, Status):
         return [NodeRejection("", plugin.name, state.reasons, advise_before_nodes(plugin.name, state.message))]
     if isinstance(state, Skip) or not implements(type(plugin), "filter"):
         return []
     state = state.state if isinstance(state, PreFilterResult) else state
-    rows = cluster.rows_alive()
+    rows = cluster.rows_in_use()
     answers = plugin.filter(state, cluster, rows)
     found = []
     for row, number in zip(rows.tolist(), answers.tolist(), strict=True):
         if number:
-            case = RejectionCase(plugin, plugin.refusal(state, number), pod, cluster, row, state)
+            case = RejectionCase(plugin, plugin.filter_status(state, number), pod, cluster, row, state)
             found.append(NodeRejection(cluster.name_of(row), plugin.name, case.refusal.reasons, advise(case)))
     return found
 
@@ -61,7 +61,7 @@ def _objections(plugin: Plugin, cluster: ClusterState, pod: PodInfo) -> list[Nod
 def advise(case: RejectionCase) -> str:
     """Return what would make a node feasible, in one line; plugins without built-in advice supply their own."""
     remedy = _REMEDIES.get(case.plugin.name)
-    return case.plugin.remedy(case.pod, case.node) if remedy is None else remedy(case)
+    return case.plugin.describe_remedy(case.pod, case.node) if remedy is None else remedy(case)
 
 
 _REMEDIES = {**NODE_REMEDIES, **CLAIM_REMEDIES}
@@ -72,5 +72,5 @@ def feasible_node_names(cluster: ClusterState, objections: Sequence[NodeRejectio
     if any(not one.node for one in objections):
         return []
     refused = {one.node for one in objections}
-    names = [cluster.name_of(int(row)) for row in np.flatnonzero(cluster.alive)]
+    names = [cluster.name_of(int(row)) for row in np.flatnonzero(cluster.in_use)]
     return sorted(name for name in names if name not in refused)

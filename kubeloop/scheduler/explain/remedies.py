@@ -37,13 +37,13 @@ class RejectionCase(NamedTuple):
         return self.cluster.nodes[self.row]
 
     @property
-    def others(self) -> Iterable[PodInfo]:
+    def pods_on_node(self) -> Iterable[PodInfo]:
         """Pods on the node."""
         return self.cluster.pods[self.row].values()
 
-    def listed(self, kind: type[Any]) -> Any:
+    def informer_for(self, kind: type[Any]) -> Any:
         """Return the informer cache of a kind."""
-        return self.plugin.handle.informers.of(resource_of_class(kind))
+        return self.plugin.handle.informers.for_resource(resource_of_class(kind))
 
 
 Remedy = Callable[[RejectionCase], str]
@@ -55,20 +55,20 @@ Remedy = Callable[[RejectionCase], str]
 def advise_resources(case: RejectionCase) -> str:
     """Return every insufficient resource, and if the node could not provide it even when empty."""
     cluster, row, told = case.cluster, case.row, []
-    if cluster.pod_count[row] >= cluster.allowed_pods[row]:
-        told.append(f"{cluster.allowed_pods[row]} pods are the most it takes: end one, or raise its limit")
+    if cluster.pod_count[row] >= cluster.allowed_pod_number[row]:
+        told.append(f"{cluster.allowed_pod_number[row]} pods is the node's maximum: delete one, or raise the maximum")
     for name, wanted in case.pod.requests.items():
-        have = int(cluster.amount(cluster.allocatable, name)[row])
-        free = have - int(cluster.amount(cluster.requested, name)[row])
+        have = int(cluster.resource_column(cluster.allocatable, name)[row])
+        free = have - int(cluster.resource_column(cluster.requested, name)[row])
         if wanted <= free:
             continue
         if wanted > have:
-            amounts = f"{format_amount(name, wanted)} requested, it has {format_amount(name, have)} in all"
+            amounts = f"{format_amount(name, wanted)} requested, the node has {format_amount(name, have)} in total"
             told.append(f"{name}: {amounts}: request less")
         else:
             available = f"{format_amount(name, max(free, 0))} free of {format_amount(name, have)}"
             short = f"{format_amount(name, wanted)} requested, {available}"
-            told.append(f"{name}: {short}: {format_amount(name, wanted - free)} more has to become free")
+            told.append(f"{name}: {short}: {format_amount(name, wanted - free)} more must become free")
     return "; ".join(told)
 
 
@@ -100,7 +100,7 @@ def advise_uncordon(case: RejectionCase) -> str:
 
 def advise_node_name(case: RejectionCase) -> str:
     """Return the node name that the pod's spec requires."""
-    return f"the pod names the node {case.pod.node_name}"
+    return f"the pod requires the node {case.pod.node_name}"
 
 
 def advise_declared_features(case: RejectionCase) -> str:
@@ -112,15 +112,15 @@ def advise_declared_features(case: RejectionCase) -> str:
 def advise_host_ports(case: RejectionCase) -> str:
     """Return the host ports in use, with the pods that use them."""
     told = []
-    for port in case.pod.template.host_ports:
-        holder = next((one for one in case.others if _holds(one, port)), None)
+    for port in case.pod.signature.host_ports:
+        holder = next((one for one in case.pods_on_node if _holds(one, port)), None)
         if holder is not None:
             told.append(f"{port[2]}/{port[1]} is {holder.key}'s")
     return "; ".join(told)
 
 
 def _holds(info: PodInfo, port: HostPort) -> bool:
-    return any(host_ports_conflict(port, one) for one in info.template.host_ports)
+    return any(host_ports_conflict(port, one) for one in info.signature.host_ports)
 
 
 # Advice about node labels.
@@ -131,12 +131,12 @@ def advise_node_labels(case: RejectionCase) -> str:
     spec, labels = case.pod.pod.spec, case.node.metadata.labels
     wanted = [f"{key}={value}" for key, value in spec.node_selector.items() if labels.get(key) != value]
     told = [f"label it {', '.join(wanted)}"] if wanted else []
-    required = case.pod.template.node_affinity.required_during_scheduling_ignored_during_execution
+    required = case.pod.signature.node_affinity.required_during_scheduling_ignored_during_execution
     if required is not None and not node_selector_matches(required, case.node):
         unmet = [_unmet_requirements(term, case.node) for term in required.node_selector_terms or ()]
         nearest = min(unmet, key=len, default=[])
-        told.append(f"needs {' and '.join(nearest)}" if nearest else "the pod's node affinity means no node")
-    return "; ".join(told) or "the scheduler's profile adds an affinity that it does not match"
+        told.append(f"needs {' and '.join(nearest)}" if nearest else "the pod's node affinity matches no node")
+    return "; ".join(told) or "the node does not match the affinity added by the scheduler profile"
 
 
 def _unmet_requirements(term: NodeSelectorTerm, node: Node) -> list[str]:
@@ -164,11 +164,11 @@ def advise_pod_affinity(case: RejectionCase) -> str:
         return next(_existing_anti_affinity_pods(case), "")
     if "anti-affinity" in reason:
         return next(_conflicting_anti_affinity_pods(case), "")
-    return next(_missing_affinity_pods(case), "all it wants near would have to be in one place")
+    return next(_missing_affinity_pods(case), "all pods of its affinity must be in one topology domain")
 
 
 def _missing_affinity_pods(case: RejectionCase) -> Iterator[str]:
-    for term in case.pod.template.pod_affinity_terms:
+    for term in case.pod.signature.pod_affinity_terms:
         if term.kind != "affinity":
             continue
         if term.topology_key not in case.node.metadata.labels:
@@ -178,7 +178,7 @@ def _missing_affinity_pods(case: RejectionCase) -> Iterator[str]:
 
 
 def _conflicting_anti_affinity_pods(case: RejectionCase) -> Iterator[str]:
-    for term in case.pod.template.pod_affinity_terms:
+    for term in case.pod.signature.pod_affinity_terms:
         for one in _pods_in_domain(case, term) if term.kind == "anti-affinity" else ():
             if _term_matches(case, term, one):
                 yield f"the pod avoids {term.selector}: {one.key} is in {_domain_label(case, term)}"
@@ -187,7 +187,7 @@ def _conflicting_anti_affinity_pods(case: RejectionCase) -> Iterator[str]:
 def _existing_anti_affinity_pods(case: RejectionCase) -> Iterator[str]:
     for row, pods in case.cluster.pods.items():
         for one in pods.values():
-            for term in one.template.pod_affinity_terms:
+            for term in one.signature.pod_affinity_terms:
                 here = case.node.metadata.labels.get(term.topology_key)
                 there = case.cluster.nodes[row].metadata.labels.get(term.topology_key)
                 if (
@@ -208,9 +208,9 @@ def _pods_in_domain(case: RejectionCase, term: AffinityTerm) -> Iterator[PodInfo
 
 
 def _term_matches(case: RejectionCase, term: AffinityTerm, one: PodInfo) -> bool:
-    namespace = case.listed(Namespace).get("", one.key.namespace)
+    namespace = case.informer_for(Namespace).get("", one.key.namespace)
     labels: Mapping[str, str] = {} if namespace is None else namespace.metadata.labels
-    return term.matches(one.key.namespace, one.template.labels, labels)
+    return term.matches(one.key.namespace, one.signature.labels, labels)
 
 
 def _domain_label(case: RejectionCase, term: AffinityTerm) -> str:
@@ -224,9 +224,9 @@ def advise_topology_spread(case: RejectionCase) -> str:
         key, labels = one.constraint.topology_key, case.node.metadata.labels
         if not one.has_label[case.row]:
             told.append(f"label it {key}")
-        elif one.exceeds[case.row]:
-            here, most = int(one.here[case.row]), one.least + one.constraint.max_skew
-            fewest = f"{one.least} is the fewest elsewhere and maxSkew is {one.constraint.max_skew}"
+        elif one.exceeds_skew[case.row]:
+            here, most = int(one.pods_in_domain[case.row]), one.min_match + one.constraint.max_skew
+            fewest = f"{one.min_match} is the minimum of the other domains and maxSkew is {one.constraint.max_skew}"
             told.append(f"{key}={labels[key]} has {here} such pods, {fewest}: at most {most} with this one")
     return "; ".join(told)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
@@ -29,7 +29,7 @@ class ExtenderError(SchedulingError):
 class ExtenderTransport(Protocol):
     """Transport to an extender."""
 
-    async def ask(self, verb: str, question: Any) -> Any:
+    async def call(self, verb: str, question: Any) -> Any:
         """Call a verb of the extender and return the decoded response."""
 
     async def close(self) -> None:
@@ -40,9 +40,13 @@ class ExtenderTransport(Protocol):
 class ExtenderResults:
     """Results of the extenders for the nodes sent to them; other nodes are not feasible."""
 
-    left: dict[str, Node]
-    refused: dict[str, Status] = field(default_factory=dict)
+    feasible_nodes: dict[str, Node]
+    failed_nodes: dict[str, Status] = field(default_factory=dict)
     scores: dict[str, int] = field(default_factory=dict)
+
+    def keep_nodes(self, names: Container[str]) -> None:
+        """Keep only the nodes with these names."""
+        self.feasible_nodes = {name: node for name, node in self.feasible_nodes.items() if name in names}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +54,7 @@ class ExtenderVictims:
     """Preemption victims on a node by uid, with the number of PDB violations."""
 
     pods: Mapping[str, Pod]
-    violations: int
+    num_pdb_violations: int
 
 
 class Extender:
@@ -62,22 +66,24 @@ class Extender:
 
     async def filter(self, pod: Pod, opinions: ExtenderResults) -> None:
         """Remove the nodes that the extender rejects."""
-        answer = _lower_keys(await self._calls.ask(self.settings.filter_verb, self._question(pod, opinions.left)))
+        answer = _lower_keys(
+            await self._calls.call(self.settings.filter_verb, self._question(pod, opinions.feasible_nodes))
+        )
         if answer.get("error"):
             raise ExtenderError(str(answer["error"]))
-        names = self._names_in(answer, opinions.left)
+        names = self._names_in(answer, opinions.feasible_nodes)
         told = {name: (Code.UNSCHEDULABLE, why) for name, why in (answer.get("failednodes") or {}).items()}
         hopeless = answer.get("failedandunresolvablenodes") or {}
-        told |= {name: (Code.UNRESOLVABLE, why) for name, why in hopeless.items()}
-        for name in opinions.left:
+        told |= {name: (Code.UNSCHEDULABLE_AND_UNRESOLVABLE, why) for name, why in hopeless.items()}
+        for name in opinions.feasible_nodes:
             if name not in names:
-                code, why = told.get(name, (Code.UNRESOLVABLE, ""))
-                opinions.refused[name] = Status(code, (why,) if why else (), EXTENDER)
-        opinions.left = {name: node for name, node in opinions.left.items() if name in names}
+                code, why = told.get(name, (Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ""))
+                opinions.failed_nodes[name] = Status(code, (why,) if why else (), EXTENDER)
+        opinions.keep_nodes(names)
 
     async def prioritize(self, pod: Pod, nodes: Mapping[str, Node]) -> dict[str, int]:
         """Return the weighted score of each node."""
-        answer = await self._calls.ask(self.settings.prioritize_verb, self._question(pod, nodes))
+        answer = await self._calls.call(self.settings.prioritize_verb, self._question(pod, nodes))
         rows = [_lower_keys(one) for one in answer or ()]
         return {str(one["host"]): int(one["score"]) * self.settings.weight * _SCALE for one in rows}
 
@@ -85,7 +91,7 @@ class Extender:
         """Bind the pod by the extender. Raises `ExtenderError`."""
         meta = pod.metadata
         question = {"PodName": meta.name, "PodNamespace": meta.namespace, "PodUID": meta.uid, "Node": node}
-        answer = _lower_keys(await self._calls.ask(self.settings.bind_verb, question) or {})
+        answer = _lower_keys(await self._calls.call(self.settings.bind_verb, question) or {})
         if answer.get("error"):
             raise ExtenderError(str(answer["error"]))
 
@@ -98,7 +104,7 @@ class Extender:
             "NodeNameToVictims": None if knows else told,
             "NodeNameToMetaVictims": told if knows else None,
         }
-        answer = _lower_keys(await self._calls.ask(self.settings.preempt_verb, question) or {})
+        answer = _lower_keys(await self._calls.call(self.settings.preempt_verb, question) or {})
         found = {name: _lower_keys(one or {}) for name, one in (answer.get("nodenametometavictims") or {}).items()}
         return {
             name: (
@@ -147,51 +153,53 @@ class Extenders:
     def __bool__(self) -> bool:
         return bool(self._all)
 
-    async def opinions(self, pod: Pod, nodes: Mapping[str, Node]) -> ExtenderResults:
+    async def filter_and_prioritize(self, pod: Pod, nodes: Mapping[str, Node]) -> ExtenderResults:
         """Return the results for feasible nodes. Raises `ExtenderError` for an extender that is not ignorable."""
         opinions = ExtenderResults(dict(nodes))
-        for one in self._interested(pod, "filter_verb"):
-            if not opinions.left:
+        for one in self._select_interested(pod, "filter_verb"):
+            if not opinions.feasible_nodes:
                 break
             await _unless_ignorable(one, one.filter(pod, opinions))
-        if len(opinions.left) > 1:
+        if len(opinions.feasible_nodes) > 1:
             await self._score(pod, opinions)
         return opinions
 
     async def _score(self, pod: Pod, opinions: ExtenderResults) -> None:
         """Add up the scores; an extender that fails here is ignored."""
-        asked = self._interested(pod, "prioritize_verb")
-        answers = await asyncio.gather(*(one.prioritize(pod, opinions.left) for one in asked), return_exceptions=True)
+        asked = self._select_interested(pod, "prioritize_verb")
+        answers = await asyncio.gather(
+            *(one.prioritize(pod, opinions.feasible_nodes) for one in asked), return_exceptions=True
+        )
         for one, scores in zip(asked, answers, strict=True):
             if isinstance(scores, BaseException):
                 if not isinstance(scores, ExtenderError | LookupError | TypeError | ValueError):
                     raise scores
-                log.info("%s gives no scores: %s", one.settings.url_prefix, scores)
+                log.info("extender %s failed to prioritize: %s", one.settings.url_prefix, scores)
                 continue
             for name, score in scores.items():
                 opinions.scores[name] = opinions.scores.get(name, 0) + score
 
     async def bind(self, pod: Pod, node: str) -> bool:
         """Return True if an extender has bound the pod. Raises `ExtenderError`."""
-        for one in self._interested(pod, "bind_verb"):
+        for one in self._select_interested(pod, "bind_verb"):
             if await _unless_ignorable(one, one.bind(pod, node)):
                 return True
         return False
 
-    def preempts(self, pod: Pod) -> bool:
+    def supports_preemption(self, pod: Pod) -> bool:
         """Return True if an interested extender supports preemption."""
-        return bool(self._interested(pod, "preempt_verb"))
+        return bool(self._select_interested(pod, "preempt_verb"))
 
     async def preempt(self, pod: Pod, victims: dict[str, ExtenderVictims]) -> dict[str, ExtenderVictims]:
         """Return the victims by node that all extenders accept. Raises `ExtenderError`."""
-        for one in self._interested(pod, "preempt_verb"):
+        for one in self._select_interested(pod, "preempt_verb"):
             try:
                 answer = await one.preempt(pod, victims)
                 victims = _intersect_victims(one.settings, victims, answer)
             except ExtenderError as error:
                 if not one.settings.ignorable:
                     raise
-                log.info("%s is not heard about victims: %s", one.settings.url_prefix, error)
+                log.info("ignoring extender %s for preemption: %s", one.settings.url_prefix, error)
             if not victims:
                 break
         return victims
@@ -201,7 +209,7 @@ class Extenders:
         for one in self._all:
             await one.close()
 
-    def _interested(self, pod: Pod, verb: str) -> list[Extender]:
+    def _select_interested(self, pod: Pod, verb: str) -> list[Extender]:
         return [one for one in self._all if getattr(one.settings, verb) and is_interested(one.settings, pod)]
 
 
@@ -218,7 +226,7 @@ async def _unless_ignorable(extender: Extender, asking: Awaitable[None]) -> bool
     except ExtenderError as error:
         if not extender.settings.ignorable:
             raise
-        log.info("%s is not heard: %s", extender.settings.url_prefix, error)
+        log.info("ignoring extender %s: %s", extender.settings.url_prefix, error)
         return False
     return True
 
@@ -243,11 +251,11 @@ def _intersect_victims(
 
 def _encode_victims(victims: ExtenderVictims, *, by_uid: bool) -> dict[str, Any]:
     pods = [{"UID": uid} for uid in victims.pods] if by_uid else [to_plain(one) for one in victims.pods.values()]
-    return {"Pods": pods, "NumPDBViolations": victims.violations}
+    return {"Pods": pods, "NumPDBViolations": victims.num_pdb_violations}
 
 
 def _lower_keys(answer: Any) -> dict[str, Any]:
     """Return the response with lower-case keys, as Go matches field names case-insensitively."""
     if not isinstance(answer, Mapping):
-        raise ExtenderError(f"an answer is no object but {type(answer).__name__}")
+        raise ExtenderError(f"the response is not an object but {type(answer).__name__}")
     return {str(key).lower(): value for key, value in answer.items()}

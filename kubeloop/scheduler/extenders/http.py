@@ -12,11 +12,11 @@ import msgspec
 from kubeloop.api.scalars.duration import parse_duration
 from kubeloop.client.config.credentials import NO_IDENTITY
 from kubeloop.client.errors import ClientError
-from kubeloop.client.http.connection import HttpConnection
 from kubeloop.client.http.dialer import ServerAddress, dial
 from kubeloop.client.http.messages import HttpRequest
 from kubeloop.client.http.pool import ConnectionPool
 from kubeloop.client.http.tls import TLSContextCache
+from kubeloop.http.client import HttpClientConnection
 from kubeloop.scheduler.config.extender_settings import DEFAULT_SECONDS, ExtenderSettings, client_config_of
 from kubeloop.scheduler.extenders.extender import ExtenderError
 
@@ -38,7 +38,7 @@ class ExtenderHTTPTransport:
         self._seconds = parse_duration(settings.http_timeout or "0s") / _NANOSECONDS or DEFAULT_SECONDS
         self._pool = ConnectionPool(self._connect)
 
-    async def ask(self, verb: str, question: Any) -> Any:
+    async def call(self, verb: str, question: Any) -> Any:
         """Post a request and return the decoded response. Raises `ExtenderError`."""
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
         request = HttpRequest("POST", f"{self._path}/{verb}", headers, msgspec.json.encode(question))
@@ -54,7 +54,7 @@ class ExtenderHTTPTransport:
         try:
             return msgspec.json.decode(body)
         except msgspec.DecodeError as error:
-            raise ExtenderError(f"the answer of {self._url}/{verb} is no JSON: {error}") from None
+            raise ExtenderError(f"the response of {self._url}/{verb} is not JSON: {error}") from None
 
     async def close(self) -> None:
         """Close the connections."""
@@ -63,10 +63,10 @@ class ExtenderHTTPTransport:
     async def _exchange(self, data: bytes) -> tuple[int, bytes]:
         connection, _ = await self._pool.acquire()
         try:
-            head = await connection.exchange(data, streamed=False)
-            return head.status, await connection.whole_body()
+            head = await connection.exchange(data)
+            return head.status, await connection.read_body()
         finally:
             self._pool.release(connection)
 
-    async def _connect(self, on_lost: Callable[[HttpConnection], None]) -> HttpConnection:
-        return await dial(self._address, self._contexts.current(NO_IDENTITY) if self._contexts else None, on_lost)
+    async def _connect(self, on_lost: Callable[[HttpClientConnection], None]) -> HttpClientConnection:
+        return await dial(self._address, self._contexts.get(NO_IDENTITY) if self._contexts else None, on_lost)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Coroutine, Iterable
+from dataclasses import dataclass
+from typing import Any, Protocol
 
+from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.api.kinds import Resource
-from kubeloop.client import Client
-from kubeloop.clock import Clock
-from kubeloop.runtime.informer.informer import Informer, SharedInformerFactory
-from kubeloop.runtime.metrics import MetricRegistry
+from kubeloop.client.discovery.rest_mapper import resource_of_class
+from kubeloop.runtime.app import LoopContext
+from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.objects.keys import ObjectKey
 from kubeloop.scheduler.cache.pod_info import SignatureCache
 from kubeloop.scheduler.cycle.waiting_pods import WaitingPods
@@ -24,41 +24,71 @@ from kubeloop.scheduler.status.reporter import Reporter
 ClusterEventSink = Callable[[ClusterEvent, Any, Any], None]
 
 
-@dataclass(frozen=True, slots=True)
+class PreemptionMetrics(Protocol):
+    """Metrics of preemption."""
+
+    def observe_preemption(self, victims: int | None) -> None:
+        """Count a preemption attempt (None), or observe its number of victims."""
+
+    def observe_eviction(self, result: str, seconds: float) -> None:
+        """Count an execution of a preemption and observe its duration."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedState:
+    """State that plugins share with the scheduler."""
+
+    signatures: SignatureCache
+    nominator: Nominator
+    waiting_pods: WaitingPods
+    extenders: Extenders
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PluginOutputs:
+    """Receivers of what plugins report and start."""
+
+    emit_event: ClusterEventSink
+    activate: Callable[[Iterable[ObjectKey]], None]
+    spawn: Callable[[Coroutine[Any, Any, None]], None]  # run a coroutine to its end in the background
+    reporter: Reporter
+    metrics: PreemptionMetrics
+
+
 class Handle:
     """Dependencies of the plugins; one instance is shared by all plugins of a process."""
 
-    client: Client
-    informers: SharedInformerFactory
-    clock: Clock
-    templates: SignatureCache
-    nominations: Nominator
-    tell: ClusterEventSink
-    activate: Callable[[Iterable[ObjectKey]], None]
-    reporter: Reporter
-    permits: WaitingPods
-    spawn: Callable[[Any], None]  # run a coroutine to its end in the background
-    pods: Informer
-    extenders: Extenders
-    preempted: Callable[[int | None], None]  # records a preemption attempt (None) or its number of victims
-    evicted: Callable[[str, float], None] = lambda _, __: None  # records the result and duration of an eviction
-    followed: set[Resource] = field(default_factory=set)
-    optional: set[Resource] = field(default_factory=set)  # may be missing on older servers; not waited for
-    pace: PluginTimeLimit = field(default_factory=PluginTimeLimit)
-    registry: MetricRegistry = field(default_factory=MetricRegistry)  # metrics registry
-    shared: dict[Any, Any] = field(default_factory=dict)  # state shared by the plugins of all profiles
+    def __init__(self, context: LoopContext, state: SharedState, outputs: PluginOutputs) -> None:
+        self.client = context.client
+        self.informers = context.informers
+        self.clock = context.clock
+        self.registry = context.telemetry.registry  # metrics registry
+        self.pods = context.informers.for_resource(resource_of_class(Pod))
+        self.signatures = state.signatures
+        self.nominator = state.nominator
+        self.waiting_pods = state.waiting_pods
+        self.extenders = state.extenders
+        self.activate = outputs.activate
+        self.spawn = outputs.spawn
+        self.reporter = outputs.reporter
+        self.metrics = outputs.metrics
+        self.optional_resources: set[Resource] = set()  # may be missing on older servers; not waited for
+        self.plugin_time_limit = PluginTimeLimit()
+        self.shared: dict[Any, Any] = {}  # state shared by the plugins of all profiles
+        self._emit_event = outputs.emit_event
+        self._watched_resources: set[Resource] = set()
 
-    def follow(self, resource: Resource, *, optional: bool = False) -> Informer:
+    def watch_resource(self, resource: Resource, *, optional: bool = False) -> Informer:
         """Return the informer of a resource and report its changes to the queue as cluster events.
 
         With `optional`, the resource may be missing on older servers and the scheduler does not wait for its cache.
         """
         if optional:
-            self.optional.add(resource)
-        informer = self.informers.of(resource)
-        if resource not in self.followed:
-            self.followed.add(resource)
-            informer.add_handler(_ClusterEventAdapter(resource.qualified, self.tell))
+            self.optional_resources.add(resource)
+        informer = self.informers.for_resource(resource)
+        if resource not in self._watched_resources:
+            self._watched_resources.add(resource)
+            informer.add_handler(_ClusterEventAdapter(resource.group_resource, self._emit_event))
         return informer
 
 

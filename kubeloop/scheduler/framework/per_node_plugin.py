@@ -28,7 +28,7 @@ class _State:
         self.pod = pod
         self.reasons: list[str] = []
 
-    def number(self, reason: str) -> int:
+    def number_reason(self, reason: str) -> int:
         """Return the 1-based number of a reason, adding it if it is new; 0 for an empty reason."""
         if not reason:
             return 0
@@ -38,38 +38,38 @@ class _State:
 
 
 class PerNodePlugin(Plugin):
-    """Plugin that is asked node by node; override `why_not`, `liking`, or both."""
+    """Plugin that is called per node; override `why_not`, `liking`, or both."""
 
-    local = False  # it may read state other than the node
+    is_node_local = False  # it may read state other than the node
 
-    def why_not(self, pod: Pod, node: Node) -> str:
+    def filter_node(self, pod: Pod, node: Node) -> str:
         """Return the reason for rejecting the node; empty if the node is feasible."""
         return ""
 
-    def liking(self, pod: Pod, node: Node) -> int:
+    def score_node(self, pod: Pod, node: Node) -> int:
         """Return the score of the node, from 0 to 100."""
         return 0
 
-    def prefilter(self, pod: PodInfo, cluster: ClusterState) -> _State | Skip:
+    def pre_filter(self, pod: PodInfo, cluster: ClusterState) -> _State | Skip:
         """Return the filter state; SKIP if the filter method is not overridden."""
-        return SKIP if type(self).why_not is PerNodePlugin.why_not else _State(pod.pod)
+        return SKIP if type(self).filter_node is PerNodePlugin.filter_node else _State(pod.pod)
 
     def filter(self, state: _State, cluster: ClusterState, rows: Rows) -> NDArray[np.int16]:
         """Return 0 for each feasible node, else the number of its reason."""
         numbers = np.arange(cluster.size)[rows]
         nodes = (cluster.nodes.get(int(row)) for row in numbers)
-        answers = [0 if node is None else state.number(self.why_not(state.pod, node)) for node in nodes]
+        answers = [0 if node is None else state.number_reason(self.filter_node(state.pod, node)) for node in nodes]
         return np.array(answers, np.int16)
 
-    def refusal(self, state: _State, number: int) -> Status:
+    def filter_status(self, state: _State, number: int) -> Status:
         """Return an unresolvable status with the numbered reason."""
         return unresolvable_status(self.name, state.reasons[number - 1])
 
-    def prescore(self, pod: PodInfo, cluster: ClusterState) -> Pod | Skip:
+    def pre_score(self, pod: PodInfo, cluster: ClusterState) -> Pod | Skip:
         """Return the pod as score state; SKIP if the score method is not overridden."""
-        return SKIP if type(self).liking is PerNodePlugin.liking else pod.pod
+        return SKIP if type(self).score_node is PerNodePlugin.score_node else pod.pod
 
     def score(self, state: Pod, cluster: ClusterState, rows: Rows) -> NDArray[np.int64]:
         """Return the score of each node."""
         numbers = np.arange(cluster.size)[rows]
-        return np.array([self.liking(state, cluster.nodes[int(row)]) for row in numbers], np.int64)
+        return np.array([self.score_node(state, cluster.nodes[int(row)]) for row in numbers], np.int64)

@@ -44,7 +44,7 @@ class ClusterEventWithHint(NamedTuple):
 
     resource: str
     actions: ActionType
-    hint: QueueingHintFn | None = None
+    queueing_hint_fn: QueueingHintFn | None = None
 
 
 class Skip:
@@ -57,21 +57,25 @@ SKIP: Final = Skip()
 class PostFilterResult(NamedTuple):
     """Result of PostFilter: the nominated node, "" for none; None leaves the nomination unchanged."""
 
-    node: str | None
+    nominated_node_name: str | None
     message: str = ""
 
 
 class PermitWait(NamedTuple):
     """Result of Permit that delays binding for at most this number of seconds."""
 
-    seconds: float
+    timeout_seconds: float
 
 
 @dataclass(slots=True)
 class PluginTimeLimit:
     """Limit of a plugin's synchronous work in seconds; set by a running scheduler."""
 
-    at_once: float = math.inf
+    seconds: float = math.inf
+
+    def set_limit(self, seconds: float) -> None:
+        """Set the limit."""
+        self.seconds = seconds
 
 
 class PluginTimeLimitExceeded(Exception):
@@ -82,7 +86,7 @@ class PluginTimeLimitExceeded(Exception):
     """
 
     def __init__(self, work: Callable[[Callable[[], bool]], None]) -> None:
-        super().__init__("it takes too long to tell at once")
+        super().__init__("it is too expensive to evaluate synchronously")
         self.work = work
 
 
@@ -94,11 +98,11 @@ class Plugin:
     """Base class of all plugins; each profile has its own instances."""
 
     name: ClassVar[str]
-    local: ClassVar[bool] = True
-    follows_pods: ClassVar[bool] = True  # local plugins only: results depend on the node's pods, too
-    costly: ClassVar[bool] = False  # other plugins: evaluated only for nodes that no earlier plugin rejects
+    is_node_local: ClassVar[bool] = True
+    depends_on_pods: ClassVar[bool] = True  # local plugins only: results depend on the node's pods, too
+    is_expensive: ClassVar[bool] = False  # other plugins: evaluated only for nodes that no earlier plugin rejects
     # Meaning of the numbers that `filter` returns: 1 is the first of these.
-    refusals: ClassVar[tuple[Status, ...]] = ()
+    filter_statuses: ClassVar[tuple[Status, ...]] = ()
 
     def __init__(self, handle: Handle, args: Mapping[str, Any]) -> None:
         self.handle = handle
@@ -113,21 +117,21 @@ class Plugin:
         """Return a status that keeps the pod out of the active queue; None to admit it."""
         return None
 
-    def interests(self) -> Sequence[ClusterEventWithHint]:
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         """Return the cluster events that may help pods rejected by this plugin; by default all events."""
-        return (ClusterEventWithHint(WILDCARD, ActionType.ANYTHING),)
+        return (ClusterEventWithHint(WILDCARD, ActionType.ALL),)
 
     # Filtering.
 
-    def concerns(self, template: PodSignature) -> bool:
+    def applies_to(self, template: PodSignature) -> bool:
         """Return True if pods of the signature can be relevant to this plugin (for plugins that are not local)."""
         return True
 
-    def stamp(self, cluster: ClusterState) -> int:
+    def state_version(self, cluster: ClusterState) -> int:
         """Return a version of the state that pre-filter and pre-score read besides the signature (local plugins)."""
         return 0
 
-    def prefilter(self, pod: PodInfo, cluster: ClusterState) -> PluginState | Skip | Status | PreFilterResult:
+    def pre_filter(self, pod: PodInfo, cluster: ClusterState) -> PluginState | Skip | Status | PreFilterResult:
         """Return the state for `filter`, SKIP, a rejection, or a restriction to some nodes."""
         return None
 
@@ -139,15 +143,15 @@ class Plugin:
         """Return the result of `filter` for one node; override it as a fast path, as it runs after every pod."""
         return int(self.filter(state, cluster, _row(row))[0])
 
-    def refusal(self, state: Any, number: int) -> Status:
+    def filter_status(self, state: Any, number: int) -> Status:
         """Return the status for a number that `filter` returned."""
-        return self.refusals[number - 1]
+        return self.filter_statuses[number - 1]
 
-    def remedy(self, pod: PodInfo, node: Node) -> str:
+    def describe_remedy(self, pod: PodInfo, node: Node) -> str:
         """Return a line of text about what would make a node feasible that this plugin rejects."""
         return ""
 
-    async def consult(self, cycle: SchedulingCycle, diagnosis: Diagnosis) -> None:
+    async def query_extenders(self, cycle: SchedulingCycle, diagnosis: Diagnosis) -> None:
         """Query the extenders, if there are any, for what `post_filter` needs to know."""
 
     def post_filter(self, cycle: SchedulingCycle, diagnosis: Diagnosis) -> PostFilterResult | Status | None:
@@ -156,7 +160,7 @@ class Plugin:
 
     # Scoring.
 
-    def prescore(self, pod: PodInfo, cluster: ClusterState) -> PluginState | Skip:
+    def pre_score(self, pod: PodInfo, cluster: ClusterState) -> PluginState | Skip:
         """Return the state for `score`, or SKIP."""
         return None
 
@@ -168,7 +172,9 @@ class Plugin:
         """Return the score of one node."""
         return int(self.score(state, cluster, _row(row))[0])
 
-    def normalize(self, state: Any, scores: NDArray[np.int64], cluster: ClusterState, rows: Rows) -> NDArray[np.int64]:
+    def normalize_score(
+        self, state: Any, scores: NDArray[np.int64], cluster: ClusterState, rows: Rows
+    ) -> NDArray[np.int64]:
         """Scale the scores of the feasible nodes to 0…100."""
         raise NotImplementedError
 
@@ -185,7 +191,7 @@ class Plugin:
         """Allow, reject or delay the binding of the pod."""
         return None
 
-    def will_pre_bind(self, cycle: SchedulingCycle, node: str) -> bool:
+    def pre_bind_pre_flight(self, cycle: SchedulingCycle, node: str) -> bool:
         """Return True if `pre_bind` has work that may take long; the node is then nominated in the status meanwhile."""
         return True
 
@@ -211,10 +217,10 @@ def _row(row: int) -> NDArray[np.intp]:
 EXTENSION_POINTS: Final = {
     "queueSort": "sort_key",
     "preEnqueue": "pre_enqueue",
-    "preFilter": "prefilter",
+    "preFilter": "pre_filter",
     "filter": "filter",
     "postFilter": "post_filter",
-    "preScore": "prescore",
+    "preScore": "pre_score",
     "score": "score",
     "reserve": "reserve",
     "permit": "permit",
@@ -236,7 +242,7 @@ def unschedulable_status(plugin: str, *reasons: str) -> Status:
 
 def unresolvable_status(plugin: str, *reasons: str) -> Status:
     """Return a status UnschedulableAndUnresolvable of a plugin."""
-    return Status(Code.UNRESOLVABLE, reasons, plugin)
+    return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, reasons, plugin)
 
 
 def error_status(plugin: str, error: BaseException | str) -> Status:
@@ -246,6 +252,6 @@ def error_status(plugin: str, error: BaseException | str) -> Status:
 
 def wrap_plugin_error(point: str, refusal: Status) -> Status:
     """Return a plugin's status; an error is wrapped with the name of the extension point and the plugin."""
-    if refusal.is_rejection:
+    if refusal.is_rejected:
         return refusal
     return error_status(refusal.plugin, f'running {point} plugin "{refusal.plugin}": {refusal.message}')

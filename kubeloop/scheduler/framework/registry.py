@@ -19,7 +19,7 @@ class PluginEntry(NamedTuple):
     """Built-in plugin: its module and class, and whether it is needed before there are nodes and imports no numpy."""
 
     module: str
-    kind: str
+    class_name: str
     weight: int = 0
     early: bool = False
 
@@ -59,22 +59,22 @@ class PluginRegistry:
         row = PLUGINS.get(name)
         return row is None or row.early
 
-    def kind(self, name: str) -> type[Plugin]:
+    def plugin_class(self, name: str) -> type[Plugin]:
         """Return the class of a plugin. Raises `PluginLoadError`."""
         if name in self._more:
             return self._more[name]
         row = PLUGINS.get(name)
         if row is not None:
-            kind: type[Plugin] = getattr(import_module(f"kubeloop.scheduler.plugins.{row.module}"), row.kind)
+            kind: type[Plugin] = getattr(import_module(f"kubeloop.scheduler.plugins.{row.module}"), row.class_name)
             return kind
         from importlib.metadata import entry_points  # slow to import, so it is imported only when needed
 
         for offered in entry_points(group=ENTRY_POINTS, name=name):
             return _checked(name, offered.load())
-        raise PluginLoadError(f"there is no scheduler plugin named {name}")
+        raise PluginLoadError(f"unknown scheduler plugin {name}")
 
 
 def _checked(name: str, kind: object) -> type[Plugin]:
     if not isinstance(kind, type) or not issubclass(kind, Plugin):
-        raise PluginLoadError(f"the plugin {name} is no class derived from kubeloop.scheduler.framework.plugin.Plugin")
+        raise PluginLoadError(f"the plugin {name} is not a subclass of kubeloop.scheduler.framework.plugin.Plugin")
     return kind

@@ -17,7 +17,7 @@ class Code(Enum):
 
     SUCCESS = "success"
     UNSCHEDULABLE = "unschedulable"  # because of other pods: preemption may help
-    UNRESOLVABLE = "unschedulable and unresolvable"  # preemption cannot help
+    UNSCHEDULABLE_AND_UNRESOLVABLE = "unschedulable and unresolvable"  # preemption cannot help
     PENDING = "pending"  # the plugin waits for an event, and will report it
     WAIT = "wait"  # a permit is outstanding
     ERROR = "error"
@@ -26,7 +26,7 @@ class Code(Enum):
 CODE_NAMES = {
     Code.SUCCESS: "Success",
     Code.UNSCHEDULABLE: "Unschedulable",
-    Code.UNRESOLVABLE: "UnschedulableAndUnresolvable",
+    Code.UNSCHEDULABLE_AND_UNRESOLVABLE: "UnschedulableAndUnresolvable",
     Code.PENDING: "Pending",
     Code.WAIT: "Wait",
     Code.ERROR: "Error",
@@ -47,16 +47,16 @@ class Status:
         return ", ".join(self.reasons)
 
     @property
-    def is_rejection(self) -> bool:
+    def is_rejected(self) -> bool:
         """True if the pod is unschedulable in the present state of the cluster; False for errors."""
-        return self.code in (Code.UNSCHEDULABLE, Code.UNRESOLVABLE, Code.PENDING)
+        return self.code in (Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.PENDING)
 
 
 @dataclass(frozen=True, slots=True)
 class PreFilterResult:
     """PreFilter result that restricts the nodes to be evaluated; carries the state for `filter`."""
 
-    nodes: frozenset[str]
+    node_names: frozenset[str]
     state: Any = None
 
 
@@ -69,23 +69,42 @@ class Diagnosis:
     """Reasons for a pod fitting on no node."""
 
     nodes: int
-    groups: list[tuple[Status, Any]] = field(default_factory=list)  # each with the rows of the nodes
-    absent: Status | None = None  # status of the nodes that were not evaluated
-    before: str = ""  # message of a rejection before any node was evaluated
-    after: str = ""  # message of PostFilter
-    plugins: set[str] = field(default_factory=set)
-    pending: set[str] = field(default_factory=set)
+    node_statuses: list[tuple[Status, Any]] = field(default_factory=list)  # each with the rows of the nodes
+    absent_nodes_status: Status | None = None  # status of the nodes that were not evaluated
+    pre_filter_msg: str = ""  # message of a rejection before any node was evaluated
+    post_filter_msg: str = ""  # message of PostFilter
+    unschedulable_plugins: set[str] = field(default_factory=set)
+    pending_plugins: set[str] = field(default_factory=set)
 
-    def note(self, one: Status) -> None:
+    def add_plugin_status(self, one: Status) -> None:
         """Record the plugin of a rejection, so that its registered events may requeue the pod."""
-        if one.plugin and one.is_rejection:
-            (self.pending if one.code is Code.PENDING else self.plugins).add(one.plugin)
+        if one.plugin and one.is_rejected:
+            (self.pending_plugins if one.code is Code.PENDING else self.unschedulable_plugins).add(one.plugin)
+
+    def reject_before_nodes(self, one: Status) -> None:
+        """Record a rejection by PreFilter, before any node was evaluated."""
+        self.set_pre_filter_result(one.message, one)
+        self.add_plugin_status(one)
+
+    def set_pre_filter_result(self, message: str, absent_nodes_status: Status) -> None:
+        """Set the message of PreFilter, "" for none, and the status of the nodes that were not evaluated."""
+        self.pre_filter_msg = message
+        self.absent_nodes_status = absent_nodes_status
+
+    def set_post_filter_message(self, message: str) -> None:
+        """Set the message of PostFilter."""
+        self.post_filter_msg = message
 
     @property
     def message(self) -> str:
         """FitError message, followed by the PostFilter message."""
-        said = fit_error_message(self.nodes, [(one, len(rows)) for one, rows in self.groups], self.absent, self.before)
-        return f"{said} {self.after}" if self.after else said
+        said = fit_error_message(
+            self.nodes,
+            [(one, len(rows)) for one, rows in self.node_statuses],
+            self.absent_nodes_status,
+            self.pre_filter_msg,
+        )
+        return f"{said} {self.post_filter_msg}" if self.post_filter_msg else said
 
 
 def fit_error_message(

@@ -26,14 +26,14 @@ class BalancedAllocation(Plugin):
         super().__init__(handle, args)
         self._weights = resource_weights(args.get("resources"))
 
-    def prescore(self, pod: PodInfo, cluster: ClusterState) -> PodResourceUse | Skip:
+    def pre_score(self, pod: PodInfo, cluster: ClusterState) -> PodResourceUse | Skip:
         """Return the requests; SKIP for pods without any, which do not change the balance."""
         use = PodResourceUse(self._weights, pod.requests, cluster, presumed=False)
-        return SKIP if use.asks_for_nothing else use
+        return SKIP if use.is_empty else use
 
     def score(self, state: PodResourceUse, cluster: ClusterState, rows: Rows) -> NDArray[np.int64]:
         """Return the change of the balance by the pod, mapped to 0…100."""
-        resources = state.at(rows)
+        resources = state.utilization(rows)
         capacities = [one.capacity for one in resources]
         with_pod = _evenness([one.after for one in resources], capacities)
         without = _evenness([one.before for one in resources], capacities)
@@ -43,7 +43,7 @@ class BalancedAllocation(Plugin):
 
     def score_row(self, state: PodResourceUse, cluster: ClusterState, row: int) -> int:
         """Return the score of one node; fast path for two resources."""
-        resources = state.at_row(row)
+        resources = state.utilization_of_row(row)
         if len(resources) != 2:
             return super().score_row(state, cluster, row)
         (_, first, first_before, first_after), (_, second, second_before, second_after) = resources

@@ -29,7 +29,7 @@ from kubeloop.scheduler.queue.cluster_event import ASSIGNED_POD, ActionType
 if TYPE_CHECKING:
     from kubeloop.scheduler.cycle.scheduling_cycle import SchedulingCycle
 
-_NOT_HELPFUL = Status(Code.UNRESOLVABLE, ("Preemption is not helpful for scheduling",))
+_NOT_HELPFUL = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("Preemption is not helpful for scheduling",))
 
 
 class _Candidates(NamedTuple):
@@ -50,9 +50,9 @@ class DefaultPreemption(Plugin):
         self._percentage = int(args.get("minCandidateNodesPercentage", 10))
         self._at_least = int(args.get("minCandidateNodesAbsolute", 100))
         self._evictions = PreemptionExecutor(handle, self.name)
-        self._budgets = handle.informers.of(resource_of_class(PodDisruptionBudget))
+        self._budgets = handle.informers.for_resource(resource_of_class(PodDisruptionBudget))
 
-    def interests(self) -> Sequence[ClusterEventWithHint]:
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         """Register pod deletions, so that the end of the last victim reaches a pod gated by this plugin.
 
         The hint itself never requeues: other plugins rejected the pod, and their hints decide.
@@ -61,16 +61,16 @@ class DefaultPreemption(Plugin):
 
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
         """Gate a pod while its victims are being evicted."""
-        if not self._evictions.is_under_way(pod.uid):
+        if not self._evictions.is_pod_running_preemption(pod.uid):
             return None
         return unresolvable_status(self.name, "waiting for the preemption for this pod to be finished")
 
-    async def consult(self, cycle: SchedulingCycle, diagnosis: Diagnosis) -> None:
+    async def query_extenders(self, cycle: SchedulingCycle, diagnosis: Diagnosis) -> None:
         """Let the extenders filter the candidates and keep these for `post_filter`."""
         extenders, pod = self.handle.extenders, cycle.pod.pod
-        if self._why_not_eligible(cycle, diagnosis) or not extenders.preempts(pod):
+        if self._ineligible_reason(cycle, diagnosis) or not extenders.supports_preemption(pod):
             return
-        found = self._candidates(cycle, diagnosis)
+        found = self._find_candidates(cycle, diagnosis)
         if found.candidates:
             agreed = await extenders.preempt(pod, {one.node: _to_extender_victims(one) for one in found.candidates})
             left = [_accepted_candidate(one, agreed[one.node]) for one in found.candidates if one.node in agreed]
@@ -79,11 +79,11 @@ class DefaultPreemption(Plugin):
 
     def post_filter(self, cycle: SchedulingCycle, diagnosis: Diagnosis) -> PostFilterResult | Status | None:
         """Select a candidate, start the evictions, and nominate the node."""
-        self.handle.preempted(None)
-        why_not = self._why_not_eligible(cycle, diagnosis)
+        self.handle.metrics.observe_preemption(None)
+        why_not = self._ineligible_reason(cycle, diagnosis)
         if why_not:
             return unschedulable_status(self.name, f"preemption: {why_not}")
-        found = cycle.states.get(_Candidates) or self._candidates(cycle, diagnosis)
+        found = cycle.states.get(_Candidates) or self._find_candidates(cycle, diagnosis)
         if found.is_vetoed:
             return unschedulable_status(self.name, "preemption: no candidate node for preemption")
         if not found.candidates:
@@ -91,19 +91,19 @@ class DefaultPreemption(Plugin):
             return PostFilterResult("", f"preemption: {told}")
         best = pick_one_node_for_preemption(found.candidates)
         number = len(best.victims)
-        self.handle.preempted(number)
-        self._make_room(cycle.pod, best)
+        self.handle.metrics.observe_preemption(number)
+        self._prepare_candidate(cycle.pod, best)
         return PostFilterResult(
             best.node,
             f"preemption: found a potential placement for pod on node {best.node}, preempting {number} victims",
         )
 
-    def _why_not_eligible(self, cycle: SchedulingCycle, diagnosis: Diagnosis) -> str:
+    def _ineligible_reason(self, cycle: SchedulingCycle, diagnosis: Diagnosis) -> str:
         pod, cluster = cycle.pod.pod, cycle.cluster
         if pod.spec.preemption_policy == "Never":
             return "not eligible due to preemptionPolicy=Never."
         row = cluster.row_of(pod.status.nominated_node_name) if pod.status.nominated_node_name else None
-        if row is None or _code_on(diagnosis, row) is Code.UNRESOLVABLE:
+        if row is None or _code_on(diagnosis, row) is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
             return ""
         if any(
             one.priority < cycle.pod.priority and is_preempted_by_scheduler(one.pod)
@@ -112,9 +112,9 @@ class DefaultPreemption(Plugin):
             return "not eligible due to a terminating pod on the nominated node."
         return ""
 
-    def _candidates(self, cycle: SchedulingCycle, diagnosis: Diagnosis) -> _Candidates:
+    def _find_candidates(self, cycle: SchedulingCycle, diagnosis: Diagnosis) -> _Candidates:
         """Return candidate nodes by dry runs; stops early in large clusters."""
-        rows = [int(row) for one, rows in diagnosis.groups if one.code is Code.UNSCHEDULABLE for row in rows]
+        rows = [int(row) for one, rows in diagnosis.node_statuses if one.code is Code.UNSCHEDULABLE for row in rows]
         if not rows:
             return _Candidates([], [])
         enough = min(max(len(rows) * self._percentage // 100, self._at_least), len(rows))
@@ -128,33 +128,33 @@ class DefaultPreemption(Plugin):
                 refused.append(one)
             elif one.victims:
                 found.append(one)
-                if len(found) >= enough and any(not each.violations for each in found):
+                if len(found) >= enough and any(not each.num_pdb_violations for each in found):
                     break
         return _Candidates(found, refused)
 
-    def _make_room(self, pod: PodInfo, chosen: PreemptionCandidate) -> None:
-        self._release_lower(pod, chosen.node)
-        self._evictions.begin(pod, chosen.victims, chosen.node)
+    def _prepare_candidate(self, pod: PodInfo, chosen: PreemptionCandidate) -> None:
+        self._clear_lower_priority_nominations(pod, chosen.node)
+        self._evictions.start_preemption(pod, chosen.victims, chosen.node)
 
-    def _release_lower(self, pod: PodInfo, node: str) -> None:
+    def _clear_lower_priority_nominations(self, pod: PodInfo, node: str) -> None:
         """Clear the nominations of lower-priority pods to the node, so that they are rescheduled."""
-        for one in self.handle.nominations.on(node):
+        for one in self.handle.nominator.nominated_pods_for_node(node):
             if one.priority < pod.priority:
                 self.handle.reporter.nominate(one.pod, "")
 
 
 def _to_extender_victims(candidate: PreemptionCandidate) -> ExtenderVictims:
-    return ExtenderVictims({one.uid: one.pod for one in candidate.victims}, candidate.violations)
+    return ExtenderVictims({one.uid: one.pod for one in candidate.victims}, candidate.num_pdb_violations)
 
 
 def _accepted_candidate(candidate: PreemptionCandidate, victims: ExtenderVictims) -> PreemptionCandidate:
     """Return a candidate with the victims that the extenders accepted."""
     left = [one for one in candidate.victims if one.uid in victims.pods]
-    return PreemptionCandidate(candidate.node, left, victims.violations)
+    return PreemptionCandidate(candidate.node, left, victims.num_pdb_violations)
 
 
 def _code_on(diagnosis: Diagnosis, row: int) -> Code | None:
-    for refusal, rows in diagnosis.groups:
+    for refusal, rows in diagnosis.node_statuses:
         if row in rows:
             return refusal.code
-    return diagnosis.absent.code if diagnosis.absent is not None else None
+    return diagnosis.absent_nodes_status.code if diagnosis.absent_nodes_status is not None else None

@@ -72,9 +72,9 @@ class DynamicResources(Plugin):
     """Allocates devices for claims."""
 
     name = "DynamicResources"
-    local = False
-    costly = True
-    refusals = (
+    is_node_local = False
+    is_expensive = True
+    filter_statuses = (
         unresolvable_status(name, "resourceclaim not available on the node"),
         unresolvable_status(name, "cannot allocate all claims"),
         unresolvable_status(name, "invalid resource pools were encountered"),
@@ -84,17 +84,17 @@ class DynamicResources(Plugin):
     def __init__(self, handle: Handle, args: Mapping[str, Any]) -> None:
         super().__init__(handle, args)
         seconds = seconds_of(args.get("filterTimeout"), _FILTER_SECONDS)
-        self._search = DeviceSearch(handle.clock, seconds, handle.pace, self._class)
-        self._patience = seconds_of(args.get("bindingTimeout"), _BINDING_SECONDS)
-        self._claims = handle.follow(resource_of_class(ResourceClaim))
-        self._classes = handle.follow(resource_of_class(DeviceClass))
-        self._slices = handle.follow(resource_of_class(ResourceSlice))
-        self._rules = handle.follow(resource_of_class(DeviceTaintRule), optional=True)
+        self._search = DeviceSearch(handle.clock, seconds, handle.plugin_time_limit, self._class)
+        self._binding_timeout_seconds = seconds_of(args.get("bindingTimeout"), _BINDING_SECONDS)
+        self._claims = handle.watch_resource(resource_of_class(ResourceClaim))
+        self._classes = handle.watch_resource(resource_of_class(DeviceClass))
+        self._slices = handle.watch_resource(resource_of_class(ResourceSlice))
+        self._rules = handle.watch_resource(resource_of_class(DeviceTaintRule), optional=True)
         self._writes = ClaimWriter(handle.client, handle.clock)
         self._instruments = DeviceMetrics(handle.registry)
-        self._by_resource = ExtendedResourceCache.of(handle)
-        self._use = self._shared_use(handle)
-        self._waits = DeviceBindingWaiter(self._claims, handle.clock, self._patience)
+        self._by_resource = ExtendedResourceCache.shared_by(handle)
+        self._allocated_devices = self._shared_use(handle)
+        self._waits = DeviceBindingWaiter(self._claims, handle.clock, self._binding_timeout_seconds)
         self._inventory: DeviceInventory | None = None
         for one in (self._slices, self._rules):
             one.add_handler(_on_any(self._forget_inventory))
@@ -112,19 +112,21 @@ class DynamicResources(Plugin):
     def _forget_inventory(self) -> None:
         self._inventory = None
 
-    def interests(self) -> Sequence[ClusterEventWithHint]:
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         """Return the events of nodes, claims, classes, slices and taint rules that may help."""
         every = ActionType.ADD | ActionType.UPDATE | ActionType.DELETE
         return (
             ClusterEventWithHint(NODE, ActionType.ADD | ActionType.NODE_LABEL | ActionType.NODE_ALLOCATABLE),
-            ClusterEventWithHint(self._claims.resource.qualified, every, self._may_help),
-            ClusterEventWithHint(TARGET_POD, ActionType.POD_CLAIMS, self._has_all_claims),
-            ClusterEventWithHint(self._classes.resource.qualified, ActionType.ADD | ActionType.UPDATE),
-            ClusterEventWithHint(self._slices.resource.qualified, ActionType.ADD | ActionType.UPDATE),
-            ClusterEventWithHint(self._rules.resource.qualified, ActionType.UPDATE | ActionType.DELETE),
+            ClusterEventWithHint(self._claims.resource.group_resource, every, self._is_schedulable_after_claim_change),
+            ClusterEventWithHint(
+                TARGET_POD, ActionType.POD_GENERATED_RESOURCE_CLAIM, self._is_schedulable_after_target_pod_update
+            ),
+            ClusterEventWithHint(self._classes.resource.group_resource, ActionType.ADD | ActionType.UPDATE),
+            ClusterEventWithHint(self._slices.resource.group_resource, ActionType.ADD | ActionType.UPDATE),
+            ClusterEventWithHint(self._rules.resource.group_resource, ActionType.UPDATE | ActionType.DELETE),
         )
 
-    def _may_help(self, pod: PodInfo, old: Any, new: Any) -> bool:
+    def _is_schedulable_after_claim_change(self, pod: PodInfo, old: Any, new: Any) -> bool:
         """Return True if the event concerns the pod's claims or released devices."""
         if new is None:
             return old.status.allocation is not None or pod.uid in index_by_pod_uid(old)
@@ -137,7 +139,7 @@ class DynamicResources(Plugin):
         is_mine = any(one.metadata.uid == new.metadata.uid for one in claims)
         return is_mine and (old is None or old.status != new.status)
 
-    def _has_all_claims(self, _: PodInfo, __: Any, new: Pod) -> bool:
+    def _is_schedulable_after_target_pod_update(self, _: PodInfo, __: Any, new: Pod) -> bool:
         try:
             pod_claims(new, self._claims.get)
         except UnusableClaimError:
@@ -156,13 +158,13 @@ class DynamicResources(Plugin):
 
     # Filtering.
 
-    def concerns(self, template: PodSignature) -> bool:
+    def applies_to(self, template: PodSignature) -> bool:
         """Return True for pods with claims, or extended resources that may be backed by a device class."""
         return bool(template.pod.spec.resource_claims) or may_be_device_backed(template.requests)
 
-    def prefilter(self, pod: PodInfo, cluster: ClusterState) -> ClaimState | Skip | Status:
+    def pre_filter(self, pod: PodInfo, cluster: ClusterState) -> ClaimState | Skip | Status:
         """Return the claims of the pod; a rejection if one of them is unusable."""
-        extended = self._by_resource.amounts(pod.requests)
+        extended = self._by_resource.filter_backed(pod.requests)
         if not pod.pod.spec.resource_claims and not extended:
             return SKIP
         try:
@@ -173,14 +175,13 @@ class DynamicResources(Plugin):
             return unresolvable_status(self.name, str(error))
         if not claims and not extended:
             return SKIP
-        attempt = ClaimState(pod.pod, claims, tuple(extended))
-        if extended:
-            attempt.left_over = next(iter(self._claims.by_index(_BY_POD, pod.uid)), None)
+        leftover = next(iter(self._claims.by_index(_BY_POD, pod.uid)), None) if extended else None
+        attempt = ClaimState(pod.pod, claims, tuple(extended), leftover)
         self._last = pod.uid, attempt
         return attempt
 
     def _check(self, claim: ResourceClaim, pod: Pod) -> None:
-        if claim.status.allocation is None and self._use.is_pending(claim.metadata.uid):
+        if claim.status.allocation is None and self._allocated_devices.is_pending(claim.metadata.uid):
             raise UnusableClaimError(f"resource claim {key_of(claim)} is in the process of being allocated")
         validate_claim(claim, pod, self._class)
 
@@ -195,49 +196,53 @@ class DynamicResources(Plugin):
         numbers = np.arange(cluster.size)[rows]
         answers = np.zeros(len(numbers), np.int16)
         nodes = [cluster.nodes.get(int(row)) for row in numbers]
-        search = self._search.among(self._basis(state))
+        search = self._search.start_round(self._search_inputs(state))
         for position, node in enumerate(nodes):
             if node is None:
                 continue
-            answers[position] = self._answer(state, node, search, nodes[position + 1 :])
+            answers[position] = self._filter_node(state, node, search, nodes[position + 1 :])
             if answers[position] > _LEFT_OVER:  # the error applies to all nodes
                 answers[:] = answers[position]
                 break
         return answers
 
-    def refusal(self, state: ClaimState, number: int) -> Status:
+    def filter_status(self, state: ClaimState, number: int) -> Status:
         """Return the status for a number of `filter`."""
-        return state.problems[number - _LEFT_OVER - 1] if number > _LEFT_OVER else self.refusals[number - 1]
+        return state.statuses[number - _LEFT_OVER - 1] if number > _LEFT_OVER else self.filter_statuses[number - 1]
 
-    def _answer(self, state: ClaimState, node: Node, search: DeviceSearchRound, others: Sequence[Node | None]) -> int:
-        if state.left_over is not None:
+    def _filter_node(
+        self, state: ClaimState, node: Node, search: DeviceSearchRound, others: Sequence[Node | None]
+    ) -> int:
+        if state.leftover_claim is not None:
             return _LEFT_OVER
-        found = self._needed(state, node)
+        found = self._claims_to_allocate(state, node)
         if found.claims:
-            outcome = search.outcome(node, found, lambda: self._all_needed(state, others))
-            if outcome.failure:
-                return _LEFT_OVER + state.problem(error_status(self.name, outcome.failure))
-            if outcome.given is None:
+            outcome = search.search_node(node, found, lambda: self._claims_to_allocate_on_nodes(state, others))
+            if outcome.error:
+                return _LEFT_OVER + state.number_status(error_status(self.name, outcome.error))
+            if outcome.device_allocations is None:
                 return _INVALID if outcome.is_invalid else _NOT_ALL
-            state.found[node.metadata.name] = found._replace(given=outcome.given)
-        unavailable = [one for one in state.allocated if not self._is_available(one, node)]
-        state.unavailable.update((one.metadata.uid, one) for one in unavailable)
+            state.node_allocations[node.metadata.name] = found._replace(device_allocations=outcome.device_allocations)
+        unavailable = [one for one in state.allocated_claims if not self._is_available(one, node)]
+        state.unavailable_claims.update((one.metadata.uid, one) for one in unavailable)
         return _NOT_HERE if unavailable else 0
 
-    def _needed(self, state: ClaimState, node: Node) -> NodeAllocation:
+    def _claims_to_allocate(self, state: ClaimState, node: Node) -> NodeAllocation:
         """Return the claims to be allocated on a node; extended resources that it provides need none."""
         room = node.status.allocatable
-        lacking = tuple(one for one in state.extended if one not in room or not parse_quantity(room[one]))
+        lacking = tuple(one for one in state.extended_resources if one not in room or not parse_quantity(room[one]))
         if not lacking:
-            return NodeAllocation(state.needy, ())
-        if lacking not in state.made:
+            return NodeAllocation(state.unallocated_claims, ())
+        if lacking not in state.extended_claims:
             needs = device_requests_of(state.pod, {one: self._by_resource[one] or "" for one in lacking})
             claim = new_extended_resource_claim(state.pod, new_uid(self.handle.clock), needs.requests)
-            state.made[lacking] = NodeAllocation((*state.needy, claim), needs.mappings)
-        return state.made[lacking]
+            state.extended_claims[lacking] = NodeAllocation((*state.unallocated_claims, claim), needs.mappings)
+        return state.extended_claims[lacking]
 
-    def _all_needed(self, state: ClaimState, nodes: Sequence[Node | None]) -> list[tuple[Node, NodeAllocation]]:
-        found = [(one, self._needed(state, one)) for one in nodes if one is not None]
+    def _claims_to_allocate_on_nodes(
+        self, state: ClaimState, nodes: Sequence[Node | None]
+    ) -> list[tuple[Node, NodeAllocation]]:
+        found = [(one, self._claims_to_allocate(state, one)) for one in nodes if one is not None]
         return [(node, needed) for node, needed in found if needed.claims]
 
     def _is_available(self, claim: ResourceClaim, node: Node) -> bool:
@@ -246,14 +251,20 @@ class DynamicResources(Plugin):
         selector = allocation.node_selector if allocation is not None else None
         if selector is not None and not node_selector_matches(selector, node):
             return False
-        return not is_binding_failed(claim, self.handle.clock.now(), self._patience)
+        return not is_binding_failed(claim, self.handle.clock.now(), self._binding_timeout_seconds)
 
-    def _basis(self, state: ClaimState) -> DeviceSearchInputs:
+    def _search_inputs(self, state: ClaimState) -> DeviceSearchInputs:
         from kubeloop.scheduler.dra.inventory import DeviceInventory, apply_taint_rules
 
         if self._inventory is None:
             self._inventory = DeviceInventory(apply_taint_rules(self._slices.list(), self._rules.list()))
-        return DeviceSearchInputs(state.pod.metadata.uid, state.claims, state.extended, self._inventory, self._use.now)
+        return DeviceSearchInputs(
+            state.pod.metadata.uid,
+            state.claims,
+            state.extended_resources,
+            self._inventory,
+            self._allocated_devices.state,
+        )
 
     # PostFilter.
 
@@ -262,18 +273,18 @@ class DynamicResources(Plugin):
         state = cycle.states.get(self.name)
         if not isinstance(state, ClaimState):
             return None
-        for claim in state.unavailable.values():
+        for claim in state.unavailable_claims.values():
             if all(one.uid == cycle.pod.uid for one in claim.status.reserved_for):
-                self.handle.spawn(self._writes.take_back(claim))
+                self.handle.spawn(self._writes.deallocate_claim(claim))
                 return unschedulable_status(self.name, "deallocation of ResourceClaim completed")
-        if state.left_over is not None:
-            self.handle.spawn(self._writes.delete(state.left_over))
+        if state.leftover_claim is not None:
+            self.handle.spawn(self._writes.delete_claim(state.leftover_claim))
             return unschedulable_status(self.name, "deletion of ResourceClaim completed")
         return None
 
     # Scoring.
 
-    def prescore(self, pod: PodInfo, cluster: ClusterState) -> ClaimState | Skip:
+    def pre_score(self, pod: PodInfo, cluster: ClusterState) -> ClaimState | Skip:
         """Return the claims if a request has subrequests, of which earlier ones are preferred; else SKIP."""
         if self._last is None or self._last[0] != pod.uid:
             return SKIP
@@ -286,16 +297,18 @@ class DynamicResources(Plugin):
         import numpy as np
 
         nodes = [cluster.nodes[int(row)] for row in np.arange(cluster.size)[rows]]
-        search = self._search.among(self._basis(state))
+        search = self._search.start_round(self._search_inputs(state))
         for node in nodes:
-            if node.metadata.name not in state.found:  # not filtered in this attempt
-                self._answer(state, node, search, ())
+            if node.metadata.name not in state.node_allocations:  # not filtered in this attempt
+                self._filter_node(state, node, search, ())
         nothing = NodeAllocation((), ())
         return np.array(
-            [score_allocation(state, state.found.get(one.metadata.name, nothing)) for one in nodes], np.int64
+            [score_allocation(state, state.node_allocations.get(one.metadata.name, nothing)) for one in nodes], np.int64
         )
 
-    def normalize(self, state: Any, scores: NDArray[np.int64], cluster: ClusterState, rows: Rows) -> NDArray[np.int64]:
+    def normalize_score(
+        self, state: Any, scores: NDArray[np.int64], cluster: ClusterState, rows: Rows
+    ) -> NDArray[np.int64]:
         """Scale the scores to 0…100."""
         from kubeloop.scheduler.framework.normalize import default_normalize_score
 
@@ -310,35 +323,36 @@ class DynamicResources(Plugin):
             return None
         from kubeloop.scheduler.dra.allocation_result import build_allocation_result
 
-        found = state.found.get(node, NodeAllocation((), ()))
+        found = state.node_allocations.get(node, NodeAllocation((), ()))
         choice = cycle.states[ClaimAllocation] = ClaimAllocation(list(state.claims), found.mappings)
         new_id = partial(new_uid, self.handle.clock)
-        for claim, given in zip(found.claims, found.given, strict=True):
+        for claim, given in zip(found.claims, found.device_allocations, strict=True):
             uid = claim.metadata.uid
-            self._use.promise(uid, [one.part for one in given if not one.is_admin])
+            self._allocated_devices.add_pending(uid, [one.allocated_device for one in given if not one.is_admin])
             choice.allocations[uid] = build_allocation_result(claim, given, node, self._class, new_id)
             if claim not in state.claims:
-                choice.to_make = claim
+                choice.set_claim_to_create(claim)
         return None
 
     def unreserve(self, cycle: SchedulingCycle, node: str) -> None:
         """Drop pending allocations; unreserve or delete the claims that were written."""
-        state, choice = cycle.states.get(self.name), cycle.states.pop(ClaimAllocation, None)
+        state = cycle.states.get(self.name)
+        choice: ClaimAllocation | None = cycle.states.pop(ClaimAllocation, None)
         if not isinstance(state, ClaimState):
             return
-        for uid in choice.allocations.keys() - choice.written if choice is not None else ():
-            self._use.drop(uid)
+        for uid in choice.allocations.keys() - choice.written_uids if choice is not None else ():
+            self._allocated_devices.remove_pending(uid)
         if cycle.is_interrupted:  # the pod may have been bound and use the devices
             return
-        pod, made = cycle.pod.pod, None if choice is None else choice.made
+        pod, made = cycle.pod.pod, None if choice is None else choice.created_claim
         for claim in state.claims if choice is None else choice.claims:
             is_made = made is not None and claim.metadata.uid == made.metadata.uid
             if claim.status.allocation is not None and is_reserved_for(claim, pod) and not is_made:
-                self.handle.spawn(self._writes.release(claim, pod))
+                self.handle.spawn(self._writes.unreserve_claim(claim, pod))
         if made is not None:
-            self.handle.spawn(self._writes.delete(made))
+            self.handle.spawn(self._writes.delete_claim(made))
 
-    def will_pre_bind(self, cycle: SchedulingCycle, node: str) -> bool:
+    def pre_bind_pre_flight(self, cycle: SchedulingCycle, node: str) -> bool:
         """Return True if claims must be written."""
         return ClaimAllocation in cycle.states
 
@@ -352,11 +366,11 @@ class DynamicResources(Plugin):
             for index, claim in enumerate(choice.claims):
                 if not is_reserved_for(claim, pod):
                     choice.claims[index] = await self._bind(choice, claim, pod)
-            if choice.to_make is not None:
-                await self._make(choice, choice.to_make, pod)
+            if choice.claim_to_create is not None:
+                await self._create_extended_resource_claim(choice, choice.claim_to_create, pod)
             if has_binding_conditions(choice.claims):
                 note = f"waiting for binding conditions for device on node {node}"
-                self.handle.reporter.event(pod, "Normal", "BindingConditionsPending", note, action="Scheduling")
+                self.handle.reporter.record_event(pod, "Normal", "BindingConditionsPending", note, action="Scheduling")
                 await self._wait(choice, cycle.profile.name)
         except (SchedulingError, DeviceBindingError) as error:
             return error_status(self.name, error)
@@ -366,35 +380,37 @@ class DynamicResources(Plugin):
         clock, status = self.handle.clock, "error"
         began = clock.monotonic()
         try:
-            await self._waits.until_ready(choice)
+            await self._waits.wait_until_ready(choice)
             status = "success"
         except DeviceBindingError as error:
             status = error.status
             raise
         finally:
-            self._instruments.waited(profile, choice.claims, status, clock.monotonic() - began)
+            self._instruments.observe_wait(profile, choice.claims, status, clock.monotonic() - began)
 
     async def _bind(self, choice: ClaimAllocation, claim: ResourceClaim, pod: Pod) -> ResourceClaim:
         uid = claim.metadata.uid
-        written = await self._writes.bind(claim, choice.allocations.get(uid), pod)
-        choice.written.add(uid)
+        written = await self._writes.bind_claim(claim, choice.allocations.get(uid), pod)
+        choice.written_uids.add(uid)
         return written
 
-    async def _make(self, choice: ClaimAllocation, claim: ResourceClaim, pod: Pod) -> None:
+    async def _create_extended_resource_claim(self, choice: ClaimAllocation, claim: ResourceClaim, pod: Pod) -> None:
         """Create the extended resource claim and write the pod's status that refers to it."""
         old = claim.metadata.uid
         try:
-            made = choice.made = await self._writes.make(claim)
+            made = await self._writes.create_claim(claim)
+            choice.set_created_claim(made)
         except SchedulingError:
-            self._instruments.made("failure")
+            self._instruments.count_claim_creation("failure")
             raise
-        self._instruments.made("success")
+        self._instruments.count_claim_creation("success")
         uid = made.metadata.uid
         choice.allocations[uid] = choice.allocations.pop(old)
-        self._use.rename(old, uid)
-        choice.made = await self._bind(choice, made, pod)
-        choice.claims.append(choice.made)
-        await self._writes.tell_pod(pod, extended_resource_claim_status(made, choice.mappings))
+        self._allocated_devices.move_pending(old, uid)
+        bound = await self._bind(choice, made, pod)
+        choice.set_created_claim(bound)
+        choice.claims.append(bound)
+        await self._writes.patch_pod_status(pod, extended_resource_claim_status(made, choice.mappings))
 
 
 def _on_any(call: Callable[[], None]) -> ResourceEventHandlerFuncs:

@@ -21,16 +21,16 @@ class ImageLocality(Plugin):
     """Scores by the size of the images that need not be pulled."""
 
     name = "ImageLocality"
-    follows_pods = False
+    depends_on_pods = False
 
-    def stamp(self, cluster: ClusterState) -> int:
+    def state_version(self, cluster: ClusterState) -> int:
         """Return a version of the images and nodes."""
-        return cluster.images.version + cluster.structure
+        return cluster.images.version + cluster.row_set_version
 
-    def prescore(self, pod: PodInfo, cluster: ClusterState) -> tuple[NDArray[np.int64], int] | Skip:
+    def pre_score(self, pod: PodInfo, cluster: ClusterState) -> tuple[NDArray[np.int64], int] | Skip:
         """Return the scaled image sizes by row; SKIP if no node has any of the images."""
-        names = pod.template.images
-        present = cluster.images.local(names, max(len(cluster), 1))
+        names = pod.signature.images
+        present = cluster.images.scaled_sizes(names, max(len(cluster), 1))
         if not present.any():
             return SKIP
         most = MAX_CONTAINER_THRESHOLD * len(names)

@@ -34,17 +34,17 @@ _AFFINITY_RULES, _ANTI_AFFINITY_RULES, _EXISTING_ANTI_AFFINITY_RULES = 1, 2, 3
 class _State(NamedTuple):
     """Filter state: masks over all rows."""
 
-    absent: NDArray[np.bool_] | None  # rows that violate the pod's affinity
-    avoids: NDArray[np.bool_] | None  # rows that violate the pod's anti-affinity
-    avoided: NDArray[np.bool_] | None  # rows that violate existing pods' anti-affinity
+    violates_affinity: NDArray[np.bool_] | None  # rows that violate the pod's affinity
+    violates_anti_affinity: NDArray[np.bool_] | None  # rows that violate the pod's anti-affinity
+    violates_existing_anti_affinity: NDArray[np.bool_] | None  # rows that violate existing pods' anti-affinity
 
 
 class InterPodAffinity(Plugin):
     """Counts pods by affinity terms and sums the counts over topology domains."""
 
     name = "InterPodAffinity"
-    local = False
-    refusals = (
+    is_node_local = False
+    filter_statuses = (
         unresolvable_status(name, "node(s) didn't match pod affinity rules"),
         unschedulable_status(name, "node(s) didn't match pod anti-affinity rules"),
         unschedulable_status(name, "node(s) didn't satisfy existing pods anti-affinity rules"),
@@ -54,13 +54,15 @@ class InterPodAffinity(Plugin):
         super().__init__(handle, args)
         self._hard_weight = int(args.get("hardPodAffinityWeight", 1))
         self._ignores_others = bool(args.get("ignorePreferredTermsOfExistingPods", False))
-        self._namespaces = handle.informers.of(resource_of_class(Namespace))
+        self._namespaces = handle.informers.for_resource(resource_of_class(Namespace))
 
-    def interests(self) -> Sequence[ClusterEventWithHint]:
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         """Return the events of pods and nodes that may help."""
         return (
             ClusterEventWithHint(
-                ASSIGNED_POD, ActionType.ADD | ActionType.POD_LABEL | ActionType.DELETE, self._pod_may_help
+                ASSIGNED_POD,
+                ActionType.ADD | ActionType.POD_LABEL | ActionType.DELETE,
+                self._is_schedulable_after_assigned_pod_change,
             ),
             ClusterEventWithHint(TARGET_POD, ActionType.POD_LABEL),
             ClusterEventWithHint(NODE, ActionType.ADD | ActionType.NODE_LABEL, _is_schedulable_after_node_change),
@@ -68,19 +70,23 @@ class InterPodAffinity(Plugin):
 
     # Filtering.
 
-    def prefilter(self, pod: PodInfo, cluster: ClusterState) -> _State | Skip:
+    def pre_filter(self, pod: PodInfo, cluster: ClusterState) -> _State | Skip:
         """Return masks of the nodes that violate a term; SKIP without required terms."""
-        terms = pod.template.pod_affinity_terms
+        terms = pod.signature.pod_affinity_terms
         if not terms and not len(cluster.terms):
             return SKIP
         near = [term for term in terms if term.kind == "affinity"]
         apart = [term for term in terms if term.kind == "anti-affinity"]
-        others = [term for term in self._terms_about(pod.template, cluster) if term.kind == "anti-affinity"]
+        others = [
+            term for term in self._existing_terms_matching(pod.signature, cluster) if term.kind == "anti-affinity"
+        ]
         if not near and not apart and not others:
             return SKIP
         return _State(
-            self._absent(near, pod, cluster) if near else None,
-            _any(_domain_has_pods(cluster, term, cluster.selections.counts(self._selection(term))) for term in apart),
+            self._violates_affinity(near, pod, cluster) if near else None,
+            _any(
+                _domain_has_pods(cluster, term, cluster.selector_counts.counts(self._selection(term))) for term in apart
+            ),
             _any(
                 _domain_has_pods(cluster, term, counts)
                 for term in others
@@ -90,21 +96,23 @@ class InterPodAffinity(Plugin):
 
     def filter(self, state: _State, cluster: ClusterState, rows: Rows) -> NDArray[np.int16]:
         """Return the first violated rule: affinity, anti-affinity, existing pods' anti-affinity."""
-        answers = np.zeros(len(cluster.alive[rows]), np.int16)
-        if state.avoided is not None:
-            answers[state.avoided[rows]] = _EXISTING_ANTI_AFFINITY_RULES
-        if state.avoids is not None:
-            answers[state.avoids[rows]] = _ANTI_AFFINITY_RULES
-        if state.absent is not None:
-            answers[state.absent[rows]] = _AFFINITY_RULES
+        answers = np.zeros(len(cluster.in_use[rows]), np.int16)
+        if state.violates_existing_anti_affinity is not None:
+            answers[state.violates_existing_anti_affinity[rows]] = _EXISTING_ANTI_AFFINITY_RULES
+        if state.violates_anti_affinity is not None:
+            answers[state.violates_anti_affinity[rows]] = _ANTI_AFFINITY_RULES
+        if state.violates_affinity is not None:
+            answers[state.violates_affinity[rows]] = _AFFINITY_RULES
         return answers
 
-    def _absent(self, near: Sequence[AffinityTerm], pod: PodInfo, cluster: ClusterState) -> NDArray[np.bool_]:
+    def _violates_affinity(
+        self, near: Sequence[AffinityTerm], pod: PodInfo, cluster: ClusterState
+    ) -> NDArray[np.bool_]:
         """Return a mask of the rows that violate the affinity terms.
 
         Pods count that match all terms. If there are none at all, a pod that matches its own terms may be the first.
         """
-        counts = cluster.selections.counts(self._all_of(near))
+        counts = cluster.selector_counts.counts(self._selection_of_all(near))
         has_labels = np.ones(cluster.size, bool)
         found = np.ones(cluster.size, bool)
         anywhere = False
@@ -112,21 +120,21 @@ class InterPodAffinity(Plugin):
             domains = TopologyDomains(cluster, term.topology_key)
             sums = domains.sums(counts)
             anywhere = anywhere or bool(sums.any())
-            has_labels &= domains.has
+            has_labels &= domains.has_domain
             found &= sums[domains.ids] > 0
-        if not anywhere and self._means_itself(near, pod):
+        if not anywhere and self._matches_itself(near, pod):
             return ~has_labels
         return ~(found & has_labels)
 
-    def _means_itself(self, near: Sequence[AffinityTerm], pod: PodInfo) -> bool:
-        labels = self._namespace_labels(pod.template.namespace)
-        return all(term.matches(pod.template.namespace, pod.template.labels, labels) for term in near)
+    def _matches_itself(self, near: Sequence[AffinityTerm], pod: PodInfo) -> bool:
+        labels = self._namespace_labels(pod.signature.namespace)
+        return all(term.matches(pod.signature.namespace, pod.signature.labels, labels) for term in near)
 
     # Scoring.
 
-    def prescore(self, pod: PodInfo, cluster: ClusterState) -> Numbers | Skip:
+    def pre_score(self, pod: PodInfo, cluster: ClusterState) -> Numbers | Skip:
         """Return the weighted sums of preferred terms by row; SKIP if none apply."""
-        terms = pod.template.pod_affinity_terms
+        terms = pod.signature.pod_affinity_terms
         if not terms and not len(cluster.terms):
             return SKIP
         own = [term for term in terms if term.kind == "preference"]
@@ -134,9 +142,9 @@ class InterPodAffinity(Plugin):
             return SKIP
         total: Numbers | None = None
         for term in own:
-            counts = cluster.selections.counts(self._selection(term))
+            counts = cluster.selector_counts.counts(self._selection(term))
             total = _plus(total, _weighted_sums(cluster, term, counts, term.weight))
-        for term in self._terms_about(pod.template, cluster):
+        for term in self._existing_terms_matching(pod.signature, cluster):
             weight = self._hard_weight if term.kind == "affinity" else term.weight
             present = cluster.terms.get(term)
             if weight and present is not None:
@@ -147,7 +155,9 @@ class InterPodAffinity(Plugin):
         """Return the sum of each node."""
         return state[rows]
 
-    def normalize(self, state: Any, scores: NDArray[np.int64], cluster: ClusterState, rows: Rows) -> NDArray[np.int64]:
+    def normalize_score(
+        self, state: Any, scores: NDArray[np.int64], cluster: ClusterState, rows: Rows
+    ) -> NDArray[np.int64]:
         """Scale the scores linearly so that the lowest is 0 and the highest 100."""
         least, most = int(scores.min()), int(scores.max())
         if most == least:
@@ -156,23 +166,23 @@ class InterPodAffinity(Plugin):
 
     # Matching.
 
-    def _terms_about(self, template: PodSignature, cluster: ClusterState) -> Sequence[AffinityTerm]:
+    def _existing_terms_matching(self, template: PodSignature, cluster: ClusterState) -> Sequence[AffinityTerm]:
         """Return the terms of existing pods that match the signature; cached until terms change."""
         stamp = (cluster, cluster.terms.version, self._namespaces.version)
-        known = template.states.get(InterPodAffinity)
+        known = template.plugin_states.get(InterPodAffinity)
         if known is not None and known[0] == stamp:
             found: Sequence[AffinityTerm] = known[1]
             return found
         labels = self._namespace_labels(template.namespace)
         terms = [term for term in cluster.terms if isinstance(term, AffinityTerm)]
         found = [term for term in terms if term.matches(template.namespace, template.labels, labels)]
-        template.states[InterPodAffinity] = (stamp, found)
+        template.plugin_states[InterPodAffinity] = (stamp, found)
         return found
 
     def _selection(self, term: AffinityTerm) -> PodSelection:
         return PodSelection(self._namespaces_of(term), term.selector)
 
-    def _all_of(self, terms: Sequence[AffinityTerm]) -> PodSelection:
+    def _selection_of_all(self, terms: Sequence[AffinityTerm]) -> PodSelection:
         """Return the selection of pods that match all terms."""
         limits = [meant for term in terms if (meant := self._namespaces_of(term)) is not None]
         namespaces = frozenset.intersection(*limits) if limits else None
@@ -182,7 +192,7 @@ class InterPodAffinity(Plugin):
 
     def _namespaces_of(self, term: AffinityTerm) -> frozenset[str] | None:
         """Return the namespaces of a term; None for all."""
-        if term.namespace_selector.empty:
+        if term.namespace_selector.is_empty:
             return None
         if term.namespace_selector == NOTHING:
             return term.namespaces
@@ -195,22 +205,26 @@ class InterPodAffinity(Plugin):
 
     # Hints.
 
-    def _pod_may_help(self, pod: PodInfo, old: Pod | None, new: Pod | None) -> bool:
+    def _is_schedulable_after_assigned_pod_change(self, pod: PodInfo, old: Pod | None, new: Pod | None) -> bool:
         for one in (old, new):
             if one is not None and not one.spec.node_name and not one.status.nominated_node_name:
                 return False
-        terms = pod.template.pod_affinity_terms
+        terms = pod.signature.pod_affinity_terms
         near = [term for term in terms if term.kind == "affinity"]
         apart = [term for term in terms if term.kind == "anti-affinity"]
         if new is not None:
-            came_near = self._mean(near, new, all) and (old is None or not self._mean(near, old, all))
-            went_away = old is not None and self._mean(apart, old, any) and not self._mean(apart, new, any)
+            came_near = self._terms_match(near, new, all) and (old is None or not self._terms_match(near, old, all))
+            went_away = (
+                old is not None and self._terms_match(apart, old, any) and not self._terms_match(apart, new, any)
+            )
             return came_near or went_away
         assert old is not None
-        theirs = [term for term in self.handle.templates.of(old).pod_affinity_terms if term.kind == "anti-affinity"]
-        return self._mean(apart, old, any) or self._mean(theirs, pod.pod, any)
+        theirs = [
+            term for term in self.handle.signatures.signature_of(old).pod_affinity_terms if term.kind == "anti-affinity"
+        ]
+        return self._terms_match(apart, old, any) or self._terms_match(theirs, pod.pod, any)
 
-    def _mean(self, terms: Sequence[AffinityTerm], pod: Pod, how: Any) -> bool:
+    def _terms_match(self, terms: Sequence[AffinityTerm], pod: Pod, how: Any) -> bool:
         meta = pod.metadata
         labels = self._namespace_labels(meta.namespace)
         return bool(terms) and bool(how(term.matches(meta.namespace, meta.labels, labels) for term in terms))
@@ -218,7 +232,7 @@ class InterPodAffinity(Plugin):
 
 def _is_schedulable_after_node_change(pod: PodInfo, old: Node | None, new: Node) -> bool:
     """Return True if a node was added to or moved between domains that the pod's required terms refer to."""
-    for term in pod.template.pod_affinity_terms:
+    for term in pod.signature.pod_affinity_terms:
         if term.kind == "preference":
             continue
         value = new.metadata.labels.get(term.topology_key)
@@ -232,7 +246,7 @@ def _is_schedulable_after_node_change(pod: PodInfo, old: Node | None, new: Node)
 
 def _domain_has_pods(cluster: ClusterState, term: AffinityTerm, counts: Numbers) -> NDArray[np.bool_]:
     """Return a mask of the rows whose domain contains one of the counted pods."""
-    return TopologyDomains(cluster, term.topology_key).spread(counts) > 0
+    return TopologyDomains(cluster, term.topology_key).sums_by_row(counts) > 0
 
 
 def _weighted_sums(cluster: ClusterState, term: AffinityTerm, counts: Numbers, weight: int) -> Numbers | None:

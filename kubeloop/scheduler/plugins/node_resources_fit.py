@@ -27,7 +27,7 @@ from kubeloop.scheduler.plugins.shared.resource_scores import (
 )
 from kubeloop.scheduler.queue.cluster_event import ASSIGNED_POD, NODE, TARGET_POD, ActionType
 
-DEVICE_CLASSES: Final = resource_of_class(DeviceClass).qualified
+DEVICE_CLASSES: Final = resource_of_class(DeviceClass).group_resource
 _TOO_MANY_PODS: Final = 1
 _UNRESOLVABLE: Final = 1 << 14  # bit: the node is too small even when empty
 _MOST_RESOURCES: Final = 13  # bits left; further kinds of resources share the last one
@@ -55,16 +55,20 @@ class NodeResourcesFit(Plugin):
         strategy = args.get("scoringStrategy") or {}
         self._weights = resource_weights(strategy.get("resources"))
         self._score = strategy_scorer(strategy)
-        self._classes = ExtendedResourceCache.of(handle)
+        self._classes = ExtendedResourceCache.shared_by(handle)
         self._ignored = frozenset(args.get("ignoredResources") or ())
         self._ignored_groups = frozenset(args.get("ignoredResourceGroups") or ())
 
-    def interests(self) -> Sequence[ClusterEventWithHint]:
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         """Return the events of pods, nodes and device classes that may help."""
         return (
             ClusterEventWithHint(ASSIGNED_POD, ActionType.DELETE, _is_schedulable_after_assigned_pod_delete),
-            ClusterEventWithHint(NODE, ActionType.ADD | ActionType.NODE_ALLOCATABLE, self._has_room),
-            ClusterEventWithHint(ASSIGNED_POD, ActionType.POD_SCALE_DOWN, self._freed_what_is_wanted),
+            ClusterEventWithHint(
+                NODE, ActionType.ADD | ActionType.NODE_ALLOCATABLE, self._is_schedulable_after_node_change
+            ),
+            ClusterEventWithHint(
+                ASSIGNED_POD, ActionType.POD_SCALE_DOWN, self._is_schedulable_after_assigned_pod_scale_down
+            ),
             ClusterEventWithHint(TARGET_POD, ActionType.POD_SCALE_DOWN),
             ClusterEventWithHint(
                 DEVICE_CLASSES, ActionType.ADD | ActionType.UPDATE, _is_schedulable_after_device_class_event
@@ -73,25 +77,25 @@ class NodeResourcesFit(Plugin):
 
     # Filtering.
 
-    def stamp(self, cluster: ClusterState) -> int:
+    def state_version(self, cluster: ClusterState) -> int:
         """Return the version of the device classes."""
         return self._classes.version
 
-    def prefilter(self, pod: PodInfo, cluster: ClusterState) -> _PreFilterState:
+    def pre_filter(self, pod: PodInfo, cluster: ClusterState) -> _PreFilterState:
         """Return the requests with their columns."""
         names = [name for name, amount in self._sorted(pod.requests) if amount and not self._is_ignored(name)]
         wanted = [(name, pod.requests[name], 2 << min(bit, _MOST_RESOURCES - 1)) for bit, name in enumerate(names)]
         have, used = cluster.allocatable, cluster.requested
-        delegated = self._classes.amounts(pod.requests)
+        delegated = self._classes.filter_backed(pod.requests)
         columns: tuple[list[_Column], list[_Column]] = [], []
         for name, amount, bit in wanted:
-            column = amount, bit, cluster.amount(have, name), cluster.amount(used, name)
+            column = amount, bit, cluster.resource_column(have, name), cluster.resource_column(used, name)
             columns[name in delegated].append(column)
         return _PreFilterState(wanted, *columns)
 
     def filter(self, state: _PreFilterState, cluster: ClusterState, rows: Rows) -> NDArray[np.int16]:
         """Return a bit set of the insufficient resources by node."""
-        answers = (cluster.pod_count[rows] >= cluster.allowed_pods[rows]).astype(np.int16)
+        answers = (cluster.pod_count[rows] >= cluster.allowed_pod_number[rows]).astype(np.int16)
         for amount, bit, column, used in state.columns:
             have = column[rows]
             lacking = amount > have - used[rows]
@@ -107,7 +111,7 @@ class NodeResourcesFit(Plugin):
 
     def filter_row(self, state: _PreFilterState, cluster: ClusterState, row: int) -> int:
         """Return the bit set of one node."""
-        answer = int(cluster.pod_count.item(row) >= cluster.allowed_pods.item(row))
+        answer = int(cluster.pod_count.item(row) >= cluster.allowed_pod_number.item(row))
         for amount, bit, column, used in state.columns:
             have = column.item(row)
             if amount > have - used.item(row):
@@ -118,11 +122,11 @@ class NodeResourcesFit(Plugin):
                 answer |= bit | (_UNRESOLVABLE if amount > have else 0)
         return answer
 
-    def refusal(self, state: _PreFilterState, number: int) -> Status:
+    def filter_status(self, state: _PreFilterState, number: int) -> Status:
         """Return the status for a bit set."""
         reasons = ["Too many pods"] if number & _TOO_MANY_PODS else []
         reasons += [f"Insufficient {name}" for name, _, bit in state.amounts if number & bit]
-        code = Code.UNRESOLVABLE if number & _UNRESOLVABLE else Code.UNSCHEDULABLE
+        code = Code.UNSCHEDULABLE_AND_UNRESOLVABLE if number & _UNRESOLVABLE else Code.UNSCHEDULABLE
         return Status(code, tuple(reasons), self.name)
 
     def _sorted(self, requests: Mapping[str, int]) -> list[tuple[str, int]]:
@@ -136,20 +140,20 @@ class NodeResourcesFit(Plugin):
 
     # Scoring.
 
-    def prescore(self, pod: PodInfo, cluster: ClusterState) -> PodResourceUse:
+    def pre_score(self, pod: PodInfo, cluster: ClusterState) -> PodResourceUse:
         """Return the non-zero requests."""
-        return PodResourceUse(self._weights, pod.template.presumed, cluster, presumed=True)
+        return PodResourceUse(self._weights, pod.signature.nonzero_requests, cluster, presumed=True)
 
     def score(self, state: PodResourceUse, cluster: ClusterState, rows: Rows) -> NDArray[np.int64]:
         """Return the score of the strategy."""
-        return self._score(state.at(rows), len(cluster.alive[rows]))
+        return self._score(state.utilization(rows), len(cluster.in_use[rows]))
 
     def score_row(self, state: PodResourceUse, cluster: ClusterState, row: int) -> int:
         """Return the score of one node; fast path for LeastAllocated."""
         if self._score is not least_allocated:
             return super().score_row(state, cluster, row)
         total = weights = 0
-        for weight, capacity, _, after in state.at_row(row):
+        for weight, capacity, _, after in state.utilization_of_row(row):
             if capacity > 0:
                 total += max(capacity - after, 0) * MAX_SCORE // capacity * weight
                 weights += weight
@@ -157,10 +161,10 @@ class NodeResourcesFit(Plugin):
 
     # Hints.
 
-    def _has_room(self, pod: PodInfo, old: Node | None, new: Node) -> bool:
+    def _is_schedulable_after_node_change(self, pod: PodInfo, old: Node | None, new: Node) -> bool:
         """Return True if an added or enlarged node would fit the pod when empty."""
         have = resources.to_amounts(new.status.allocatable)
-        delegated = [one for one in self._classes.amounts(pod.requests) if not have.get(one)]
+        delegated = [one for one in self._classes.filter_backed(pod.requests) if not have.get(one)]
         wanted = {
             name: amount
             for name, amount in pod.requests.items()
@@ -173,7 +177,7 @@ class NodeResourcesFit(Plugin):
         had = resources.to_amounts(old.status.allocatable)
         return any(have.get(name, 0) > had.get(name, 0) for name in (resources.PODS, *wanted))
 
-    def _freed_what_is_wanted(self, pod: PodInfo, old: Any, new: Any) -> bool:
+    def _is_schedulable_after_assigned_pod_scale_down(self, pod: PodInfo, old: Any, new: Any) -> bool:
         before, after = resources.pod_requests(old), resources.pod_requests(new)
         return any(amount and before.get(name, 0) > after.get(name, 0) for name, amount in pod.requests.items())
 

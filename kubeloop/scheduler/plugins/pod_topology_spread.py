@@ -39,9 +39,9 @@ class _FilterConstraint(NamedTuple):
 
     constraint: TopologySpreadConstraintInfo
     has_label: NDArray[np.bool_]
-    exceeds: NDArray[np.bool_]
-    here: Numbers  # matching pods in each row's domain
-    least: int
+    exceeds_skew: NDArray[np.bool_]
+    pods_in_domain: Numbers  # matching pods in each row's domain
+    min_match: int
 
 
 class _ScoreConstraints(NamedTuple):
@@ -57,19 +57,19 @@ class PodTopologySpread(Plugin):
     """Compares the number of matching pods between topology domains."""
 
     name = "PodTopologySpread"
-    local = False
-    refusals = (
+    is_node_local = False
+    filter_statuses = (
         unresolvable_status(name, "node(s) didn't match pod topology spread constraints (missing required label)"),
         unschedulable_status(name, "node(s) didn't match pod topology spread constraints"),
     )
 
     def __init__(self, handle: Handle, args: Mapping[str, Any]) -> None:
         super().__init__(handle, args)
-        self._spreading = PodConstraints(handle, args)
+        self._constraints = PodConstraints(handle, args)
 
-    def interests(self) -> Sequence[ClusterEventWithHint]:
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         """Return the events of pods and nodes that may help."""
-        hints = topology_spread_hints(self._spreading)
+        hints = topology_spread_hints(self._constraints)
         return (
             ClusterEventWithHint(ASSIGNED_POD, ActionType.ADD | ActionType.POD_LABEL | ActionType.DELETE, hints.pod),
             ClusterEventWithHint(TARGET_POD, ActionType.POD_TOLERATION | ActionType.POD_LABEL, hints.itself),
@@ -80,9 +80,9 @@ class PodTopologySpread(Plugin):
 
     # Filtering.
 
-    def prefilter(self, pod: PodInfo, cluster: ClusterState) -> list[_FilterConstraint] | Skip:
+    def pre_filter(self, pod: PodInfo, cluster: ClusterState) -> list[_FilterConstraint] | Skip:
         """Return the state of the DoNotSchedule constraints; SKIP without any."""
-        constraints = self._spreading.hard(pod)
+        constraints = self._constraints.do_not_schedule(pod)
         if not constraints:
             return SKIP
         everywhere = _have_all(constraints, cluster)
@@ -90,9 +90,9 @@ class PodTopologySpread(Plugin):
 
     def filter(self, state: list[_FilterConstraint], cluster: ClusterState, rows: Rows) -> NDArray[np.int16]:
         """Return the first violated constraint: label missing, or skew exceeded."""
-        answers = np.zeros(len(cluster.alive[rows]), np.int16)
+        answers = np.zeros(len(cluster.in_use[rows]), np.int16)
         for one in reversed(state):  # the first violated constraint is reported
-            answers[one.exceeds[rows]] = _TOO_MANY
+            answers[one.exceeds_skew[rows]] = _TOO_MANY
             answers[~one.has_label[rows]] = _NO_LABEL
         return answers
 
@@ -102,21 +102,21 @@ class PodTopologySpread(Plugin):
         domains = TopologyDomains(cluster, one.topology_key)
         counted = everywhere & _included(one, pod, cluster)
         sums = domains.sums(_counts(one, pod, cluster), counted)
-        present = domains.present(counted)
+        present = domains.domains_with_nodes(counted)
         number = int(present.sum())
         least = 0 if number < one.min_domains else int(sums[:-1][present].min())
-        itself = int(one.selector.matches(pod.template.labels))
+        itself = int(one.selector.matches(pod.signature.labels))
         here = sums[domains.ids]
-        return _FilterConstraint(one, domains.has, here + itself - least > one.max_skew, here, least)
+        return _FilterConstraint(one, domains.has_domain, here + itself - least > one.max_skew, here, least)
 
     # Scoring.
 
-    def prescore(self, pod: PodInfo, cluster: ClusterState) -> _ScoreConstraints | Skip:
+    def pre_score(self, pod: PodInfo, cluster: ClusterState) -> _ScoreConstraints | Skip:
         """Return the state of the ScheduleAnyway constraints; SKIP without any."""
-        constraints = self._spreading.soft(pod)
+        constraints = self._constraints.schedule_anyway(pod)
         if not constraints:
             return SKIP
-        demanded = self._spreading.demands_all_labels(pod)
+        demanded = self._constraints.requires_all_topologies(pod)
         all_labels = _have_all(constraints, cluster) if demanded else None
         counted = [_included(one, pod, cluster) for one in constraints]
         if all_labels is not None:
@@ -126,14 +126,14 @@ class PodTopologySpread(Plugin):
     def score(self, state: _ScoreConstraints, cluster: ClusterState, rows: Rows) -> NDArray[np.int64]:
         """Return the weighted number of matching pods in the node's domains."""
         taking_part = None if state.all_labels is None else state.all_labels[rows]
-        total = np.zeros(len(cluster.alive[rows]), np.float64)
+        total = np.zeros(len(cluster.in_use[rows]), np.float64)
         for one, counts, counted in zip(state.constraints, state.counts, state.counted, strict=True):
             total += _score(one, counts, counted, cluster, rows, taking_part)
         if taking_part is not None:
             total[~taking_part] = 0.0
         return np.floor(total + 0.5).astype(np.int64)
 
-    def normalize(
+    def normalize_score(
         self, state: _ScoreConstraints, scores: NDArray[np.int64], cluster: ClusterState, rows: Rows
     ) -> NDArray[np.int64]:
         """Scale the scores to 0…100, fewer pods being better."""
@@ -162,32 +162,34 @@ def _score(
     if one.topology_key == HOSTNAME:
         size, here = len(among), counts[rows]
     else:
-        size, here = domains.number(among), domains.sums(counts, counted)[ids]
+        size, here = domains.count_distinct(among), domains.sums(counts, counted)[ids]
     found = here * np.log(size + 2) + (one.max_skew - 1)
     return np.where(ids >= 0, found, 0.0)
 
 
 def _counts(one: TopologySpreadConstraintInfo, pod: PodInfo, cluster: ClusterState) -> Numbers:
     """Return the number of matching pods that are not terminating by row; an empty selector counts none."""
-    if one.selector.empty:
+    if one.selector.is_empty:
         return np.zeros(cluster.size, np.int64)
-    return cluster.selections.counts(PodSelection(frozenset((pod.template.namespace,)), one.selector, staying=True))
+    return cluster.selector_counts.counts(
+        PodSelection(frozenset((pod.signature.namespace,)), one.selector, exclude_terminating=True)
+    )
 
 
 def _have_all(constraints: Sequence[TopologySpreadConstraintInfo], cluster: ClusterState) -> NDArray[np.bool_]:
-    found = cluster.alive.copy()
+    found = cluster.in_use.copy()
     for one in constraints:
-        found &= TopologyDomains(cluster, one.topology_key).has
+        found &= TopologyDomains(cluster, one.topology_key).has_domain
     return found
 
 
 def _included(one: TopologySpreadConstraintInfo, pod: PodInfo, cluster: ClusterState) -> NDArray[np.bool_]:
     """Return a mask of the nodes that count, as far as the constraint honors affinity and taints."""
-    found = cluster.alive
+    found = cluster.in_use
     if one.honors_affinity:
-        required = RequiredNodeAffinity.of_pod(pod, cluster)
-        if not required.says_nothing:
-            found = found & required.of(ALL)
+        required = RequiredNodeAffinity.for_pod(pod, cluster)
+        if not required.is_empty:
+            found = found & required.match(ALL)
     if one.honors_taints:
-        found = found & (untolerated_taint_function(pod.pod.spec.tolerations).of(cluster, ALL) == 0)
+        found = found & (untolerated_taint_function(pod.pod.spec.tolerations).evaluate(cluster, ALL) == 0)
     return found

@@ -20,6 +20,6 @@ class SchedulingGates(Plugin):
         gates = [gate.name for gate in pod.pod.spec.scheduling_gates]
         return unresolvable_status(self.name, f"waiting for scheduling gates: [{' '.join(gates)}]") if gates else None
 
-    def interests(self) -> Sequence[ClusterEventWithHint]:
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         """Return the removal of the gates."""
-        return (ClusterEventWithHint(TARGET_POD, ActionType.POD_GATES_GONE),)
+        return (ClusterEventWithHint(TARGET_POD, ActionType.POD_SCHEDULING_GATES_ELIMINATED),)

@@ -31,7 +31,7 @@ class PreemptionExecutor:
         # By uid of the preemptor: its last victim, once that is the only one left to delete; else None.
         self._last: dict[str, PodInfo | None] = {}
 
-    def is_under_way(self, uid: str) -> bool:
+    def is_pod_running_preemption(self, uid: str) -> bool:
         """Return True if a pod must wait for its victims.
 
         Returns False once the last victim is seen terminating, as its deletion event wakes the pod.
@@ -46,7 +46,7 @@ class PreemptionExecutor:
             return False
         return victim.metadata.deletion_timestamp is None
 
-    def begin(self, pod: PodInfo, victims: Sequence[PodInfo], node: str) -> None:
+    def start_preemption(self, pod: PodInfo, victims: Sequence[PodInfo], node: str) -> None:
         """Start deleting the victims of a pod that are not terminating yet."""
         left = [one for one in victims if one.pod.metadata.deletion_timestamp is None]
         if left:
@@ -67,7 +67,7 @@ class PreemptionExecutor:
             result, goes = "error", False
         finally:
             self._last.pop(pod.uid, None)
-        self._handle.evicted(result, clock.monotonic() - began)
+        self._handle.metrics.observe_eviction(result, clock.monotonic() - began)
         if not goes:  # no deletion event will wake it
             self._handle.activate((pod.key,))
 
@@ -77,11 +77,13 @@ class PreemptionExecutor:
         A victim that is not bound yet is only rejected in memory; that counts, too.
         """
         note = f"Preempted by pod {pod.uid} on node {node}"
-        if self._handle.permits.preempt(victim.uid, self._plugin):
+        if self._handle.waiting_pods.preempt(victim.uid, self._plugin):
             note += " (in kube-scheduler memory)."
         elif not await self._delete(victim, pod.pod):
             return False
-        self._handle.reporter.event(victim.pod, "Normal", "Preempted", note, action="Preempting", related=pod.pod)
+        self._handle.reporter.record_event(
+            victim.pod, "Normal", "Preempted", note, action="Preempting", related=pod.pod
+        )
         return True
 
     async def _delete(self, victim: PodInfo, pod: Pod) -> bool:
@@ -92,7 +94,7 @@ class PreemptionExecutor:
             await client.patch("pods", key.name, body, key.namespace, type=STRATEGIC_PATCH, subresource="status")
             await client.delete("pods", key.name, key.namespace, preconditions=Preconditions(uid=uid))
         except NotFound:
-            log.debug("%s is gone already", key)
+            log.debug("%s no longer exists", key)
             return False
         return True
 

@@ -27,7 +27,7 @@ class PreemptionCandidate(NamedTuple):
 
     node: str
     victims: Sequence[PodInfo]
-    violations: int
+    num_pdb_violations: int
 
 
 def importance_key(info: PodInfo) -> tuple[int, str]:
@@ -51,19 +51,19 @@ def select_victims_on_node(
     node = cluster.name_of(row)
     lower = sorted((one for one in cluster.pods[row].values() if one.priority < pod.priority), key=importance_key)
     if not lower:
-        return Status(Code.UNRESOLVABLE, (NO_VICTIMS,))
+        return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (NO_VICTIMS,))
     for one in lower:
         cluster.remove_pod(one, node)
     removed = {one.uid: one for one in lower}
     try:
-        refusal = cycle.refusal_beside_others(row)
+        refusal = cycle.filter_with_nominated_pods(row)
         if refusal is not None:
             return refusal
         protected, others = filter_victims_with_pdb_violation(lower, budgets)
         violations = 0
         for one in (*protected, *others):
             cluster.add_pod(removed.pop(one.uid), node)
-            if cycle.refusal_beside_others(row) is not None:
+            if cycle.filter_with_nominated_pods(row) is not None:
                 cluster.remove_pod(one, node)
                 removed[one.uid] = one
                 violations += one in protected
@@ -102,7 +102,9 @@ def is_covered_by_pdb(pod: Pod, budget: PodDisruptionBudget) -> bool:
     except SelectorError:
         return False
     return (
-        not meant.empty and meant.matches(pod.metadata.labels) and pod.metadata.name not in budget.status.disrupted_pods
+        not meant.is_empty
+        and meant.matches(pod.metadata.labels)
+        and pod.metadata.name not in budget.status.disrupted_pods
     )
 
 
@@ -115,7 +117,7 @@ def pick_one_node_for_preemption(candidates: Sequence[PreemptionCandidate]) -> P
 
     def harm(one: PreemptionCandidate) -> tuple[int, int, int, int]:
         total = sum(info.priority + _LOWEST for info in one.victims)
-        return one.violations, one.victims[0].priority, total, len(one.victims)
+        return one.num_pdb_violations, one.victims[0].priority, total, len(one.victims)
 
     least = min(map(harm, candidates))
     return max((one for one in candidates if harm(one) == least), key=earliest_pod_start_time)

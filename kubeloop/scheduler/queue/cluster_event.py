@@ -23,30 +23,41 @@ class ActionType(Flag):
     NODE_TAINT = auto()
     NODE_CONDITION = auto()
     NODE_ANNOTATION = auto()
-    NODE_FEATURES = auto()
+    NODE_DECLARED_FEATURE = auto()
     POD_LABEL = auto()
     POD_SCALE_DOWN = auto()
     POD_SCALE_UP = auto()
-    POD_GATES_GONE = auto()
+    POD_SCHEDULING_GATES_ELIMINATED = auto()
     POD_TOLERATION = auto()
-    POD_CLAIMS = auto()
+    POD_GENERATED_RESOURCE_CLAIM = auto()
     ANY_UPDATE = (
-        UPDATE | NODE_ALLOCATABLE | NODE_LABEL | NODE_TAINT | NODE_CONDITION | NODE_ANNOTATION | NODE_FEATURES
-        | POD_LABEL | POD_SCALE_DOWN | POD_SCALE_UP | POD_GATES_GONE | POD_TOLERATION | POD_CLAIMS
-    )  # fmt: skip
-    ANYTHING = ADD | DELETE | ANY_UPDATE
+        UPDATE
+        | NODE_ALLOCATABLE
+        | NODE_LABEL
+        | NODE_TAINT
+        | NODE_CONDITION
+        | NODE_ANNOTATION
+        | NODE_DECLARED_FEATURE
+        | POD_LABEL
+        | POD_SCALE_DOWN
+        | POD_SCALE_UP
+        | POD_SCHEDULING_GATES_ELIMINATED
+        | POD_TOLERATION
+        | POD_GENERATED_RESOURCE_CLAIM
+    )
+    ALL = ADD | DELETE | ANY_UPDATE
 
 
 class ClusterEvent(NamedTuple):
     """Cluster event: a resource and the type of change."""
 
     resource: str
-    action: ActionType
+    action_type: ActionType
 
     @property
     def label(self) -> str:
         """Name in upstream's metrics: `NodeAdd`, `AssignedPodDelete`."""
-        return _resource_label(self.resource) + _ACTION_LABELS.get(self.action, "Update")
+        return _resource_label(self.resource) + _ACTION_LABELS.get(self.action_type, "Update")
 
 
 _ACTION_LABELS = {
@@ -57,20 +68,20 @@ _ACTION_LABELS = {
     ActionType.NODE_TAINT: "UpdateNodeTaint",
     ActionType.NODE_CONDITION: "UpdateNodeCondition",
     ActionType.NODE_ANNOTATION: "UpdateNodeAnnotation",
-    ActionType.NODE_FEATURES: "UpdateNodeDeclaredFeature",
+    ActionType.NODE_DECLARED_FEATURE: "UpdateNodeDeclaredFeature",
     ActionType.POD_LABEL: "UpdatePodLabel",
     ActionType.POD_SCALE_DOWN: "UpdatePodScaleDown",
     ActionType.POD_SCALE_UP: "UpdatePodScaleUp",
-    ActionType.POD_GATES_GONE: "UpdatePodSchedulingGatesEliminated",
+    ActionType.POD_SCHEDULING_GATES_ELIMINATED: "UpdatePodSchedulingGatesEliminated",
     ActionType.POD_TOLERATION: "UpdatePodToleration",
-    ActionType.POD_CLAIMS: "UpdatePodGeneratedResourceClaim",
+    ActionType.POD_GENERATED_RESOURCE_CLAIM: "UpdatePodGeneratedResourceClaim",
 }
 
 
 @cache
 def _resource_label(resource: str) -> str:
     own = {NODE: "Node", ASSIGNED_POD: "AssignedPod", TARGET_POD: "TargetPod"}
-    found = next((one for one in RESOURCES if one.qualified == resource), None)
+    found = next((one for one in RESOURCES if one.group_resource == resource), None)
     if resource in own or found is None:
         return own.get(resource, resource)
     return f"{found.group}/{found.kind}" if found.group else found.kind
@@ -96,7 +107,7 @@ def node_change_events(old: Node, new: Node) -> Iterator[ClusterEvent]:
     if old.metadata.annotations != new.metadata.annotations:
         yield ClusterEvent(NODE, ActionType.NODE_ANNOTATION)
     if old.status.declared_features != new.status.declared_features:
-        yield ClusterEvent(NODE, ActionType.NODE_FEATURES)
+        yield ClusterEvent(NODE, ActionType.NODE_DECLARED_FEATURE)
 
 
 def pod_change_events(old: Pod, new: Pod, resource: str) -> list[ClusterEvent]:
@@ -106,11 +117,11 @@ def pod_change_events(old: Pod, new: Pod, resource: str) -> list[ClusterEvent]:
         found.append(ClusterEvent(resource, ActionType.POD_LABEL))
     found += [ClusterEvent(resource, action) for action in _scaling(old, new)]
     if old.spec.scheduling_gates and not new.spec.scheduling_gates:
-        found.append(ClusterEvent(resource, ActionType.POD_GATES_GONE))
+        found.append(ClusterEvent(resource, ActionType.POD_SCHEDULING_GATES_ELIMINATED))
     if len(old.spec.tolerations) != len(new.spec.tolerations):
         found.append(ClusterEvent(resource, ActionType.POD_TOLERATION))
     if _claim_statuses(old) != _claim_statuses(new):
-        found.append(ClusterEvent(resource, ActionType.POD_CLAIMS))
+        found.append(ClusterEvent(resource, ActionType.POD_GENERATED_RESOURCE_CLAIM))
     return found or [ClusterEvent(resource, ActionType.UPDATE)]
 
 

@@ -17,14 +17,14 @@ class Nominator:
     def __bool__(self) -> bool:
         return bool(self._node_of)
 
-    def set(self, info: PodInfo, node: str) -> None:
+    def add_nominated_pod(self, info: PodInfo, node: str) -> None:
         """Nominate a pod to a node; "" removes its nomination."""
-        self.drop(info.uid)
+        self.delete_nominated_pod(info.uid)
         if node:
             self._nodes.setdefault(node, {})[info.uid] = info
             self._node_of[info.uid] = node
 
-    def drop(self, uid: str) -> None:
+    def delete_nominated_pod(self, uid: str) -> None:
         """Remove the nomination of a pod."""
         node = self._node_of.pop(uid, None)
         if node is not None:
@@ -33,15 +33,15 @@ class Nominator:
             if not pods:
                 del self._nodes[node]
 
-    def node_of(self, uid: str) -> str:
+    def nominated_node(self, uid: str) -> str:
         """Return the nominated node of a pod; "" if there is none."""
         return self._node_of.get(uid, "")
 
-    def on(self, node: str) -> Sequence[PodInfo]:
+    def nominated_pods_for_node(self, node: str) -> Sequence[PodInfo]:
         """Return the pods nominated to a node."""
         return tuple(self._nodes.get(node, {}).values())
 
-    def in_the_way(self, pod: PodInfo) -> dict[str, list[PodInfo]]:
+    def higher_priority_pods_by_node(self, pod: PodInfo) -> dict[str, list[PodInfo]]:
         """Return by node the other nominated pods of equal or higher priority."""
         found: dict[str, list[PodInfo]] = {}
         for node, pods in self._nodes.items():

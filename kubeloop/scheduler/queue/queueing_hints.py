@@ -25,9 +25,9 @@ log = logging.getLogger(__name__)
 class QueueingStrategy(IntEnum):
     """Queueing strategy for an unschedulable pod after a cluster event."""
 
-    NEVER = 0  # the event does not help
-    LATER = 1  # queue after the pod's backoff
-    NOW = 2  # queue immediately: a pending plugin reports its event
+    SKIP = 0  # the event does not help
+    AFTER_BACKOFF = 1  # queue after the pod's backoff
+    IMMEDIATELY = 2  # queue immediately: a pending plugin reports its event
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +35,8 @@ class QueueProfile:
     """Parts of a profile that the queue needs."""
 
     sort_key: Callable[[QueuedPodInfo], Any]
-    gates: Callable[[], Iterable[Plugin]]
-    interests: Callable[[], _Interests]  # registered events by resource, with the plugin's name
+    pre_enqueue_plugins: Callable[[], Iterable[Plugin]]
+    events_by_resource: Callable[[], _Interests]  # registered events by resource, with the plugin's name
 
 
 class HintIndex:
@@ -48,31 +48,31 @@ class HintIndex:
         self._asked = asked
         self._known: dict[tuple[str, ClusterEvent], tuple[_Interests, Sequence[tuple[str, ClusterEventWithHint]]]] = {}
 
-    def interested(self, about: ClusterEvent) -> frozenset[str]:
+    def plugins_for_event(self, about: ClusterEvent) -> frozenset[str]:
         """Return the plugins of all profiles that are registered for an event."""
         return frozenset(plugin for profile in self._profiles for plugin, _ in self._of(profile, about))
 
-    def reaches(self, queued: QueuedPodInfo, about: ClusterEvent) -> bool:
+    def can_wake(self, queued: QueuedPodInfo, about: ClusterEvent) -> bool:
         """Return True unless the pod is gated by a plugin that is not registered for the event."""
-        if not queued.gate:
+        if not queued.gating_plugin:
             return True
         profile = queued.info.pod.spec.scheduler_name
-        return any(plugin == queued.gate for plugin, _ in self._of(profile, about))
+        return any(plugin == queued.gating_plugin for plugin, _ in self._of(profile, about))
 
-    def urgency(self, queued: QueuedPodInfo, about: ClusterEvent, old: Any, new: Any) -> QueueingStrategy:
+    def requeue_strategy(self, queued: QueuedPodInfo, about: ClusterEvent, old: Any, new: Any) -> QueueingStrategy:
         """Return the queueing strategy for a pod after an event, from the hints of its rejector plugins."""
-        rejectors = queued.rejectors
+        rejectors = queued.rejector_plugins
         if not rejectors:  # no plugin rejected it: there was no node at all
-            return QueueingStrategy.LATER if about.resource == NODE else QueueingStrategy.NEVER
-        found = QueueingStrategy.NEVER
+            return QueueingStrategy.AFTER_BACKOFF if about.resource == NODE else QueueingStrategy.SKIP
+        found = QueueingStrategy.SKIP
         for plugin, interest in self._of(queued.info.pod.spec.scheduler_name, about):
             if plugin not in rejectors or not self._helps(plugin, interest, queued, about, (old, new)):
                 continue
-            if plugin in queued.pending:
-                return QueueingStrategy.NOW
-            if not queued.pending:
-                return QueueingStrategy.LATER
-            found = QueueingStrategy.LATER  # a pending plugin may still ask for immediate queueing
+            if plugin in queued.pending_plugins:
+                return QueueingStrategy.IMMEDIATELY
+            if not queued.pending_plugins:
+                return QueueingStrategy.AFTER_BACKOFF
+            found = QueueingStrategy.AFTER_BACKOFF  # a pending plugin may still ask for immediate queueing
         return found
 
     def _helps(
@@ -87,16 +87,16 @@ class HintIndex:
         began = self._clock.monotonic()
         result = "Queue"
         try:
-            if interest.hint is not None and not interest.hint(queued.info, *change):
+            if interest.queueing_hint_fn is not None and not interest.queueing_hint_fn(queued.info, *change):
                 result = "QueueSkip"
         except Exception:
-            log.exception("%s can't tell whether %s helps %s", plugin, about.label, queued.key)
+            log.exception("queueing hint of %s failed for event %s and pod %s", plugin, about.label, queued.key)
             result = "Error"
         self._asked(plugin, about.label, result, self._clock.monotonic() - began)
         return result != "QueueSkip"
 
     def _of(self, profile: str, about: ClusterEvent) -> Sequence[tuple[str, ClusterEventWithHint]]:
-        interests = self._profiles[profile].interests()
+        interests = self._profiles[profile].events_by_resource()
         known = self._known.get((profile, about))
         if known is None or known[0] is not interests:  # more plugins come with the first node
             known = self._known[profile, about] = interests, _matching(interests, about)
@@ -106,4 +106,4 @@ class HintIndex:
 def _matching(interests: _Interests, about: ClusterEvent) -> list[tuple[str, ClusterEventWithHint]]:
     # A plain update of the pod itself (its status) requeues it only by an explicit registration.
     others = [] if about == _POD_STATUS_UPDATE else interests.get(WILDCARD, [])
-    return [one for one in (*interests.get(about.resource, ()), *others) if about.action & one[1].actions]
+    return [one for one in (*interests.get(about.resource, ()), *others) if about.action_type & one[1].actions]

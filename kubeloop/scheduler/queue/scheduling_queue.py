@@ -39,9 +39,9 @@ _Timed = list[tuple[float, Any, int, ObjectKey]]  # a heap: end of the backoff, 
 class QueueTimeouts:
     """Backoff and timeout settings of the queue, in seconds."""
 
-    first: float = 1.0
-    longest: float = 10.0
-    unschedulable: float = 300.0  # a pod is retried after this time without any event
+    pod_initial_backoff: float = 1.0
+    pod_max_backoff: float = 10.0
+    pod_max_in_unschedulable: float = 300.0  # a pod is retried after this time without any event
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +49,8 @@ class QueueCallbacks:
     """Callbacks for what happens in the queue."""
 
     wake: Callable[[], None]  # a pod may be ready
-    came: Callable[[str, str], None] = lambda _, __: None  # a pod was added to a part, with the reason
-    asked: HintObserver = lambda *_: None
+    record_incoming: Callable[[str, str], None] = lambda _, __: None  # a pod was added to a part, with the reason
+    record_hint: HintObserver = lambda *_: None
 
 
 class SchedulingQueue:
@@ -59,24 +59,28 @@ class SchedulingQueue:
     Invariant: a pod is in exactly one part, or in flight, or unknown.
     """
 
-    def __init__(
-        self, profiles: Mapping[str, QueueProfile], clock: Clock, patience: QueueTimeouts, listeners: QueueCallbacks
-    ) -> None:
-        self._profiles = profiles
+    def __init__(self, clock: Clock, patience: QueueTimeouts, listeners: QueueCallbacks) -> None:
+        self._profiles: dict[str, QueueProfile] = {}
         self._clock = clock
         self._patience = patience
-        self._wake, self._came = listeners.wake, listeners.came
-        self._hints = HintIndex(profiles, clock, listeners.asked)
+        self._wake, self._came = listeners.wake, listeners.record_incoming
+        self._hints = HintIndex(self._profiles, clock, listeners.record_hint)
         self._pods: dict[ObjectKey, QueuedPodInfo] = {}
         self._active: list[tuple[Any, int, ObjectKey]] = []
         self._backoff: _Timed = []
         self._failed: _Timed = []  # backing off after an error: never popped early
-        self._waiting: dict[str, dict[ObjectKey, QueuedPodInfo]] = {}  # unschedulable pods, by rejector plugin
-        self._trying = InFlightEvents()
-        self._ties = count()
+        self._unschedulable_pods: dict[
+            str, dict[ObjectKey, QueuedPodInfo]
+        ] = {}  # unschedulable pods, by rejector plugin
+        self._in_flight = InFlightEvents()
+        self._ties = count()  # unique ids of heap entries, by which outdated entries are recognized
 
     def __len__(self) -> int:
         return len(self._pods)
+
+    def add_profile(self, name: str, profile: QueueProfile) -> None:
+        """Add a profile, whose pods may be queued from then on; its plugins may need the queue when they are made."""
+        self._profiles[name] = profile
 
     # Metrics.
 
@@ -84,19 +88,19 @@ class SchedulingQueue:
         """Return the number of pods in each part."""
         sizes = {ACTIVE: 0, BACKOFF: 0, UNSCHEDULABLE: 0, GATED: 0}
         for one in self._pods.values():
-            sizes[GATED if one.gate else one.place] += 1
+            sizes[GATED if one.gating_plugin else one.queue_name] += 1
         return sizes
 
-    def refused(self) -> Mapping[tuple[str, ...], float]:
+    def unschedulable_counts(self) -> Mapping[tuple[str, ...], float]:
         """Return the number of queued pods by the plugin that rejected them and the profile."""
         found: Counter[tuple[str, ...]] = Counter()
         for one in self._pods.values():
-            found.update((plugin, one.info.pod.spec.scheduler_name) for plugin in one.rejectors)
+            found.update((plugin, one.info.pod.spec.scheduler_name) for plugin in one.rejector_plugins)
         return {key: float(number) for key, number in found.items()}
 
-    def in_flight(self) -> Mapping[tuple[str, ...], float]:
+    def in_flight_event_counts(self) -> Mapping[tuple[str, ...], float]:
         """Return the number of recorded in-flight events by label."""
-        return self._trying.sizes()
+        return self._in_flight.sizes()
 
     def get(self, key: ObjectKey) -> QueuedPodInfo | None:
         """Return a queued pod, or None."""
@@ -111,16 +115,16 @@ class SchedulingQueue:
 
     def update(self, old: Pod, info: PodInfo, changes: Iterable[ClusterEvent]) -> None:
         """Update a pod; an unschedulable pod is requeued if one of the changes may help it."""
-        if info.uid in self._trying:
+        if info.uid in self._in_flight:
             for about in changes:
-                self._trying.remember(about, old, info.pod)
+                self._in_flight.record_event(about, old, info.pod)
             return
         queued = self._pods.get(info.key)
         if queued is None:
             self.add(info)
             return
-        queued.info = info
-        if queued.place != UNSCHEDULABLE:
+        queued.update(info)
+        if queued.queue_name != UNSCHEDULABLE:
             return
         for about in changes:
             if self._requeue(queued, about, old, info.pod):
@@ -129,8 +133,8 @@ class SchedulingQueue:
     def delete(self, key: ObjectKey) -> None:
         """Delete a pod from the queue."""
         queued = self._pods.pop(key, None)
-        if queued is not None and queued.place == UNSCHEDULABLE:
-            self._unfile(queued)
+        if queued is not None and queued.queue_name == UNSCHEDULABLE:
+            self._remove_unschedulable(queued)
 
     # Popping pods.
 
@@ -139,68 +143,67 @@ class SchedulingQueue:
 
         The caller must call `done` or `put_back` afterwards.
         """
-        self.flush()
+        self.flush_backoff_completed()
         while (queued := self._pop_active() or self._pop_backing_off()) is not None:
             del self._pods[queued.key]
-            queued.place = ""
-            if queued.info.uid not in self._trying:  # else an attempt for the same pod is already running
+            queued.leave_queue()
+            if queued.info.uid not in self._in_flight:  # else an attempt for the same pod is already running
                 break
         else:
             return None
-        queued.attempts += 1
-        queued.urged = False
-        queued.tried_at = self._clock.monotonic()
-        self._trying.begin(queued)
+        queued.start_attempt(self._clock.monotonic())
+        self._in_flight.add_pod(queued)
         return queued
 
     def done(self, uid: str) -> None:
         """End the attempt of a pod that is assigned or deleted, or for which later events do not matter."""
-        self._trying.end(uid)
+        self._in_flight.remove_pod(uid)
 
-    def put_back(self, queued: QueuedPodInfo, *, error: bool = False) -> None:
+    def add_unschedulable_pod_if_not_present(self, queued: QueuedPodInfo, *, error: bool = False) -> None:
         """Return a pod after a failed attempt; events recorded during the attempt may requeue it.
 
         The pod was rejected by `queued.plugins`, or the attempt ended with an error.
         """
-        urgency = QueueingStrategy.LATER if error or queued.urged else self._urgency_meanwhile(queued)
+        urgency = (
+            QueueingStrategy.AFTER_BACKOFF
+            if error or queued.activate_requested
+            else self._strategy_from_in_flight_events(queued)
+        )
         self.done(queued.info.uid)
         if queued.key in self._pods:
             return
-        queued.added_at, queued.backoff_until, queued.flushed = self._clock.monotonic(), None, False
-        if error:
-            queued.errors += 1
-        else:
-            queued.refused += 1
-            queued.errors = 0
+        queued.end_attempt(self._clock.monotonic(), error=error)
         self._place(queued, urgency, _FAILED)
 
-    def _urgency_meanwhile(self, queued: QueuedPodInfo) -> QueueingStrategy:
+    def _strategy_from_in_flight_events(self, queued: QueuedPodInfo) -> QueueingStrategy:
         uid = queued.info.uid
-        if uid not in self._trying:
-            return QueueingStrategy.LATER  # rejected after in-flight events were released
-        found = QueueingStrategy.NEVER
-        for one in self._trying.since(uid):
-            found = max(found, self._hints.urgency(queued, one.about, one.old, one.new))
-            if found is QueueingStrategy.NOW or (found and not queued.pending):
+        if uid not in self._in_flight:
+            return QueueingStrategy.AFTER_BACKOFF  # rejected after in-flight events were released
+        found = QueueingStrategy.SKIP
+        for one in self._in_flight.events_since_pop(uid):
+            found = max(found, self._hints.requeue_strategy(queued, one.event, one.old, one.new))
+            if found is QueueingStrategy.IMMEDIATELY or (found and not queued.pending_plugins):
                 break
         return found
 
     # Cluster events.
 
-    def move(self, about: ClusterEvent, old: Any, new: Any, check: PreEnqueueCheck | None = None) -> None:
+    def move_all_to_active_or_backoff(
+        self, about: ClusterEvent, old: Any, new: Any, check: PreEnqueueCheck | None = None
+    ) -> None:
         """Requeue the unschedulable pods that a cluster event may help."""
-        if not self._waiting and not self._trying:
+        if not self._unschedulable_pods and not self._in_flight:
             return
-        plugins = self._hints.interested(about)
-        for plugin in (*sorted(plugins & self._waiting.keys()), ""):
-            for queued in tuple(self._waiting.get(plugin, {}).values()):
-                if queued.place == UNSCHEDULABLE and (check is None or check(queued.info)):
-                    self._hear(queued, about, old, new)
+        plugins = self._hints.plugins_for_event(about)
+        for plugin in (*sorted(plugins & self._unschedulable_pods.keys()), ""):
+            for queued in tuple(self._unschedulable_pods.get(plugin, {}).values()):
+                if queued.queue_name == UNSCHEDULABLE and (check is None or check(queued.info)):
+                    self._handle_event(queued, about, old, new)
         if plugins:
-            self._trying.remember(about, old, new)
+            self._in_flight.record_event(about, old, new)
 
-    def _hear(self, queued: QueuedPodInfo, about: ClusterEvent, old: Any, new: Any) -> None:
-        if self._hints.reaches(queued, about):
+    def _handle_event(self, queued: QueuedPodInfo, about: ClusterEvent, old: Any, new: Any) -> None:
+        if self._hints.can_wake(queued, about):
             self._requeue(queued, about, old, new)
 
     def activate(self, keys: Iterable[ObjectKey]) -> None:
@@ -208,63 +211,63 @@ class SchedulingQueue:
         for key in keys:
             queued = self._pods.get(key)
             if queued is None:
-                trying = self._trying.find(key)
+                trying = self._in_flight.find_pod(key)
                 if trying is not None:
-                    trying.urged = True
-            elif queued.place != ACTIVE:
-                checked = queued.place == BACKOFF
-                self._leave(queued)
+                    trying.request_activation()
+            elif queued.queue_name != ACTIVE:
+                checked = queued.queue_name == BACKOFF
+                self._remove(queued)
                 self._activate(queued, "ForceActivate", checked=checked)
 
     def _requeue(self, queued: QueuedPodInfo, about: ClusterEvent, old: Any, new: Any) -> bool:
         """Requeue a pod if the event may help it; return True if it has left the unschedulable pods."""
-        urgency = self._hints.urgency(queued, about, old, new)
-        if urgency is QueueingStrategy.NEVER:
+        urgency = self._hints.requeue_strategy(queued, about, old, new)
+        if urgency is QueueingStrategy.SKIP:
             return False
-        self._leave(queued)
+        self._remove(queued)
         self._place(queued, urgency, about.label)
-        return queued.place != UNSCHEDULABLE
+        return queued.queue_name != UNSCHEDULABLE
 
     # Timers.
 
     def next_deadline(self) -> float | None:
         """Return the time on the monotonic clock when `flush` has something to do, or None."""
-        firsts = [heap[0][0] + _WINDOW for heap in (self._backoff, self._failed) if self._tidy(heap)]
+        firsts = [heap[0][0] + _WINDOW for heap in (self._backoff, self._failed) if self._drop_stale_entries(heap)]
         return min(firsts, default=None)
 
-    def flush(self) -> None:
+    def flush_backoff_completed(self) -> None:
         """Move pods whose backoff has completed to the active queue."""
         now = self._clock.monotonic()
         for heap in (self._backoff, self._failed):
-            while self._tidy(heap) and heap[0][0] + _WINDOW <= now:
+            while self._drop_stale_entries(heap) and heap[0][0] + _WINDOW <= now:
                 self._activate(self._pods[heapq.heappop(heap)[3]], "BackoffComplete", checked=True)
 
-    def flush_unschedulable(self) -> None:
+    def flush_unschedulable_leftover(self) -> None:
         """Requeue pods that have been unschedulable for longer than the limit."""
         now = self._clock.monotonic()
-        before = now - self._patience.unschedulable
+        before = now - self._patience.pod_max_in_unschedulable
         old = {
             queued.key: queued
-            for group in self._waiting.values()
+            for group in self._unschedulable_pods.values()
             for queued in group.values()
-            if max(queued.added_at, queued.flushed_at) < before
+            if max(queued.timestamp, queued.flushed_at) < before
         }
         for queued in old.values():
-            queued.flushed, queued.flushed_at = True, now
-            self._leave(queued)
-            self._place(queued, QueueingStrategy.LATER, "UnschedulableTimeout")
+            queued.set_flushed(now)
+            self._remove(queued)
+            self._place(queued, QueueingStrategy.AFTER_BACKOFF, "UnschedulableTimeout")
 
     @property
-    def has_waiting(self) -> bool:
+    def has_unschedulable_pods(self) -> bool:
         """True if there are unschedulable pods."""
-        return bool(self._waiting)
+        return bool(self._unschedulable_pods)
 
     # Parts of the queue.
 
     def _place(self, queued: QueuedPodInfo, urgency: QueueingStrategy, why: str) -> None:
-        if urgency is QueueingStrategy.NEVER:
-            self._file(queued, why)
-        elif urgency is QueueingStrategy.NOW or self._backoff_end(queued) + _WINDOW <= self._clock.monotonic():
+        if urgency is QueueingStrategy.SKIP:
+            self._add_unschedulable(queued, why)
+        elif urgency is QueueingStrategy.IMMEDIATELY or self._backoff_end(queued) + _WINDOW <= self._clock.monotonic():
             self._activate(queued, why)
         else:
             self._back_off(queued, why)
@@ -272,72 +275,76 @@ class SchedulingQueue:
     def _activate(self, queued: QueuedPodInfo, why: str, *, checked: bool = False) -> None:
         """Add a pod to the active queue; with `checked` the PreEnqueue plugins are not run again."""
         if not checked and self._is_gated(queued):
-            self._file(queued, why)
+            self._add_unschedulable(queued, why)
             return
         rules = self._profiles[queued.info.pod.spec.scheduler_name]
         self._pods[queued.key] = queued
-        queued.place = ACTIVE
-        if queued.first_active_at is None:
-            queued.first_active_at = self._clock.monotonic()
+        tie = next(self._ties)
+        queued.enter_queue(ACTIVE, tie)
+        if queued.initial_attempt_timestamp is None:
+            queued.set_admitted(self._clock.monotonic())
         self._came(ACTIVE, why)
-        heapq.heappush(self._active, (rules.sort_key(queued), self._tie(queued), queued.key))
+        heapq.heappush(self._active, (rules.sort_key(queued), tie, queued.key))
         self._wake()
 
     def _back_off(self, queued: QueuedPodInfo, why: str) -> None:
         if self._is_gated(queued):
-            self._file(queued, why)
+            self._add_unschedulable(queued, why)
             return
         rules = self._profiles[queued.info.pod.spec.scheduler_name]
         self._pods[queued.key] = queued
-        queued.place = BACKOFF
+        tie = next(self._ties)
+        queued.enter_queue(BACKOFF, tie)
         self._came(BACKOFF, why)
         end = self._backoff_end(queued)
-        heap = self._failed if queued.errors else self._backoff
-        heapq.heappush(heap, (end, rules.sort_key(queued), self._tie(queued), queued.key))
+        heap = self._failed if queued.consecutive_errors_count else self._backoff
+        heapq.heappush(heap, (end, rules.sort_key(queued), tie, queued.key))
         self._wake()
 
-    def _file(self, queued: QueuedPodInfo, why: str) -> None:
+    def _add_unschedulable(self, queued: QueuedPodInfo, why: str) -> None:
         self._pods[queued.key] = queued
-        queued.place = UNSCHEDULABLE
-        if queued.gate:
-            queued.flushed = False
+        queued.enter_queue(UNSCHEDULABLE)
+        if queued.gating_plugin:
+            queued.clear_flushed()
         self._came(UNSCHEDULABLE, why)
         for plugin in _files_of(queued):
-            self._waiting.setdefault(plugin, {})[queued.key] = queued
+            self._unschedulable_pods.setdefault(plugin, {})[queued.key] = queued
 
-    def _unfile(self, queued: QueuedPodInfo) -> None:
+    def _remove_unschedulable(self, queued: QueuedPodInfo) -> None:
         for plugin in _files_of(queued):
-            group = self._waiting.get(plugin)
+            group = self._unschedulable_pods.get(plugin)
             if group is not None:
                 group.pop(queued.key, None)
                 if not group:
-                    del self._waiting[plugin]
+                    del self._unschedulable_pods[plugin]
 
-    def _leave(self, queued: QueuedPodInfo) -> None:
-        if queued.place == UNSCHEDULABLE:
-            self._unfile(queued)
-        queued.place = ""
+    def _remove(self, queued: QueuedPodInfo) -> None:
+        if queued.queue_name == UNSCHEDULABLE:
+            self._remove_unschedulable(queued)
+        queued.leave_queue()
         self._pods.pop(queued.key, None)
 
     def _is_gated(self, queued: QueuedPodInfo) -> bool:
         """Run the PreEnqueue plugins, first the one that gated the pod last; return True if one gates it."""
-        last, queued.gate = queued.gate, ""
+        last = queued.gating_plugin
+        queued.set_gate("")
         rules = self._profiles[queued.info.pod.spec.scheduler_name]
-        for plugin in sorted(rules.gates(), key=lambda one: one.name != last):
+        for plugin in sorted(rules.pre_enqueue_plugins(), key=lambda one: one.name != last):
             if plugin.pre_enqueue(queued.info) is not None:
-                queued.gate = plugin.name
-                queued.plugins |= {plugin.name}
+                queued.set_gate(plugin.name)
                 return True
         return False
 
     def _backoff_end(self, queued: QueuedPodInfo) -> float:
-        times = queued.errors or queued.refused
-        if not times or not self._patience.longest:
+        times = queued.consecutive_errors_count or queued.unschedulable_count
+        if not times or not self._patience.pod_max_backoff:
             return -math.inf
-        if queued.backoff_until is None:
-            seconds = min(self._patience.first * 2.0 ** min(times - 1, 60), self._patience.longest)
-            queued.backoff_until = math.floor((queued.added_at + seconds) / _WINDOW) * _WINDOW
-        return queued.backoff_until
+        if queued.backoff_expiration is None:
+            seconds = min(
+                self._patience.pod_initial_backoff * 2.0 ** min(times - 1, 60), self._patience.pod_max_backoff
+            )
+            return queued.set_backoff_expiration(math.floor((queued.timestamp + seconds) / _WINDOW) * _WINDOW)
+        return queued.backoff_expiration
 
     def _pop_active(self) -> QueuedPodInfo | None:
         while self._active:
@@ -347,26 +354,21 @@ class SchedulingQueue:
         return None
 
     def _pop_backing_off(self) -> QueuedPodInfo | None:
-        if not self._tidy(self._backoff):
+        if not self._drop_stale_entries(self._backoff):
             return None
         self._came(ACTIVE, "PopFromBackoffQ")
         return self._pods[heapq.heappop(self._backoff)[3]]
 
-    def _tidy(self, heap: _Timed) -> bool:
+    def _drop_stale_entries(self, heap: _Timed) -> bool:
         """Drop outdated entries from the front of a heap; return True if any entry is left."""
         while heap and not self._is_at(heap[0][3], BACKOFF, heap[0][2]):
             heapq.heappop(heap)
         return bool(heap)
 
-    def _tie(self, queued: QueuedPodInfo) -> int:
-        """Return a unique id for the pod's heap entry, by which outdated entries are recognized."""
-        queued.tie = next(self._ties)
-        return queued.tie
-
     def _is_at(self, key: ObjectKey, place: str, tie: int) -> bool:
         queued = self._pods.get(key)
-        return queued is not None and queued.place == place and queued.tie == tie
+        return queued is not None and queued.queue_name == place and queued.heap_entry_id == tie
 
 
 def _files_of(queued: QueuedPodInfo) -> Iterable[str]:
-    return sorted(queued.rejectors) or ("",)
+    return sorted(queued.rejector_plugins) or ("",)

@@ -1,5 +1,5 @@
 """Reports scheduling results: pod conditions, nominations, events and metrics.
 
-cycle, preemption, plugins ──▶ reporter ─ status_patch ─▶ API server
+cycle, preemption, plugins ──▶ reporter ─ PodStatusPatch ─▶ API server
 queue, cycle, event handlers ──▶ metrics (upstream's names)
 """

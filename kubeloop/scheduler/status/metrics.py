@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from kubeloop.clock import Clock
-from kubeloop.runtime.metrics import Histogram, MetricRegistry
+from kubeloop.metrics import Histogram, MetricRegistry
 from kubeloop.scheduler.framework.status import Status
 from kubeloop.scheduler.queue.queued_pod_info import QueuedPodInfo
 from kubeloop.scheduler.queue.scheduling_queue import SchedulingQueue
@@ -30,88 +30,70 @@ class SchedulerMetrics:
         self.busy_seconds = 0.0
         self.last_error = ""
         self._registry = registry
-        self._results = registry.counter(
-            "scheduler_schedule_attempts_total", "Attempts to schedule pods, by what came of it.", "result", "profile"
-        )
+        self._results = registry.counter("scheduler_schedule_attempts_total", "result", "profile")
         self._durations = registry.histogram(
-            "scheduler_scheduling_attempt_duration_seconds",
-            "How long attempts took, with binding, by what came of it.", "result", "profile", bounds=_SHORT,
+            "scheduler_scheduling_attempt_duration_seconds", "result", "profile", bounds=_SHORT,
         )  # fmt: skip
         self._decisions = registry.histogram(
-            "scheduler_scheduling_algorithm_duration_seconds", "How long decisions took.", bounds=_SHORT
-        ).of()
+            "scheduler_scheduling_algorithm_duration_seconds", bounds=_SHORT
+        ).with_labels()
         self._waits = registry.histogram(
-            "scheduler_pod_scheduling_sli_duration_seconds",
-            "How long pods were in the queue until they had a node, by number of attempts.", "attempts", bounds=_LONG,
+            "scheduler_pod_scheduling_sli_duration_seconds", "attempts", bounds=_LONG,
         )  # fmt: skip
-        self._tries = registry.histogram(
-            "scheduler_pod_scheduling_attempts", "Attempts that pods took until they had a node.", bounds=_FEW
-        ).of()
-        self._incoming = registry.counter(
-            "scheduler_queue_incoming_pods_total", "Pods that came to a part of the queue, by why.", "queue", "event"
-        )
+        self._tries = registry.histogram("scheduler_pod_scheduling_attempts", bounds=_FEW).with_labels()
+        self._incoming = registry.counter("scheduler_queue_incoming_pods_total", "queue", "event")
+        self._incoming_entities = registry.counter("scheduler_queue_incoming_entities_total", "queue", "event", "type")
         self._points = registry.histogram(
             "scheduler_framework_extension_point_duration_seconds",
-            "How long extension points took.", "extension_point", "status", "profile", bounds=_BRIEF,
-        )  # fmt: skip
+            "extension_point",
+            "status",
+            "profile",
+            bounds=_BRIEF,
+        )
+        self._plugin_seconds = registry.histogram(
+            "scheduler_plugin_execution_duration_seconds", "plugin", "extension_point", "status", bounds=_TINY
+        )
+        self._evaluations = registry.counter(
+            "scheduler_plugin_evaluation_total", "plugin", "extension_point", "profile"
+        )
         self._successes: dict[tuple[str, str], Histogram] = {}  # of extension points, by name and profile
-        self._events = registry.histogram(
-            "scheduler_event_handling_duration_seconds", "How long changes took to be heeded.", "event", bounds=_BRIEF
-        )
-        self._flushed = registry.counter(
-            "scheduler_pod_scheduled_after_flush_total", "Pods that got a node when they were tried for no reason."
-        ).of()
+        self._events = registry.histogram("scheduler_event_handling_duration_seconds", "event", bounds=_BRIEF)
+        self._flushed = registry.counter("scheduler_pod_scheduled_after_flush_total").with_labels()
         self._hints = registry.histogram(
-            "scheduler_queueing_hint_execution_duration_seconds",
-            "How long plugins took to tell whether a change may help a pod.", "plugin", "event", "hint", bounds=_TINY,
+            "scheduler_queueing_hint_execution_duration_seconds", "plugin", "event", "hint", bounds=_TINY,
         )  # fmt: skip
-        self._permits = registry.histogram(
-            "scheduler_permit_wait_duration_seconds", "How long pods waited for permits.", "result", bounds=_SHORT
-        )
-        self._preemptions = registry.counter(
-            "scheduler_preemption_attempts_total", "Attempts to make room for a pod."
-        ).of()
-        self._evictions = registry.counter(
-            "scheduler_preemption_goroutines_execution_total", "Times that pods were ended for another.", "result"
-        )
+        self._permits = registry.histogram("scheduler_permit_wait_duration_seconds", "result", bounds=_SHORT)
+        self._preemptions = registry.counter("scheduler_preemption_attempts_total").with_labels()
+        self._evictions = registry.counter("scheduler_preemption_goroutines_execution_total", "result")
         self._eviction_seconds = registry.histogram(
-            "scheduler_preemption_goroutines_duration_seconds",
-            "How long it took to end pods for another.", "result", bounds=_LONG,
+            "scheduler_preemption_goroutines_duration_seconds", "result", bounds=_LONG,
         )  # fmt: skip
-        self._victims = registry.histogram(
-            "scheduler_preemption_victims", "Pods that ended for another.", bounds=_VICTIMS
-        ).of()
+        self._victims = registry.histogram("scheduler_preemption_victims", bounds=_VICTIMS).with_labels()
 
-    def watch_queue(self, queue: SchedulingQueue) -> None:
+    def register_queue_gauges(self, queue: SchedulingQueue) -> None:
         """Register gauges of the queue: pending pods by part, and unschedulable pods by plugin and profile."""
-        pending = self._registry.gauge("scheduler_pending_pods", "Pods that wait, by part of the queue.", "queue")
-        entities = self._registry.gauge(
-            "scheduler_queued_entities", "What waits, by part of the queue and kind.", "queue", "type"
-        )
+        pending = self._registry.gauge("scheduler_pending_pods", "queue")
+        entities = self._registry.gauge("scheduler_queued_entities", "queue", "type")
         for part in ("active", "backoff", "unschedulable", "gated"):
-            pending.read(lambda part=part: float(queue.sizes()[part]), part)  # type: ignore[misc]
-            entities.read(lambda part=part: float(queue.sizes()[part]), part, "pod")  # type: ignore[misc]
-        refused = self._registry.gauge(
-            "scheduler_unschedulable_pods", "Pods that a plugin has refused.", "plugin", "profile"
-        )
-        refused.collect(queue.refused)
-        in_flight = self._registry.gauge(
-            "scheduler_inflight_events", "Changes that are remembered for pods that are being tried.", "event"
-        )
-        in_flight.collect(queue.in_flight)
+            pending.set_function(lambda part=part: float(queue.sizes()[part]), part)  # type: ignore[misc]
+            entities.set_function(lambda part=part: float(queue.sizes()[part]), part, "pod")  # type: ignore[misc]
+        refused = self._registry.gauge("scheduler_unschedulable_pods", "plugin", "profile")
+        refused.set_collector(queue.unschedulable_counts)
+        in_flight = self._registry.gauge("scheduler_inflight_events", "event")
+        in_flight.set_collector(queue.in_flight_event_counts)
 
-    def watch_bindings(self, count: Callable[[], float]) -> None:
+    def register_binding_gauge(self, count: Callable[[], float]) -> None:
         """Register a gauge of the number of binding cycles under way."""
-        tasks = self._registry.gauge("scheduler_goroutines", "Pods that are being bound.", "operation")
-        tasks.read(count, "binding")
+        tasks = self._registry.gauge("scheduler_goroutines", "operation")
+        tasks.set_function(count, "binding")
 
-    def watch_cache(self, sizes: Mapping[str, Callable[[], float]]) -> None:
+    def register_cache_gauges(self, sizes: Mapping[str, Callable[[], float]]) -> None:
         """Register gauges of the cache; `sizes` maps what is counted to a function."""
-        gauge = self._registry.gauge("scheduler_cache_size", "Nodes, pods and assumed pods that are known.", "type")
+        gauge = self._registry.gauge("scheduler_cache_size", "type")
         for name, size in sizes.items():
-            gauge.read(size, name)
+            gauge.set_function(size, name)
 
-    def attempted(self, profile: str, spent: Mapping[str, float], is_refused: bool) -> None:
+    def observe_extension_points(self, profile: str, spent: Mapping[str, float], is_refused: bool) -> None:
         """Observe the time an attempt spent at each extension point, in order.
 
         With `is_refused`, the last of the extension points rejected the pod.
@@ -119,72 +101,82 @@ class SchedulerMetrics:
         last = next(reversed(list(spent)), "") if is_refused else ""
         for point, seconds in spent.items():
             if point == last:
-                self._points.of(point, "Unschedulable", profile).observe(seconds)
+                self._points.with_labels(point, "Unschedulable", profile).observe(seconds)
                 continue
             key = point, profile
             known = self._successes.get(key)
             if known is None:
-                known = self._successes[key] = self._points.of(point, "Success", profile)
+                known = self._successes[key] = self._points.with_labels(point, "Success", profile)
             known.observe(seconds)
 
-    def passed(self, point: str, status: str, profile: str, seconds: float) -> None:
+    def observe_extension_point(self, point: str, status: str, profile: str, seconds: float) -> None:
         """Observe the duration and status of one extension point."""
-        self._points.of(point, status, profile).observe(seconds)
+        self._points.with_labels(point, status, profile).observe(seconds)
 
-    def handled(self, event: str, seconds: float) -> None:
+    def observe_plugin(self, plugin: str, point: str, status: str, profile: str, seconds: float) -> None:
+        """Count a call of a plugin and observe its duration."""
+        self._evaluations.with_labels(plugin, point, profile).increment()
+        self._plugin_seconds.with_labels(plugin, point, status).observe(seconds)
+
+    def observe_event_handling(self, event: str, seconds: float) -> None:
         """Observe the duration of handling an event."""
-        self._events.of(event).observe(seconds)
+        self._events.with_labels(event).observe(seconds)
 
-    def asked(self, plugin: str, event: str, result: str, seconds: float) -> None:
+    def observe_queueing_hint(self, plugin: str, event: str, result: str, seconds: float) -> None:
         """Observe the result and duration of a queueing hint."""
-        self._hints.of(plugin, event, result).observe(seconds)
+        self._hints.with_labels(plugin, event, result).observe(seconds)
 
-    def came(self, part: str, event: str) -> None:
+    def count_incoming_pod(self, part: str, event: str) -> None:
         """Count a pod added to a part of the queue."""
-        self._incoming.of(part, event).value += 1
+        self._incoming.with_labels(part, event).increment()
+        self._incoming_entities.with_labels(part, event, "pod").increment()
 
-    def decided(self, seconds: float) -> None:
+    def observe_algorithm(self, seconds: float) -> None:
         """Observe the duration of a scheduling decision."""
         self.busy_seconds += seconds
         self._decisions.observe(seconds)
 
-    def refused(self, profile: str, refusal: Status, seconds: float) -> None:
+    def count_failed_attempt(self, profile: str, refusal: Status, seconds: float) -> None:
         """Count an attempt that ended unschedulable or with an error."""
-        result = "unschedulable" if refusal.is_rejection else "error"
+        result = "unschedulable" if refusal.is_rejected else "error"
         if result == "error":
             self.errors += 1
             self.last_error = refusal.message
         self._attempt(result, profile, seconds)
 
-    def scheduled(self, profile: str, queued: QueuedPodInfo, now: float) -> None:
+    def count_background_error(self) -> None:
+        """Count an error of work in the background."""
+        self.errors += 1
+
+    def observe_scheduled_pod(self, profile: str, queued: QueuedPodInfo, now: float) -> None:
         """Count an attempt that bound its pod, and observe its times and number of attempts."""
         self.bound += 1
-        self._attempt("scheduled", profile, now - queued.tried_at)
+        self._attempt("scheduled", profile, now - queued.attempt_started_at)
         self._tries.observe(float(queued.attempts))
-        self._flushed.value += queued.flushed
+        self._flushed.increment(queued.was_flushed_from_unschedulable)
         many = f"{_MANY_ATTEMPTS}+" if queued.attempts >= _MANY_ATTEMPTS else str(queued.attempts)
-        self._waits.of(many).observe(now - (queued.first_active_at or 0.0))
+        self._waits.with_labels(many).observe(now - (queued.initial_attempt_timestamp or 0.0))
 
-    def permitted(self, result: str, seconds: float) -> None:
+    def observe_permit_wait(self, result: str, seconds: float) -> None:
         """Observe the time a pod waited for permits."""
-        self._permits.of(result).observe(seconds)
+        self._permits.with_labels(result).observe(seconds)
 
-    def preempted(self, victims: int | None) -> None:
+    def observe_preemption(self, victims: int | None) -> None:
         """Count a preemption attempt (None), or observe its number of victims."""
         if victims is None:
-            self._preemptions.value += 1
+            self._preemptions.increment()
         else:
             self._victims.observe(float(victims))
 
-    def evicted(self, result: str, seconds: float) -> None:
+    def observe_eviction(self, result: str, seconds: float) -> None:
         """Count an execution of a preemption and observe its duration."""
-        self._evictions.of(result).value += 1
-        self._eviction_seconds.of(result).observe(seconds)
+        self._evictions.with_labels(result).increment()
+        self._eviction_seconds.with_labels(result).observe(seconds)
 
     def _attempt(self, result: str, profile: str, seconds: float) -> None:
         self.attempts += 1
-        self._results.of(result, profile).value += 1
-        self._durations.of(result, profile).observe(seconds)
+        self._results.with_labels(result, profile).increment()
+        self._durations.with_labels(result, profile).observe(seconds)
 
 
 class EventHandlingTimer:
@@ -201,4 +193,4 @@ class EventHandlingTimer:
         self._began = self._clock.monotonic()
 
     def __exit__(self, *_: object) -> None:
-        self._instruments.handled(self._event, self._clock.monotonic() - self._began)
+        self._instruments.observe_event_handling(self._event, self._clock.monotonic() - self._began)

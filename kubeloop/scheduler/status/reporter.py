@@ -7,17 +7,20 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+import msgspec
+
+from kubeloop.api import codec
 from kubeloop.api.errors import ApiError, NotFound
-from kubeloop.api.generated.core_v1 import Pod
+from kubeloop.api.generated.core_v1 import Pod, PodCondition, PodStatus
 from kubeloop.api.meta.conditions import find_condition
 from kubeloop.api.requests import STRATEGIC_PATCH
 from kubeloop.api.scalars.times import format_time
+from kubeloop.api.struct_patch import StructPatch
 from kubeloop.client import Client
 from kubeloop.client.errors import ClientError
 from kubeloop.clock import Clock
 from kubeloop.runtime.events.recorder import EventRecorder
 from kubeloop.runtime.objects.keys import ObjectKey, key_of
-from kubeloop.scheduler.status.status_patch import CONDITIONS, NOMINATED, PodStatusPatch
 
 SCHEDULED: Final = "PodScheduled"
 UNSCHEDULABLE: Final = "Unschedulable"
@@ -26,6 +29,34 @@ _NOTE_LIMIT: Final = 1024
 _MAX_CONCURRENT_WRITES: Final = 4  # low on purpose: status writes yield to clients that create pods
 
 log = logging.getLogger(__name__)
+CONDITIONS = "conditions"
+NOMINATED = "nominatedNodeName"
+
+
+class PodStatusPatch(StructPatch):
+    """Patch of the condition, the nomination, or both."""
+
+    part = "status"
+
+    def __init__(self, uid: str, change: dict[str, Any]) -> None:
+        self.uid = uid
+        self._change = change
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """Body of the strategic merge patch."""
+        return {"metadata": {"uid": self.uid}, "status": self._change}
+
+    def apply_to(self, present: PodStatus) -> PodStatus | None:
+        """Return the patched status; None if there are conditions already, which need a merge."""
+        conditions, node = present.conditions, present.nominated_node_name
+        if CONDITIONS in self._change:
+            if conditions:
+                return None
+            conditions = tuple(codec.from_plain(one, PodCondition) for one in self._change[CONDITIONS])
+        if NOMINATED in self._change:
+            node = self._change[NOMINATED] or ""
+        return msgspec.structs.replace(present, conditions=conditions, nominated_node_name=node)
 
 
 class Reporter:
@@ -42,15 +73,15 @@ class Reporter:
         self._busy: set[ObjectKey] = set()
         self._turns = asyncio.Semaphore(_MAX_CONCURRENT_WRITES)
 
-    def bound(self, pod: Pod, node: str) -> None:
+    def record_bound(self, pod: Pod, node: str) -> None:
         """Emit the event Scheduled."""
         meta = pod.metadata
         note = f"Successfully assigned {meta.namespace}/{meta.name} to {node}"
-        self.event(pod, "Normal", "Scheduled", note, action="Binding")
+        self.record_event(pod, "Normal", "Scheduled", note, action="Binding")
 
-    def refused(self, pod: Pod, reason: str, message: str, nominated: str | None) -> None:
+    def report_failure(self, pod: Pod, reason: str, message: str, nominated: str | None) -> None:
         """Emit FailedScheduling and write the condition; also the nominated node, unless it is None."""
-        self.event(pod, "Warning", "FailedScheduling", _note(message), action="Scheduling")
+        self.record_event(pod, "Warning", "FailedScheduling", _note(message), action="Scheduling")
         change = status_patch_fields(pod, reason, message, nominated, format_time(self._clock.now()))
         if change:
             self._write(pod, change)
@@ -60,7 +91,7 @@ class Reporter:
         if pod.status.nominated_node_name != node or key_of(pod) in self._busy:  # a pending write may change it
             self._write(pod, {NOMINATED: node or None})
 
-    def event(self, pod: Pod, type: str, reason: str, note: str, *, action: str, related: Any = None) -> None:
+    def record_event(self, pod: Pod, type: str, reason: str, note: str, *, action: str, related: Any = None) -> None:
         """Emit an event by the recorder of the pod's scheduler name."""
         recorder = self._recorders.get(pod.spec.scheduler_name) or next(iter(self._recorders.values()))
         recorder.event(pod, type, reason, note, action=action, related=related)
@@ -88,9 +119,9 @@ class Reporter:
         try:
             await self._client.patch("pods", key.name, told, key.namespace, type=STRATEGIC_PATCH, subresource="status")
         except NotFound:
-            log.debug("%s is gone, its status is not told", key)
+            log.debug("%s no longer exists, its status is not written", key)
         except (ApiError, ClientError, TimeoutError) as error:
-            log.warning("the status of %s could not be written: %s", key, error)
+            log.warning("failed to write the status of %s: %s", key, error)
 
 
 def status_patch_fields(pod: Pod, reason: str, message: str, nominated: str | None, now: str) -> dict[str, Any]:

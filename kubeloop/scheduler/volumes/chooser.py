@@ -53,20 +53,20 @@ class VolumeBinder:
     """Selects volumes; tracks volumes and claims that are assumed but not written yet."""
 
     def __init__(self, handle: Handle) -> None:
-        self.volumes = handle.follow(resource_of_class(PersistentVolume))
-        self.classes = handle.follow(resource_of_class(StorageClass))
-        self.drivers = handle.follow(resource_of_class(CSIDriver))
-        self.capacities = handle.follow(resource_of_class(CSIStorageCapacity))
-        self._taken: dict[str, ObjectKey] = {}  # assumed volumes, with their claims
-        self._selected: dict[ObjectKey, str] = {}  # claims being provisioned, with the node
+        self.volumes = handle.watch_resource(resource_of_class(PersistentVolume))
+        self.classes = handle.watch_resource(resource_of_class(StorageClass))
+        self.drivers = handle.watch_resource(resource_of_class(CSIDriver))
+        self.capacities = handle.watch_resource(resource_of_class(CSIStorageCapacity))
+        self._assumed_volumes: dict[str, ObjectKey] = {}  # assumed volumes, with their claims
+        self._selected_nodes: dict[ObjectKey, str] = {}  # claims being provisioned, with the node
 
-    def choice(self, claims: Sequence[PersistentVolumeClaim], node: Node) -> PodVolumes | int:
+    def find_pod_volumes(self, claims: Sequence[PersistentVolumeClaim], node: Node) -> PodVolumes | int:
         """Return bindings and provisionings for claims on a node, smallest claim first; or a reason number."""
         wanted: list[PersistentVolumeClaim] = []
         bindings: list[tuple[PersistentVolume, PersistentVolumeClaim]] = []
         taken: set[str] = set()
         for claim in sorted(claims, key=requested_size):
-            selected = self._selected.get(key_of(claim)) or claim.metadata.annotations.get(SELECTED_NODE)
+            selected = self._selected_nodes.get(key_of(claim)) or claim.metadata.annotations.get(SELECTED_NODE)
             if selected and selected != node.metadata.name:
                 return NO_VOLUME
             volume = None if selected else self._free_volume(claim, node, taken)
@@ -83,23 +83,23 @@ class VolumeBinder:
             provisions.append(found)
         return PodVolumes(bindings, provisions)
 
-    def promise(self, choice: PodVolumes, node: str) -> None:
+    def assume_pod_volumes(self, choice: PodVolumes, node: str) -> None:
         """Assume the bindings and provisionings on a node."""
         for volume, claim in choice.bindings:
-            self._taken[volume.metadata.name] = key_of(claim)
+            self._assumed_volumes[volume.metadata.name] = key_of(claim)
         for one in choice.provisions:
-            self._selected[key_of(one.claim)] = node
+            self._selected_nodes[key_of(one.claim)] = node
 
-    def release(self, choice: PodVolumes) -> None:
+    def revert_assumed_pod_volumes(self, choice: PodVolumes) -> None:
         """Revert the assumed bindings and provisionings."""
         for volume, _ in choice.bindings:
-            self._taken.pop(volume.metadata.name, None)
+            self._assumed_volumes.pop(volume.metadata.name, None)
         for one in choice.provisions:
-            self._selected.pop(key_of(one.claim), None)
+            self._selected_nodes.pop(key_of(one.claim), None)
 
     def _free_volume(self, claim: PersistentVolumeClaim, node: Node, taken: set[str]) -> PersistentVolume | None:
         wanted = class_of_claim(claim)
-        others = taken | {name for name, key in self._taken.items() if key != key_of(claim)}
+        others = taken | {name for name, key in self._assumed_volumes.items() if key != key_of(claim)}
         of_class = (one for one in self.volumes.list() if class_of_volume(one) == wanted)
         return find_matching_volume(claim, of_class, node, others)
 

@@ -13,7 +13,7 @@ from contextlib import closing, suppress
 from typing import Final
 
 from kubeloop.store.errors import StoreError, StoreInUse
-from kubeloop.store.sqlite.file import uri_of
+from kubeloop.store.sqlite.file import create_private, uri_of
 from kubeloop.store.sqlite.filelock import FileLock
 
 _CLONE: Final = 0x40049409  # Linux' FICLONE: two files that share their blocks until one is written to
@@ -22,11 +22,13 @@ _CLONE: Final = 0x40049409  # Linux' FICLONE: two files that share their blocks 
 def fork_sqlite(source: str, target: str) -> None:
     """Fork a SQLite store. Blocks. Nothing under `target` is ever overwritten."""
     if not os.path.exists(source):
-        raise StoreError(f"there is no store {source}")
+        raise StoreError(f"store {source} does not exist")
     if os.path.exists(target):
-        raise StoreError(f"{target} is there already")
+        raise StoreError(f"{target} exists")
     unfinished = f"{target}.new"
     try:
+        with suppress(FileNotFoundError):
+            os.remove(unfinished)
         if not _clone_unused(source, unfinished):
             _copy_in_use(source, unfinished)
         os.rename(unfinished, target)
@@ -54,6 +56,7 @@ def _clone_unused(source: str, target: str) -> bool:
 
 
 def _clone(source: str, target: str) -> None:
+    create_private(target)
     with open(source, "rb") as old, open(target, "wb") as new:
         try:
             fcntl.ioctl(new.fileno(), _CLONE, old.fileno())
@@ -64,6 +67,7 @@ def _clone(source: str, target: str) -> None:
 
 
 def _copy_in_use(source: str, target: str) -> None:
+    create_private(target)
     with (
         closing(sqlite3.connect(uri_of(source, "ro"), uri=True)) as old,
         closing(sqlite3.connect(target)) as new,

@@ -35,7 +35,7 @@ STEPS: Final[tuple[FormatMigration, ...]] = ()
 async def ensure_format(store: Store, steps: Sequence[FormatMigration] = STEPS) -> None:
     """Migrate an open store to the format that this program writes. `StoreError` if it is newer."""
     newest = steps[-1].number if steps else FIRST
-    await store.current()
+    await store.wait_current()
     found, present = store.get(FORMAT_KEY), newest
     if found is not None:
         present = _number(found)
@@ -43,7 +43,7 @@ async def ensure_format(store: Store, steps: Sequence[FormatMigration] = STEPS) 
         present = FIRST  # from before there were numbers
     if present > newest:
         raise StoreError(
-            f"the data is of format {present}, and this program knows formats up to {newest}: use a newer one"
+            f"the data has format {present}, but this version supports formats up to {newest}: use a newer version"
         )
     for step in steps:
         if step.number > present:
@@ -75,5 +75,5 @@ async def _note(store: Store, number: int) -> None:
 
 def _number(found: Record) -> int:
     if not found.value.isdigit():
-        raise StoreCorrupt(f"the format of the data is {found.value[:20]!r}, which is no number")
+        raise StoreCorrupt(f"the format of the data is {found.value[:20]!r}, which is not a number")
     return int(found.value)

@@ -34,10 +34,14 @@ _ETCD: Final = "etcd:"
 class RestoreOptions(msgspec.Struct, frozen=True):
     """Options of a restore."""
 
-    above: int = 0  # how far above the snapshot's revision to go on; 0 for a move, which keeps the history too
+    revision_offset: int = (
+        0  # how far above the snapshot's revision to go on; 0 for a move, which keeps the history too
+    )
     replace: bool = False  # what is there already
-    left_out: tuple[str, ...] = ()  # prefixes of keys that only concern running servers
-    ending: tuple[tuple[str, float], ...] = ()  # prefixes of keys that end by themselves, and after how many seconds
+    excluded_prefixes: tuple[str, ...] = ()  # prefixes of keys that only concern running servers
+    ttl_prefixes: tuple[
+        tuple[str, float], ...
+    ] = ()  # prefixes of keys that end by themselves, and after how many seconds
 
 
 async def save(url: str, path: str) -> int:
@@ -47,7 +51,7 @@ async def save(url: str, path: str) -> int:
     store = open_store(url)
     await store.start()
     try:
-        await store.current()
+        await store.wait_current()
         return await store.snapshot(path)
     finally:
         await store.close()
@@ -55,7 +59,7 @@ async def save(url: str, path: str) -> int:
 
 async def restore(path: str, url: str, how: RestoreOptions) -> int:
     """Fill a store from a snapshot; returns the revision that it continues from."""
-    content = _without_prefixes(await asyncio.to_thread(read_snapshot, path), how.left_out)
+    content = _without_prefixes(await asyncio.to_thread(read_snapshot, path), how.excluded_prefixes)
     if url.startswith(_SQLITE):
         return await asyncio.to_thread(_restore_sqlite, content, url.removeprefix(_SQLITE), how)
     if url.startswith(_ETCD):
@@ -70,8 +74,8 @@ async def move(source: str, target: str, how: RestoreOptions) -> int:
     with tempfile.TemporaryDirectory(prefix="kubeloop-move-") as folder, _locked(source):
         path = os.path.join(folder, "snapshot.db")
         await save(source, path)
-        if any(key.startswith(how.left_out) for key in read_snapshot(path).records):
-            raise StoreError(f"API servers run on {source}, or did until seconds ago: stop them first")
+        if any(key.startswith(how.excluded_prefixes) for key in read_snapshot(path).records):
+            raise StoreError(f"{source} is in use by API servers, or was seconds ago: stop them first")
         return await restore(path, target, how)
 
 
@@ -92,11 +96,11 @@ def _locked(url: str) -> Iterator[None]:
 
 def _save_sqlite(source: str, path: str) -> int:
     if not os.path.exists(source):
-        raise StoreError(f"there is no store {source}")
+        raise StoreError(f"store {source} does not exist")
     try:
         content, _ = file.load(source)
     except (sqlite3.Error, StoreCorrupt) as error:
-        raise StoreCorrupt(f"the store {source} is damaged: {error}") from None
+        raise StoreCorrupt(f"the store {source} is corrupt: {error}") from None
     write_snapshot(path, content)
     return content.revision
 
@@ -108,9 +112,9 @@ def _restore_sqlite(content: LoadedLog, target: str, how: RestoreOptions) -> int
         reached = 0
         if os.path.exists(target):
             if not how.replace:
-                raise StoreError(f"{target} is there already, and would have to be replaced")
+                raise StoreError(f"{target} exists and would be replaced")
             reached = _revision_of(target)
-        content = _at_later_revision(content, content.revision + how.above, reached)
+        content = _at_later_revision(content, content.revision + how.revision_offset, reached)
         for name in (f"{target}-wal", f"{target}-shm"):
             with suppress(FileNotFoundError):
                 os.remove(name)

@@ -17,7 +17,7 @@ from kubeloop.store.sqlite import file
 def write_snapshot(path: str, content: LoadedLog) -> None:
     """Write a snapshot. Blocks: call it off the event loop. Nothing under `path` is ever overwritten."""
     if os.path.exists(path):
-        raise StoreError(f"cannot write the snapshot: {path} is there already")
+        raise StoreError(f"cannot write the snapshot: {path} exists")
     try:
         file.create(path, content, sealed=True)
     except (OSError, sqlite3.Error) as error:
@@ -27,13 +27,13 @@ def write_snapshot(path: str, content: LoadedLog) -> None:
 def read_snapshot(path: str) -> LoadedLog:
     """Return the content of a snapshot after checking its seal. Blocks."""
     if not os.path.exists(path):
-        raise StoreError(f"there is no snapshot {path}")
+        raise StoreError(f"snapshot {path} does not exist")
     try:
         file.check_seal(path)
         return file.load(path, unchanging=True)[0]
     except StoreCorrupt as error:
-        raise StoreCorrupt(f"the snapshot {path} is damaged: {error}") from None
+        raise StoreCorrupt(f"the snapshot {path} is corrupt: {error}") from None
     except sqlite3.Error as error:
-        raise StoreCorrupt(f"the snapshot {path} is damaged: {error}") from None
+        raise StoreCorrupt(f"the snapshot {path} is corrupt: {error}") from None
     except StoreError as error:
         raise StoreError(f"cannot use {path}: {error}") from None

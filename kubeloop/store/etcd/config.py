@@ -41,7 +41,7 @@ def config_of_url(url: str) -> EtcdConfig:
         raise StoreError(f"the store's URL has an unknown option {sorted(unknown)[0]!r}")
     endpoints = tuple(_with_port(host) for host in parts.netloc.split(",") if host)
     if not endpoints:
-        raise StoreError(f"the store's URL {url!r} names no server")
+        raise StoreError(f"the store's URL {url!r} has no server")
     return _checked(endpoints, parts.path, bool(query), query)
 
 
@@ -52,14 +52,14 @@ def config_of_servers(servers: str, prefix: str, files: dict[str, str]) -> EtcdC
     if not split or not schemes <= {"http", "https"} or not all(one.netloc for one in split):
         raise StoreError(f"--etcd-servers {servers!r}: give URLs such as http://127.0.0.1:2379, separated by commas")
     if len(schemes) > 1:
-        raise StoreError("--etcd-servers: either all with TLS, or none")
+        raise StoreError("--etcd-servers: all URLs must use TLS, or none")
     given = {name: value for name, value in files.items() if value}
     return _checked(tuple(_with_port(one.netloc) for one in split), prefix, schemes == {"https"}, given)
 
 
 def _checked(endpoints: tuple[str, ...], prefix: str, tls: bool, files: dict[str, str]) -> EtcdConfig:
     if bool(files.get("certfile")) != bool(files.get("keyfile")):
-        raise StoreError("etcd's client certificate and key need each other")
+        raise StoreError("etcd's client certificate and key must be given together")
     prefix = f"/{prefix.strip('/')}/" if prefix.strip("/") else OUR_PREFIX
     return EtcdConfig(
         endpoints,

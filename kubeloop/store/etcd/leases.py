@@ -9,7 +9,7 @@ import asyncio
 from math import ceil
 
 from kubeloop.clock import Clock
-from kubeloop.store.etcd.grpc.client import GRANT, EtcdClient
+from kubeloop.store.etcd.client import GRANT, EtcdClient
 from kubeloop.store.etcd.messages import lease_request, read_lease
 
 _REUSE_SECONDS = 60.0
@@ -22,30 +22,30 @@ class Leases:
     def __init__(self, connection: EtcdClient, clock: Clock) -> None:
         self._connection = connection
         self._clock = clock
-        self._lives: dict[str, float] = {}
+        self._ttls: dict[str, float] = {}
         self._granted: dict[str, _GrantedLease] = {}
         self._granting = asyncio.Lock()
 
-    def end_after(self, prefix: str, seconds: float) -> None:
+    def set_ttl(self, prefix: str, seconds: float) -> None:
         """Set the time to live of keys under a prefix."""
-        self._lives[prefix] = seconds
+        self._ttls[prefix] = seconds
 
-    def is_for(self, key: str) -> bool:
+    def has_ttl(self, key: str) -> bool:
         """Return True if a key has a time to live."""
-        return key.startswith(tuple(self._lives))
+        return key.startswith(tuple(self._ttls))
 
     async def lease_for(self, key: str) -> int:
         """Return the lease of a key; 0 for a key without a time to live."""
-        for prefix, seconds in self._lives.items():
+        for prefix, seconds in self._ttls.items():
             if key.startswith(prefix):
-                return await self.lease(prefix, seconds)
+                return await self.current_lease(prefix, seconds)
         return 0
 
     def forget(self) -> None:
         """Drop the granted leases after etcd reports one as unknown."""
         self._granted.clear()
 
-    async def lease(self, prefix: str, seconds: float) -> int:
+    async def current_lease(self, prefix: str, seconds: float) -> int:
         """Return the lease that keys under a prefix currently share."""
         async with self._granting:
             granted = self._granted.get(prefix)

@@ -6,8 +6,8 @@ from contextlib import aclosing
 
 from kubeloop.store.base import EMPTY_REVISION, Record
 from kubeloop.store.errors import StoreCorrupt
+from kubeloop.store.etcd.client import RANGE, EtcdClient, EtcdError, Unavailable
 from kubeloop.store.etcd.config import EtcdConfig
-from kubeloop.store.etcd.grpc.client import RANGE, EtcdClient, EtcdError, Unavailable
 from kubeloop.store.etcd.messages import KeyValue, RangeResponse, range_request, read_range, watch_request
 from kubeloop.store.log import LoadedLog
 
@@ -24,33 +24,35 @@ class KeyTranslator:
     """
 
     def __init__(self, config: EtcdConfig) -> None:
-        self.ahead = 0
+        self.revision_offset = 0
         # Beside our keys, not among them.
         self.revisions_key = b"kubeloop_revisions" + config.prefix.encode()
-        self.witnesses = b"kubeloop_witnesses" + config.prefix.encode()
+        self.markers_prefix = b"kubeloop_witnesses" + config.prefix.encode()
         self._ours, self._theirs = config.local_prefix, config.prefix
         self.first = config.prefix.encode()
         self.end = self.first[:-1] + bytes([self.first[-1] + 1])
 
-    def theirs(self, key: str) -> bytes:
+    def to_etcd(self, key: str) -> bytes:
         """Return a key's name in etcd."""
         return (self._theirs + key.removeprefix(self._ours)).encode()
 
-    def ours(self, key: bytes) -> str | None:
+    def from_etcd(self, key: bytes) -> str | None:
         """Return the store's name of an etcd key; None outside of our prefix."""
         if not key.startswith(self.first):
             return None
         try:
             return self._ours + key[len(self.first) :].decode()
         except UnicodeDecodeError:
-            raise StoreCorrupt(f"etcd holds a key {key!r} that no API server has written") from None
+            raise StoreCorrupt(f"etcd has a key {key!r} that was not written by an API server") from None
 
     def record(self, found: KeyValue) -> Record | None:
         """Convert a KeyValue to a record; None outside of our prefix."""
-        key = self.ours(found.key)
+        key = self.from_etcd(found.key)
         if key is None:
             return None
-        return Record(key, found.value, found.create_revision + self.ahead, found.mod_revision + self.ahead)
+        return Record(
+            key, found.value, found.create_revision + self.revision_offset, found.mod_revision + self.revision_offset
+        )
 
 
 async def current_revision(connection: EtcdClient) -> RangeResponse:
@@ -61,7 +63,7 @@ async def current_revision(connection: EtcdClient) -> RangeResponse:
 async def load_revisions(connection: EtcdClient, names: KeyTranslator) -> None:
     """Load the offset of the store's revisions to etcd's."""
     found = read_range(await connection.call(RANGE, range_request(names.revisions_key))).found
-    names.ahead = int(found[0].value) if found else 0
+    names.revision_offset = int(found[0].value) if found else 0
 
 
 async def load_with_history(connection: EtcdClient, names: KeyTranslator) -> tuple[LoadedLog, int]:
@@ -76,8 +78,8 @@ async def load_with_history(connection: EtcdClient, names: KeyTranslator) -> tup
             if refused.compacted:  # meanwhile
                 continue
             raise
-        begin += names.ahead
-        return LoadedLog(records, [], begin, begin, f"{present.cluster_id:x}"), present.revision + names.ahead
+        begin += names.revision_offset
+        return LoadedLog(records, [], begin, begin, f"{present.cluster_id:x}"), present.revision + names.revision_offset
 
 
 async def load_current(connection: EtcdClient, names: KeyTranslator) -> tuple[dict[str, Record], int]:
@@ -85,7 +87,7 @@ async def load_current(connection: EtcdClient, names: KeyTranslator) -> tuple[di
     while True:
         present = await current_revision(connection)
         try:
-            return await _state(connection, names, present.revision), present.revision + names.ahead
+            return await _state(connection, names, present.revision), present.revision + names.revision_offset
         except EtcdError as refused:
             if not refused.compacted:
                 raise

@@ -7,15 +7,19 @@ from __future__ import annotations
 
 import msgspec
 
-from kubeloop.store.etcd.grpc.wire import (
-    LENGTH,
-    Value,
+from kubeloop.protobuf_wire import (
+    DELIMITED,
+    VARINT,
+    Content,
+    ProtobufError,
     bytes_field,
-    fields,
+    decode_varint,
+    encode_tag,
+    encode_varint,
     integer_field,
-    length_prefixed,
-    tag,
-    varint,
+    length_delimited,
+    read_fields,
+    skip_varint,
 )
 
 _EQUAL = 0
@@ -23,7 +27,7 @@ _VERSION, _MOD_REVISION = 0, 2
 _DELETE = 1
 _REVISION_TAG = 3 << 3
 # Fields with a length, by their number.
-_FIRST, _SECOND, _THIRD = (tag(number, LENGTH) for number in (1, 2, 3))
+_FIRST, _SECOND, _THIRD = (encode_tag(number, DELIMITED) for number in (1, 2, 3))
 
 
 class KeyValue(msgspec.Struct, gc=False):
@@ -102,11 +106,11 @@ def put_if_revision_request(
 
     With a mark, put that as well; else read the key of the mark.
     """
-    request = _transaction(_IS_LAST_CHANGED, key, _AT_REVISION + varint(mod_revision), value, lease)
+    request = _transaction(_IS_LAST_CHANGED, key, _AT_REVISION + encode_varint(mod_revision), value, lease)
     return (
         request
         if mark is None
-        else request + _put(length_prefixed(mark.key), mark.value, mark.lease) + _look(length_prefixed(mark.key))
+        else request + _put(length_delimited(mark.key), mark.value, mark.lease) + _look(length_delimited(mark.key))
     )
 
 
@@ -118,14 +122,14 @@ def put_if_version_request(key: bytes, value: bytes, version: int) -> bytes:
 # A comparison as far as the key, and behind it.
 _IS_LAST_CHANGED = integer_field(1, _EQUAL) + integer_field(2, _MOD_REVISION)
 _IS_WRITTEN = integer_field(1, _EQUAL) + integer_field(2, _VERSION)
-_AT_REVISION = tag(6)
+_AT_REVISION = encode_tag(6, VARINT)
 
 
 def _transaction(comparison: bytes, key: bytes, target: bytes, value: bytes | None, lease: int) -> bytes:
-    named = length_prefixed(key)
-    compared = length_prefixed(comparison + _THIRD + named + target)
+    named = length_delimited(key)
+    compared = length_delimited(comparison + _THIRD + named + target)
     operation = (
-        _SECOND + length_prefixed(_THIRD + length_prefixed(_FIRST + named))
+        _SECOND + length_delimited(_THIRD + length_delimited(_FIRST + named))
         if value is None
         else _put(named, value, lease)
     )
@@ -134,13 +138,13 @@ def _transaction(comparison: bytes, key: bytes, target: bytes, value: bytes | No
 
 def _put(named: bytes, value: bytes, lease: int) -> bytes:
     """Encode the put operation for a successful comparison."""
-    put = _FIRST + named + _SECOND + length_prefixed(value)
-    return _SECOND + length_prefixed(_SECOND + length_prefixed(put + integer_field(3, lease) if lease else put))
+    put = _FIRST + named + _SECOND + length_delimited(value)
+    return _SECOND + length_delimited(_SECOND + length_delimited(put + integer_field(3, lease) if lease else put))
 
 
 def _look(named: bytes) -> bytes:
     """Encode the range operation for a failed comparison."""
-    return _THIRD + length_prefixed(_FIRST + length_prefixed(_FIRST + named))
+    return _THIRD + length_delimited(_FIRST + length_delimited(_FIRST + named))
 
 
 def put_request(key: bytes, value: bytes) -> bytes:
@@ -172,35 +176,34 @@ def lease_request(seconds: int) -> bytes:
 
 def read_lease(message: bytes) -> int:
     """Decode the id of a granted lease."""
-    return _number(dict(fields(message)).get(2, 0))
+    return _number(dict(read_fields(message)).get(2, 0))
 
 
 def read_header(message: bytes) -> tuple[int, int]:
     """Decode (revision, cluster id) of a response header."""
-    found = dict(fields(message))
+    found = dict(read_fields(message))
     return _number(found.get(3, 0)), _number(found.get(1, 0))
 
 
 def _revision_in(header: bytes) -> int:
     """Decode only the revision of a header, whose fields are all numbers."""
     at, end = 0, len(header)
-    while at < end and header[at] != _REVISION_TAG:
-        at += 1
-        while header[at] >= 0x80:
-            at += 1
-        at += 1
-    return _number(fields(header[at:])[0][1]) if at < end else 0
+    while at < end:
+        if header[at] == _REVISION_TAG:
+            return decode_varint(header, at + 1)[0]
+        at = skip_varint(header, at + 1)
+    return 0
 
 
 def read_revision(message: bytes) -> int:
     """Decode only the revision of a response."""
-    return next((_revision_in(_bytes(value)) for field, value in fields(message) if field == 1), 0)
+    return next((_revision_in(_bytes(value)) for field, value in read_fields(message) if field == 1), 0)
 
 
 def read_range(message: bytes) -> RangeResponse:
     """Decode a range response."""
     answer = RangeResponse()
-    for field, value in fields(message):
+    for field, value in read_fields(message):
         if field == 1:
             answer.revision, answer.cluster_id = read_header(_bytes(value))
         elif field == 2:
@@ -213,13 +216,13 @@ def read_range(message: bytes) -> RangeResponse:
 def read_txn(message: bytes) -> TxnResponse:
     """Decode a transaction response."""
     answer, found = TxnResponse(), []
-    for field, value in fields(message):
+    for field, value in read_fields(message):
         if field == 1:
             answer.revision = _revision_in(_bytes(value))
         elif field == 2:
             answer.succeeded = bool(value)
         elif field == 3:
-            for operation, result in fields(_bytes(value)):
+            for operation, result in read_fields(_bytes(value)):
                 if operation == 1:
                     found.append(next(iter(read_range(_bytes(result)).found), None))
     if found:
@@ -230,7 +233,7 @@ def read_txn(message: bytes) -> TxnResponse:
 def read_watch(message: bytes) -> EtcdWatchResponse:
     """Decode a watch response."""
     answer = EtcdWatchResponse()
-    for field, value in fields(message):
+    for field, value in read_fields(message):
         if field == 3:
             answer.created = bool(value)
         elif field == 4:
@@ -246,7 +249,7 @@ def read_watch(message: bytes) -> EtcdWatchResponse:
 
 def _read_change(message: bytes) -> EtcdChange:
     change = EtcdChange(False, KeyValue())
-    for field, value in fields(message):
+    for field, value in read_fields(message):
         if field == 1:
             change.deleted = value == _DELETE
         elif field == 2:
@@ -256,7 +259,7 @@ def _read_change(message: bytes) -> EtcdChange:
 
 def read_key_value(message: bytes) -> KeyValue:
     """Decode a KeyValue."""
-    found = dict(fields(message))
+    found = dict(read_fields(message))
     return KeyValue(
         _bytes(found.get(1, b"")),
         _number(found.get(2, 0)),
@@ -266,13 +269,13 @@ def read_key_value(message: bytes) -> KeyValue:
     )
 
 
-def _number(value: Value) -> int:
+def _number(value: Content) -> int:
     if not isinstance(value, int):
-        raise ValueError("a message has bytes where a number should be")
+        raise ProtobufError("a message has bytes where a number should be")
     return value
 
 
-def _bytes(value: Value) -> bytes:
+def _bytes(value: Content) -> bytes:
     if not isinstance(value, bytes):
-        raise ValueError("a message has a number where bytes should be")
+        raise ProtobufError("a message has a number where bytes should be")
     return value

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from kubeloop.clock import SystemClock
 from kubeloop.store.errors import StoreError
+from kubeloop.store.etcd.client import COMPACT, PUT, RANGE, REMOVE, EtcdClient, EtcdError
 from kubeloop.store.etcd.config import EtcdConfig, config_of_url
-from kubeloop.store.etcd.grpc.client import COMPACT, PUT, RANGE, REMOVE, EtcdClient, EtcdError
 from kubeloop.store.etcd.load import KeyTranslator, current_revision, load_revisions
 from kubeloop.store.etcd.messages import (
     compaction_request,
@@ -33,10 +33,10 @@ _AT_ONCE: Final = 256
 async def restore_etcd(content: LoadedLog, url: str, how: RestoreOptions) -> int:
     """Restore a snapshot; returns the revision that the store continues from."""
     config = config_of_url(url)
-    await _prepare(config, content.revision + how.above, how)
+    await _prepare(config, content.revision + how.revision_offset, how)
     store = EtcdStore(config)
-    for prefix, seconds in how.ending:
-        store.expires(prefix, seconds)
+    for prefix, seconds in how.ttl_prefixes:
+        store.set_ttl(prefix, seconds)
     await store.start()
     try:
         records = sorted(content.records.values(), key=lambda record: record.mod_revision)
@@ -55,7 +55,7 @@ async def _prepare(config: EtcdConfig, revision: int, how: RestoreOptions) -> No
         await load_revisions(connection, names)
         await _make_room(connection, names, how)
         present = (await current_revision(connection)).revision
-        ahead = max(names.ahead, revision - present)
+        ahead = max(names.revision_offset, revision - present)
         if ahead:
             await connection.call(PUT, put_request(names.revisions_key, str(ahead).encode()))
             present = (await current_revision(connection)).revision
@@ -65,15 +65,15 @@ async def _prepare(config: EtcdConfig, revision: int, how: RestoreOptions) -> No
 
 
 async def _make_room(connection: EtcdClient, names: KeyTranslator, how: RestoreOptions) -> None:
-    for prefix in how.left_out:
-        first = names.theirs(prefix)
+    for prefix in how.excluded_prefixes:
+        first = names.to_etcd(prefix)
         running = await connection.call(RANGE, range_request(first, first[:-1] + bytes([first[-1] + 1]), limit=1))
         if read_range(running).found:
-            raise StoreError("API servers run on this etcd, or did until seconds ago: stop them first")
+            raise StoreError("this etcd is in use by API servers, or was seconds ago: stop them first")
     if not read_range(await connection.call(RANGE, range_request(names.first, names.end, limit=1))).found:
         return
     if not how.replace:
-        raise StoreError(f"etcd has data under {names.first.decode()}, which would have to be replaced")
+        raise StoreError(f"etcd has data under {names.first.decode()}, which would be replaced")
     await connection.call(REMOVE, delete_range_request(names.first, names.end))
 
 

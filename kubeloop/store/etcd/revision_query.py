@@ -10,7 +10,7 @@ import asyncio
 from contextlib import suppress
 
 from kubeloop.store.errors import StoreError
-from kubeloop.store.etcd.grpc.client import RANGE, EtcdClient
+from kubeloop.store.etcd.client import RANGE, EtcdClient
 from kubeloop.store.etcd.messages import range_request, read_revision
 
 _MAX_QUERIES = 4  # each costs etcd and us some time; with more of them, fewer would share one
@@ -48,9 +48,9 @@ class RevisionQuery:
             waiting, self._waiting = self._waiting, []
             question = asyncio.get_running_loop().create_task(self._answer(waiting))
             self._questions.add(question)
-            question.add_done_callback(self._answered)
+            question.add_done_callback(self._on_response)
 
-    def _answered(self, question: asyncio.Task[None]) -> None:
+    def _on_response(self, question: asyncio.Task[None]) -> None:
         self._questions.discard(question)
         self._ask()
 

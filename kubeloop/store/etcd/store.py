@@ -9,7 +9,7 @@ from math import inf
 
 from kubeloop.clock import Clock, SystemClock
 from kubeloop.store.base import Record, StoreEvent
-from kubeloop.store.committed import DEFAULT_HISTORY_BYTES
+from kubeloop.store.committed_state import DEFAULT_HISTORY_BYTES
 from kubeloop.store.errors import (
     SPACE_EXCEEDED,
     DependentConflict,
@@ -19,23 +19,52 @@ from kubeloop.store.errors import (
     StoreError,
     StoreFull,
 )
-from kubeloop.store.etcd.compaction import EtcdCompactor
+from kubeloop.store.etcd.client import COMPACT, TXN, EtcdClient, EtcdError, PendingCall, Unavailable
 from kubeloop.store.etcd.config import EtcdConfig
-from kubeloop.store.etcd.grpc.client import EtcdClient, PendingCall, Unavailable
 from kubeloop.store.etcd.leases import Leases
 from kubeloop.store.etcd.load import KeyTranslator
-from kubeloop.store.etcd.pending import PROVISIONAL, PendingWrite, PendingWrites
+from kubeloop.store.etcd.messages import compaction_request, put_if_version_request, read_txn
+from kubeloop.store.etcd.pending_writes import PROVISIONAL, PendingWrite, PendingWrites
 from kubeloop.store.etcd.replica import WatchReplica
 from kubeloop.store.etcd.revision_query import RevisionQuery
 from kubeloop.store.etcd.transactions import Transactions, WriteOutcome
 
 _REACH_SECONDS = 3.0  # how long upstream waits for its cache to become fresh
+_COMPACT_KEY = b"compact_rev_key"
+
+
+class EtcdCompactor:
+    """Compacts etcd once per interval for any number of servers: upstream's agreement by a key's version.
+
+    Every server writes the key if it still has the version last seen; the one that succeeds compacts, and the others
+    learn the version for the next time.
+    """
+
+    def __init__(self, connection: EtcdClient) -> None:
+        self._connection = connection
+        self._version = 0
+
+    async def compact(self, revision: int) -> bool:
+        """Compact if it is this server's turn; return True if it was."""
+        request = put_if_version_request(_COMPACT_KEY, str(revision).encode(), self._version)
+        answer = read_txn(await self._connection.call(TXN, request))
+        if not answer.succeeded:
+            self._version = answer.found.version if answer.found is not None else 0
+            return False
+        self._version += 1
+        try:
+            await self._connection.call(COMPACT, compaction_request(revision))
+        except EtcdError as refused:
+            if not refused.compacted:  # compacted further by another client
+                raise
+        return True
 
 
 class EtcdStore(WatchReplica):
     """Store over etcd. Reads use the replica; writes go to etcd, and are done when the replica has them, too."""
 
-    shared = True
+    is_shared = True
+    file_bytes = 0
 
     def __init__(
         self, config: EtcdConfig, *, clock: Clock | None = None, history_bytes: int = DEFAULT_HISTORY_BYTES
@@ -48,17 +77,17 @@ class EtcdStore(WatchReplica):
         self._leases = Leases(self._connection, clock)
         self._transactions = Transactions(self._connection, names, self._leases, clock)
         self._compactions = EtcdCompactor(self._connection)
-        self._freshness = RevisionQuery(self._connection)
-        self.lost = 0
+        self._revision_query = RevisionQuery(self._connection)
+        self.rollbacks = 0
         self._accepting = False
         self._tasks: set[asyncio.Task[None]] = set()
-        self._wanted_compaction = 0
+        self._pending_compaction = 0
 
     async def start(self) -> None:
         """Connect, load the state and follow the watch."""
         self._connection.open()
         try:
-            await self._begin_following()
+            await self._start_watch()
         except BaseException:
             await self._connection.close()
             raise
@@ -67,36 +96,36 @@ class EtcdStore(WatchReplica):
     async def close(self) -> None:
         """Wait for pending writes, then disconnect."""
         self._accepting = False
-        while self._tasks or (unsettled := self._pending.unsettled()):
+        while self._tasks or (unsettled := self._pending.unsettled_futures()):
             await (asyncio.wait(self._tasks) if self._tasks else asyncio.wait(unsettled))
-        await self._freshness.close()
-        await self._stop_following()
+        await self._revision_query.close()
+        await self._stop_watch()
         self._end_watches()
         await self._connection.close()
 
-    async def settled(self) -> None:
+    async def wait_settled(self) -> None:
         """Wait until the outcome of every pending write is decided."""
         if under_way := self._pending.futures():
             await asyncio.wait(under_way)
 
-    async def current(self) -> None:
+    async def wait_current(self) -> None:
         """Wait until the replica has reached etcd's current revision."""
         try:
-            revision = await self._freshness.revision() + self._names.ahead
+            revision = await self._revision_query.revision() + self._names.revision_offset
         except StoreError as error:
-            self._trouble = str(error)
+            self._last_error = str(error)
             raise
         await self._wait_for(revision, inf)
-        self._trouble = ""
+        self._last_error = ""
 
-    async def reached(self, revision: int) -> None:
+    async def wait_revision(self, revision: int) -> None:
         """Wait for a limited time until the replica has a revision."""
         with suppress(StoreError):
             await self._wait_for(revision, _REACH_SECONDS)
 
-    def expires(self, prefix: str, seconds: float) -> bool:
+    def set_ttl(self, prefix: str, seconds: float) -> bool:
         """Set a time to live for keys under a prefix; returns True."""
-        self._leases.end_after(prefix, seconds)
+        self._leases.set_ttl(prefix, seconds)
         return True
 
     def peek(self, key: str) -> Record | None:
@@ -118,25 +147,25 @@ class EtcdStore(WatchReplica):
         write = self._pending.add(key, value, previous, expected is not None)
         begun = None if write.after else self._transactions.begin(key, value, previous, write.conditional)
         if begun is None:
-            self._do(self._carry_out(write))
+            self._start_task(self._carry_out(write))
         else:
-            begun.answer.add_done_callback(lambda _: self._answered(write, begun))
+            begun.answer.add_done_callback(lambda _: self._on_first_response(write, begun))
         return write.future
 
     def _is_revision_of(self, record: Record | None, expected: int) -> bool:
         if record is None:
             return expected == 0
-        return self._pending.real(expected) == self._pending.real(record.mod_revision)
+        return self._pending.final_revision(expected) == self._pending.final_revision(record.mod_revision)
 
-    async def durable(self, record: Record) -> int:
+    async def wait_durable(self, record: Record) -> int:
         """Wait until a peeked record is durable and the newest of its key; returns its revision."""
         write = self._pending.find(record.mod_revision)
         if write is not None:
             return (await asyncio.shield(write.future)).revision
-        real = self._pending.real(record.mod_revision)
+        real = self._pending.final_revision(record.mod_revision)
         if real >= PROVISIONAL:
             raise StoreError("the write was never made durable")
-        await self.current()
+        await self.wait_current()
         newest = self._committed.get(record.key)
         if newest is None or newest.mod_revision != real:
             raise StoreConflict(newest)
@@ -148,31 +177,31 @@ class EtcdStore(WatchReplica):
             raise FutureRevision(revision, self._revision)
         if revision > self.compact_revision:
             self._forget_history(revision)
-            if not self._wanted_compaction:
-                self._do(self._compact_etcd())
-            self._wanted_compaction = revision
+            if not self._pending_compaction:
+                self._start_task(self._compact_etcd())
+            self._pending_compaction = revision
 
     async def _compact_etcd(self) -> None:
-        while revision := self._wanted_compaction:
+        while revision := self._pending_compaction:
             with suppress(StoreError):  # the next interval tries again
-                await self._compactions.compact(revision - self._names.ahead)
-            if revision == self._wanted_compaction:
-                self._wanted_compaction = 0
+                await self._compactions.compact(revision - self._names.revision_offset)
+            if revision == self._pending_compaction:
+                self._pending_compaction = 0
 
-    def _do(self, work: Coroutine[None, None, None]) -> None:
+    def _start_task(self, work: Coroutine[None, None, None]) -> None:
         task = self._loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def _answered(self, write: PendingWrite, begun: PendingCall) -> None:
+    def _on_first_response(self, write: PendingWrite, begun: PendingCall) -> None:
         """Finish a write that was sent at once. Nearly always it succeeded and nothing is left to do."""
         try:
-            outcome = self._transactions.success(begun, write.base)
+            outcome = self._transactions.outcome_of(begun, write.base)
         except Exception as error:  # the writer must get a result
             self._fail(write, error)
             return
         if outcome is None:
-            self._do(self._carry_out(write, begun))
+            self._start_task(self._carry_out(write, begun))
         elif outcome.revision <= self._revision:
             self._settle(write, outcome)
         else:  # the event has often come together with the answer, and is about to be looked at
@@ -185,7 +214,7 @@ class EtcdStore(WatchReplica):
             outcome = await self._transactions.write(write.key, write.value, base, write.conditional, begun)
             if outcome.conflict is not None:
                 await self._wait_for(outcome.revision, inf)  # a retry must see the conflicting write
-                outcome = self._cleared_up(write, outcome, outcome.conflict)
+                outcome = self._resolve_conflict(write, outcome, outcome.conflict)
         except Exception as error:
             self._fail(write, error)
             return
@@ -194,12 +223,12 @@ class EtcdStore(WatchReplica):
     def _settle(self, write: PendingWrite, outcome: WriteOutcome) -> None:
         """Record that etcd has a write, and wait for the replica."""
         record = _record_of(write, outcome.revision, outcome.base)
-        self._pending.became(write, outcome.revision)
+        self._pending.set_revision(write, outcome.revision)
         write.settled.set_result(record)
         if outcome.revision <= self._revision:
             self._conclude(write, outcome, record)
         else:
-            self._do(self._conclude_later(write, outcome, record))
+            self._start_task(self._conclude_later(write, outcome, record))
 
     async def _conclude_later(self, write: PendingWrite, outcome: WriteOutcome, record: Record | None) -> None:
         try:
@@ -210,14 +239,14 @@ class EtcdStore(WatchReplica):
         self._conclude(write, outcome, record)
 
     def _conclude(self, write: PendingWrite, outcome: WriteOutcome, record: Record | None) -> None:
-        self._trouble = ""
-        self._pending.committed(write)
+        self._last_error = ""
+        self._pending.remove_committed(write)
         if not write.future.done():  # a writer may have stopped waiting
             known = self.get(write.key)
             same = record is not None and known is not None and known.mod_revision == record.mod_revision
             write.future.set_result(StoreEvent(outcome.revision, write.key, known if same else record, outcome.base))
 
-    def _cleared_up(self, write: PendingWrite, outcome: WriteOutcome, conflict: StoreConflict) -> WriteOutcome:
+    def _resolve_conflict(self, write: PendingWrite, outcome: WriteOutcome, conflict: StoreConflict) -> WriteOutcome:
         """Return the outcome of a write whose earlier, unanswered attempt succeeded; else raise the conflict."""
         if outcome.doubtful:
             since = 0 if outcome.base is None else outcome.base.mod_revision
@@ -225,7 +254,7 @@ class EtcdStore(WatchReplica):
                 if event.key == write.key and event.record is not None and event.record.value == write.value:
                     return WriteOutcome(event.revision, event.previous)
             if since < self.compact_revision and outcome.base is not None:
-                raise Unavailable("etcd did not say whether it has written, and has forgotten it since")
+                raise Unavailable("the outcome of the write is unknown: etcd has compacted its history")
         raise conflict
 
     async def _base_of(self, write: PendingWrite) -> Record | None:
@@ -250,11 +279,11 @@ class EtcdStore(WatchReplica):
             error = StoreError(f"the store failed: {error!r}")
         elif not isinstance(error, StoreConflict | DependentConflict):
             error = StoreFull(SPACE_EXCEEDED) if SPACE_EXCEEDED in str(error) else StoreError(str(error))
-            self._trouble = str(error)
+            self._last_error = str(error)
         if not write.settled.done():
             write.settled.set_exception(error)
-        self.lost += 1
-        self._pending.failed(write)
+        self.rollbacks += 1
+        self._pending.remove_failed(write)
         if not write.future.done():
             write.future.set_exception(error)
 

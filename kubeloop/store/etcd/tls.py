@@ -24,7 +24,7 @@ def tls_context(config: EtcdConfig) -> ssl.SSLContext:
         try:
             context.load_verify_locations(config.cafile)
         except ssl.SSLError:
-            raise StoreError(f"etcd's {config.cafile} holds no certificate") from None
+            raise StoreError(f"etcd's {config.cafile} contains no certificate") from None
     else:
         context.load_default_certs()
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -34,18 +34,8 @@ def tls_context(config: EtcdConfig) -> ssl.SSLContext:
             context.load_cert_chain(config.certfile, config.keyfile)
         except ssl.SSLError as error:
             reason = error.reason or error
-            raise StoreError(f"etcd's {config.certfile} and {config.keyfile} do not go together: {reason}") from None
+            raise StoreError(f"etcd's {config.certfile} and {config.keyfile} do not match: {reason}") from None
     return context
-
-
-def rejection_reason(error: Exception | None) -> str | None:
-    """Return why a certificate was rejected; None for other errors."""
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return f"its certificate is refused: {error.verify_message}"
-    reason = (error.reason or "") if isinstance(error, ssl.SSLError) else ""
-    if "ALERT" in reason and ("CERT" in reason or "CA" in reason):
-        return f"it refuses our certificate: {reason.lower().replace('_', ' ')}"
-    return None
 
 
 def _why_unreadable(path: str) -> str:

@@ -34,7 +34,7 @@ class Checkpointer:
         # Open as long as any connection is: closing it drops all of this process's locks on the file.
         self._main_file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
 
-    def written(self, value_bytes: int) -> None:
+    def on_commit(self, value_bytes: int) -> None:
         """Count a commit's bytes; called by the writer after each commit."""
         self._written += value_bytes + _COMMIT_BYTES
         if self._copied.is_set():
@@ -62,7 +62,7 @@ class Checkpointer:
 
     def _run(self) -> None:
         connection = file.connect(self._path)
-        while self._next_wish():
+        while self._wait_request():
             for _ in range(_PASSES):
                 _checkpoint(connection)
                 with suppress(OSError):
@@ -70,7 +70,7 @@ class Checkpointer:
             self._copied.set()
         connection.close()
 
-    def _next_wish(self) -> bool:
+    def _wait_request(self) -> bool:
         self._wanted.wait()
         self._wanted.clear()
         return not self._closing

@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from hashlib import sha256
 from typing import TypeAlias
 from zlib import crc32
@@ -70,6 +70,19 @@ def connect(path: str) -> sqlite3.Connection:
     return connection
 
 
+def create_private(path: str) -> None:
+    """Create an empty file that only its owner may read; SQLite gives its other files the same permissions."""
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+
+
+def restrict_to_owner(path: str) -> None:
+    """Remove the permissions of group and others from a store's files, which hold secrets."""
+    for name in (path, f"{path}-wal", f"{path}-shm"):
+        with suppress(OSError):  # not there, or somebody else's file, or a read-only file system
+            if os.stat(name).st_mode & 0o077:
+                os.chmod(name, 0o600)
+
+
 def create(path: str, content: LoadedLog, *, sealed: bool = False) -> None:
     """Write a whole new file beside its place, and move it there only when it is complete.
 
@@ -77,6 +90,7 @@ def create(path: str, content: LoadedLog, *, sealed: bool = False) -> None:
     """
     unfinished = f"{path}.new"
     _remove_if_there(unfinished)
+    create_private(unfinished)
     connection = sqlite3.connect(unfinished, isolation_level=None)
     try:
         connection.execute(f"PRAGMA page_size={PAGE_SIZE}")
@@ -103,7 +117,7 @@ def check_seal(path: str) -> None:
         if sealed is None:
             raise StoreError("it is a store's own file, not a snapshot")
         if sealed[0] != _digest(connection):
-            raise StoreCorrupt("it is not what was once sealed")
+            raise StoreCorrupt("its checksum does not match")
 
 
 def break_seal(connection: sqlite3.Connection) -> None:

@@ -18,8 +18,10 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import TypeAlias
 
-from kubeloop.clock import Clock, new_uid
+from kubeloop.clock import Clock, SystemClock, new_uid
 from kubeloop.store.base import StoreEvent
+from kubeloop.store.committed_state import DEFAULT_HISTORY_BYTES
+from kubeloop.store.engine import LoggedStore
 from kubeloop.store.errors import SPACE_EXCEEDED, StoreCorrupt, StoreError, StoreFull, StoreInUse
 from kubeloop.store.log import Appended, LoadedLog
 from kubeloop.store.sqlite import file
@@ -30,7 +32,7 @@ from kubeloop.store.sqlite.wal import refuse_lost_commits
 SLICE_ROWS = 128  # deletes at a time: some milliseconds at worst, when each row is on a page of its own
 
 _ROOM = 1 << 20  # bytes: without them a disk counts as full still
-_REMEDY = "put a copy in its place (kubeloop snapshot restore), or move its files away to begin with nothing"
+_REMEDY = "restore a snapshot (kubeloop snapshot restore), or move its files away to start with an empty store"
 _UNREACHABLE = frozenset(
     (
         sqlite3.SQLITE_CANTOPEN,
@@ -110,8 +112,9 @@ class SqliteLog:
             if not os.path.exists(self._path):
                 self._create()
             if not os.access(self._path, os.W_OK):  # SQLite would open it for reading, and fail at the first write
-                raise StoreError("it is write-protected")
+                raise StoreError("it is read-only")
             refuse_lost_commits(self._path)
+            file.restrict_to_owner(self._path)
             loaded, garbage = file.load(self._path)
             self._connection = file.connect(self._path)
             file.break_seal(self._connection)
@@ -125,14 +128,14 @@ class SqliteLog:
 
     def _create(self) -> None:
         if os.path.exists(f"{self._path}-wal"):
-            raise StoreCorrupt("its main file is gone, but its write-ahead log is there")
+            raise StoreCorrupt("its main file is missing, but its write-ahead log exists")
         file.create(self._path, LoadedLog(cluster_id=new_uid(self._clock)))
 
     def _run(self) -> None:
         while (job := self._next_job()) is not None:
             if isinstance(job, _Batch):
                 self._append(job)
-                self._checkpointer.written(sum(len(row[4] or b"") for row in job.rows))
+                self._checkpointer.on_commit(sum(len(row[4] or b"") for row in job.rows))
             else:
                 self._garbage.extend(job.garbage)
                 self._compact_revision = job.revision
@@ -160,7 +163,7 @@ class SqliteLog:
         error: StoreError | None = None
         try:
             if not batch.rows:
-                self._try_out()
+                self._test_write()
             # More may go than comes, or compaction would never catch up with a busy store.
             self._transact(batch.rows, min(max(SLICE_ROWS, 2 * len(batch.rows)), file.MAX_PARAMETERS))
         except sqlite3.Error as failure:
@@ -171,7 +174,7 @@ class SqliteLog:
         with suppress(RuntimeError):  # the loop was closed without closing the store
             self._loop.call_soon_threadsafe(batch.appended, error)
 
-    def _try_out(self) -> None:
+    def _test_write(self) -> None:
         """Raise if a write of some size would fail; a small one may succeed on a full disk."""
         disk = os.statvfs(self._path)
         if disk.f_bavail * disk.f_frsize < _ROOM:
@@ -200,7 +203,7 @@ class SqliteLog:
 
 
 def _to_store_error(path: str, error: StoreError | sqlite3.Error | OSError) -> StoreError:
-    """Return a one-sentence error that tells damaged data from data that is unreachable or not ours."""
+    """Return a one-sentence error that distinguishes corrupt data from data that is unreachable or foreign."""
     reason = error.strerror if isinstance(error, OSError) else error
     if isinstance(error, sqlite3.Error):
         # Python's own decoding errors carry no code: a key that is not UTF-8 was not written by us.
@@ -208,5 +211,18 @@ def _to_store_error(path: str, error: StoreError | sqlite3.Error | OSError) -> S
     else:
         damaged = isinstance(error, StoreCorrupt)
     if damaged:
-        return StoreCorrupt(f"the store {path} is damaged: {reason}; {_REMEDY}")
+        return StoreCorrupt(f"the store {path} is corrupt: {reason}; {_REMEDY}")
     return StoreError(f"cannot open the store {path}: {reason}")
+
+
+class SqliteStore(LoggedStore):
+    """Opens or creates the file at `path`; its folder must exist, and no other process may have it open."""
+
+    def __init__(self, path: str, *, clock: Clock | None = None, history_bytes: int = DEFAULT_HISTORY_BYTES) -> None:
+        super().__init__(SqliteLog(path, clock or SystemClock()), history_bytes)
+        self._path = path
+
+    @property
+    def file_bytes(self) -> int:  # type: ignore[override]  # a constant where there is no file
+        """Size of the database file."""
+        return os.stat(self._path).st_size

@@ -35,7 +35,7 @@ def refuse_lost_commits(path: str) -> None:
     replayed = _replayed_frames(path)
     with open(log_path, "rb") as log:
         if replayed is not None and _has_acknowledged_commit(_frames_after(log, replayed)):
-            raise StoreCorrupt(f"its write-ahead log is unreadable after frame {replayed}, and more had been written")
+            raise StoreCorrupt(f"its write-ahead log is unreadable after frame {replayed}, although more was written")
 
 
 def _replayed_frames(path: str) -> int | None:

@@ -1,4 +1,4 @@
-"""Objects that nobody would write, made up from the types of their fields; the same seed makes the same one."""
+"""Random objects generated from the types of their fields; deterministic by seed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SPECIAL: dict[type, tuple[str, ...]] = {
 }
 
 
-class Imagination:
+class ValueGenerator:
     """Makes up plain values that decode as a type; deep down, fields are left out."""
 
     def __init__(self, seed: int) -> None:

@@ -30,11 +30,11 @@ NO_CIDR = ["must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"]
         ("2001:DB8:0:0::1", ['must be in canonical form ("2001:db8::1")']),
     ],
 )
-def test_an_address_is_checked(value: str, messages: list[str]) -> None:
+def test_addresses_are_validated(value: str, messages: list[str]) -> None:
     assert check_ip(value) == messages
 
 
-def test_old_fields_take_odd_addresses_unless_strict() -> None:
+def test_legacy_fields_accept_nonstandard_addresses_unless_strict() -> None:
     assert check_legacy_ip("010.9.8.7", strict=False) == []
     assert check_legacy_ip("010.9.8.7", strict=True) == ["must not have leading 0s"]
     assert check_legacy_ip("2001:DB8::1", strict=True) == []
@@ -57,11 +57,11 @@ def test_old_fields_take_odd_addresses_unless_strict() -> None:
         ("2001:DB8::/64", ['must be in canonical form ("2001:db8::/64")']),
     ],
 )
-def test_a_network_is_checked(value: str, messages: list[str]) -> None:
+def test_networks_are_validated(value: str, messages: list[str]) -> None:
     assert check_cidr(value) == messages
 
 
-def test_old_fields_take_odd_networks_unless_strict() -> None:
+def test_legacy_fields_accept_nonstandard_networks_unless_strict() -> None:
     assert check_legacy_cidr("10.9.8.7/24", strict=False) == []
     assert check_legacy_cidr("10.9.8.7/24", strict=True) == ["must not have bits set beyond the prefix length"]
 

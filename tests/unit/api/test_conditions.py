@@ -24,14 +24,14 @@ READY = Condition("Ready", "True", "Up", "fine", "t1")
 BUSY = Condition("Busy", "False", last_transition_time="t1")
 
 
-def test_a_new_condition_is_added_at_the_end_with_the_time() -> None:
+def test_new_condition_is_appended_with_the_time() -> None:
     assert set_condition((READY,), Condition("Busy", "True"), "t2") == (
         READY,
         Condition("Busy", "True", last_transition_time="t2"),
     )
 
 
-def test_a_new_condition_keeps_a_time_of_its_own() -> None:
+def test_new_condition_keeps_its_time() -> None:
     assert set_condition((), READY, "t9") == (READY,)
 
 
@@ -45,7 +45,7 @@ def test_a_changed_reason_alone_keeps_the_transition_time() -> None:
     assert changed == (Condition("Ready", "True", "Still", last_transition_time="t1"),)
 
 
-def test_what_changes_nothing_returns_the_very_same_conditions() -> None:
+def test_no_op_returns_the_same_conditions() -> None:
     conditions = (READY, BUSY)
     assert set_condition(conditions, Condition("Ready", "True", "Up", "fine"), "t2") is conditions
     assert remove_condition(conditions, "Gone") is conditions

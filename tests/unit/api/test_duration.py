@@ -38,7 +38,7 @@ from kubeloop.api.scalars.duration import (
         ("1m1m", 2 * MINUTE),
     ],
 )
-def test_a_duration_reads_to_nanoseconds(text: str, nanoseconds: int) -> None:
+def test_duration_is_parsed_to_nanoseconds(text: str, nanoseconds: int) -> None:
     assert parse_duration(text) == nanoseconds
 
 
@@ -59,7 +59,7 @@ def test_a_duration_reads_to_nanoseconds(text: str, nanoseconds: int) -> None:
         ("2562048h", 'time: invalid duration "2562048h"'),
     ],
 )
-def test_what_is_no_duration_is_told_in_gos_words(text: str, message: str) -> None:
+def test_invalid_duration_reports_gos_message(text: str, message: str) -> None:
     with pytest.raises(DurationError) as caught:
         parse_duration(text)
     assert str(caught.value) == message
@@ -81,11 +81,11 @@ def test_what_is_no_duration_is_told_in_gos_words(text: str, message: str) -> No
         (-(2**63), "-2562047h47m16.854775808s"),
     ],
 )
-def test_a_duration_prints_as_go_prints_it(nanoseconds: int, text: str) -> None:
+def test_duration_is_formatted_like_go(nanoseconds: int, text: str) -> None:
     assert format_duration(nanoseconds) == text
 
 
 @settings(max_examples=200)
 @given(st.integers(-(2**63), 2**63 - 1))
-def test_a_printed_duration_reads_back(nanoseconds: int) -> None:
+def test_formatted_duration_round_trips(nanoseconds: int) -> None:
     assert parse_duration(format_duration(nanoseconds)) == nanoseconds

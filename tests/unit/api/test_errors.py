@@ -1,4 +1,4 @@
-"""Every API error carries the Status that upstream would answer."""
+"""Tests of the Status of every API error."""
 
 import pytest
 
@@ -103,13 +103,13 @@ def test_a_status_has_upstreams_keys_in_upstreams_order() -> None:
         (ApiError("raw"), 500, None, "raw"),
     ],
 )
-def test_each_error_has_its_code_reason_and_words(error: ApiError, code: int, reason: str | None, message: str) -> None:
+def test_each_error_has_code_reason_and_message(error: ApiError, code: int, reason: str | None, message: str) -> None:
     status = error.status()
     assert (status["code"], status.get("reason"), status["message"]) == (code, reason, message)
     assert str(error) == message
 
 
-def test_details_are_absent_empty_or_full_as_upstream_has_them() -> None:
+def test_details_match_upstream() -> None:
     assert "details" not in errors.bad_request("x").status()
     assert "details" not in errors.unauthorized().status()
     assert errors.generic_server_response(404).status()["details"] == {}
@@ -133,13 +133,13 @@ def test_an_invalid_object_lists_all_causes_and_each_message_once() -> None:
     }
 
 
-def test_a_single_problem_stands_without_brackets() -> None:
+def test_single_cause_has_no_brackets() -> None:
     error = errors.invalid("", "Pod", "", [field_path.required(FieldPath("spec"))])
     assert error.message == 'Pod "" is invalid: spec: Required value'
     assert "name" not in error.status()["details"]
 
 
-def test_an_invalid_object_without_errors_says_only_that() -> None:
+def test_invalid_object_without_causes_has_a_short_message() -> None:
     assert errors.invalid("", "Pod", "p", []).message == 'Pod "p" is invalid'
 
 
@@ -153,7 +153,7 @@ def test_retry_after_is_a_detail_and_a_header() -> None:
     assert errors.bad_request("x").headers == {}
 
 
-def test_a_version_from_the_future_is_a_timeout_with_its_cause() -> None:
+def test_future_version_is_a_timeout_with_its_cause() -> None:
     error = errors.too_large_resource_version(99, 5, retry_after_seconds=1)
     assert error.message == "Timeout: Too large resource version: 99, current: 5"
     assert error.causes == (StatusCause("ResourceVersionTooLarge", "Too large resource version"),)
@@ -181,7 +181,7 @@ def test_a_received_status_becomes_the_same_error_again(error: ApiError) -> None
     assert received.status() == error.status()
 
 
-def test_an_error_can_be_told_about_something_else() -> None:
+def test_error_can_be_rewritten_for_another_object() -> None:
     moved = errors.bad_request("x").with_details(StatusDetails(name="n"))
     assert moved.status()["details"] == {"name": "n"}
     assert moved.reason == "BadRequest"

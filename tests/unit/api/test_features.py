@@ -1,4 +1,4 @@
-"""Which features are on, and what can't be said about them."""
+"""Tests of feature gates and rejected settings."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from kubeloop.api.features.gates import DEFAULT_FEATURES, STAGES, InvalidFeature
 from kubeloop.api.features.known_features import DEPENDENCIES
 
 
-def test_nothing_said_is_the_usual() -> None:
+def test_no_flags_give_the_defaults() -> None:
     assert parse_feature_gates([]) is parse_feature_gates(["", ","]) is DEFAULT_FEATURES
-    assert DEFAULT_FEATURES.is_on("DynamicResourceAllocation")
-    assert not DEFAULT_FEATURES.is_on("GenericWorkload")
+    assert DEFAULT_FEATURES.is_enabled("DynamicResourceAllocation")
+    assert not DEFAULT_FEATURES.is_enabled("GenericWorkload")
 
 
 @pytest.mark.parametrize(
@@ -23,16 +23,16 @@ def test_nothing_said_is_the_usual() -> None:
         ["GenericWorkload=false", " GenericWorkload = true ,DRAResourcePoolStatus=TRUE"],
     ],
 )
-def test_gates_are_opened_in_any_spelling_and_the_last_word_counts(said: list[str]) -> None:
-    assert parse_feature_gates(said).on - DEFAULT_FEATURES.on == {"GenericWorkload", "DRAResourcePoolStatus"}
+def test_gates_accept_any_boolean_form_and_the_last_one_wins(said: list[str]) -> None:
+    assert parse_feature_gates(said).enabled - DEFAULT_FEATURES.enabled == {"GenericWorkload", "DRAResourcePoolStatus"}
 
 
-def test_a_stage_is_opened_but_for_what_else_is_said() -> None:
+def test_stage_is_enabled_except_for_explicit_gates() -> None:
     found = parse_feature_gates(
         ["AllAlpha=true,AllBeta=true,DRAResourcePoolStatus=false,DRAPartitionableDevicesType=false"]
     )
-    assert found.is_on("CompositePodGroup")
-    assert not found.is_on("DRAResourcePoolStatus")
+    assert found.is_enabled("CompositePodGroup")
+    assert not found.is_enabled("DRAResourcePoolStatus")
 
 
 @pytest.mark.parametrize(
@@ -55,14 +55,14 @@ def test_a_stage_is_opened_but_for_what_else_is_said() -> None:
         ("other:GenericWorkload=true", "component not registered: other"),
     ],
 )
-def test_what_cannot_be_said_is_refused_in_upstreams_words(said: str, message: str) -> None:
+def test_invalid_gates_report_upstreams_message(said: str, message: str) -> None:
     with pytest.raises(InvalidFeatureGate) as refused:
         parse_feature_gates([said])
     assert str(refused.value) == message
 
 
-def test_the_usual_lacks_nothing_that_it_needs() -> None:
+def test_default_gates_satisfy_their_dependencies() -> None:
     for name, needed in DEPENDENCIES.items():
         assert name in STAGES
         assert set(needed.split()) <= STAGES.keys()
-        assert name not in DEFAULT_FEATURES.on or set(needed.split()) <= DEFAULT_FEATURES.on
+        assert name not in DEFAULT_FEATURES.enabled or set(needed.split()) <= DEFAULT_FEATURES.enabled

@@ -34,7 +34,7 @@ def value_of(field: str) -> str:
         ("metadata.name=p1,,status.phase=Pending", True),
     ],
 )
-def test_a_selector_matches_what_its_fields_say(text: str, matches: bool) -> None:
+def test_selector_matches_fields(text: str, matches: bool) -> None:
     assert parse_field_selector(text).matches(value_of) is matches
 
 
@@ -48,7 +48,7 @@ def test_a_selector_matches_what_its_fields_say(text: str, matches: bool) -> Non
         ("a=b=c", "invalid field selector: unescaped character in value: 61"),
     ],
 )
-def test_what_does_not_parse_is_told_in_upstreams_words(text: str, message: str) -> None:
+def test_invalid_selector_reports_upstreams_message(text: str, message: str) -> None:
     with pytest.raises(SelectorError) as caught:
         parse_field_selector(text)
     assert str(caught.value) == message
@@ -59,7 +59,7 @@ def test_escaped_commas_and_equals_signs_belong_to_the_value() -> None:
     assert selector.requirements == (FieldRequirement("a", Operator.EQUALS, "x,y=z\\"),)
 
 
-def test_the_only_value_a_field_may_have_is_known() -> None:
+def test_exact_value_of_a_field_is_found() -> None:
     selector = parse_field_selector("a!=1,b=2,b!=3")
     assert selector.requires_exact_match("a") is None
     assert selector.requires_exact_match("b") == "2"
@@ -70,11 +70,11 @@ def test_requirements_can_be_rewritten_and_dropped() -> None:
     def rename(field: str, value: str) -> tuple[str, str]:
         return ("", "") if field == "drop" else (field.upper(), value)
 
-    assert str(parse_field_selector("drop=1,keep!=2").transformed(rename)) == "KEEP!=2"
+    assert str(parse_field_selector("drop=1,keep!=2").transform(rename)) == "KEEP!=2"
 
 
 @given(st.text())
-def test_any_value_survives_escaping(value: str) -> None:
+def test_escaping_round_trips(value: str) -> None:
     assert unescape_value(escape_value(value)) == value
 
 
@@ -86,6 +86,6 @@ requirements = st.builds(
 
 @settings(max_examples=100)
 @given(st.lists(requirements, max_size=4))
-def test_a_printed_selector_parses_to_the_same_requirements(chosen: list[FieldRequirement]) -> None:
+def test_formatted_selector_round_trips(chosen: list[FieldRequirement]) -> None:
     parsed = parse_field_selector(str(FieldSelector(tuple(chosen))))
     assert sorted(map(str, parsed.requirements)) == sorted(map(str, chosen))

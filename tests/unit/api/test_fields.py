@@ -11,17 +11,17 @@ from kubeloop.api.meta.field_path import FieldError, FieldPath
 SPEC = FieldPath("spec")
 
 
-def test_a_path_shows_fields_indexes_and_keys() -> None:
+def test_path_has_fields_indexes_and_keys() -> None:
     path = SPEC.child("template", "spec").child("containers").index(0).child("limits").key("cpu")
     assert str(path) == "spec.template.spec.containers[0].limits[cpu]"
 
 
-def test_an_empty_step_shows_as_brackets() -> None:
+def test_empty_step_is_rendered_as_brackets() -> None:
     assert str(FieldPath("")) == "[]"
     assert str(SPEC.key("")) == "spec[]"
 
 
-def test_paths_grow_without_changing_their_parents() -> None:
+def test_child_paths_do_not_change_their_parents() -> None:
     SPEC.child("a")
     assert str(SPEC) == "spec"
     assert SPEC.child("a") == FieldPath("spec").child("a")
@@ -69,7 +69,7 @@ class Inner(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
         (field_path.required(None), "<nil>: Required value"),
     ],
 )
-def test_each_error_reads_as_upstream_words_it(error: FieldError, message: str) -> None:
+def test_each_error_has_upstreams_message(error: FieldError, message: str) -> None:
     assert error.message() == message
 
 

@@ -12,7 +12,7 @@ from kubeloop.api.scalars.intstr import IntOrString, IntOrStringError
     ("value", "total", "up", "down"),
     [(3, 10, 3, 3), ("25%", 10, 3, 2), ("100%", 7, 7, 7), ("0%", 7, 0, 0), ("150%", 3, 5, 4), ("-5%", 10, 0, -1)],
 )
-def test_a_percentage_is_rounded_as_asked(value: IntOrString, total: int, up: int, down: int) -> None:
+def test_percentage_is_rounded_as_requested(value: IntOrString, total: int, up: int, down: int) -> None:
     assert intstr.scaled_value(value, total, round_up=True) == up
     assert intstr.scaled_value(value, total, round_up=False) == down
 
@@ -33,20 +33,20 @@ def test_a_percentage_is_rounded_as_asked(value: IntOrString, total: int, up: in
         ),
     ],
 )
-def test_what_cannot_be_scaled_is_told_in_upstreams_words(value: IntOrString | None, message: str) -> None:
+def test_unscalable_value_reports_upstreams_message(value: IntOrString | None, message: str) -> None:
     with pytest.raises(IntOrStringError) as caught:
         intstr.scaled_value(value, 10, round_up=True)
     assert str(caught.value) == message
 
 
-def test_text_becomes_a_number_only_when_it_fits_32_bits() -> None:
+def test_text_is_a_number_only_within_32_bits() -> None:
     assert intstr.parse_int_or_string("80") == 80
     assert intstr.parse_int_or_string("-1") == -1
     assert intstr.parse_int_or_string("2147483648") == "2147483648"
     assert intstr.parse_int_or_string("http") == "http"
 
 
-def test_a_text_that_spells_no_number_counts_as_zero() -> None:
+def test_non_numeric_text_counts_as_zero() -> None:
     assert intstr.int_value(5) == 5
     assert intstr.int_value("6") == 6
     assert intstr.int_value("http") == 0

@@ -1,4 +1,4 @@
-"""Name checks say what upstream says."""
+"""Tests of name validation with upstream's messages."""
 
 import pytest
 
@@ -117,7 +117,7 @@ def test_each_check_lists_upstreams_messages(check: name_rules.Check, value: str
         name_rules.check_dns1123_subdomain_with_underscore,
     ],
 )
-def test_each_pattern_refuses_what_does_not_fit(check: name_rules.Check) -> None:
+def test_each_pattern_rejects_mismatches(check: name_rules.Check) -> None:
     (message,) = check("9 é")
     assert "regex used for validation is '" in message
 
@@ -146,7 +146,7 @@ def test_qualified_names_need_enough_segments() -> None:
     ]
 
 
-def test_domain_prefixed_texts_need_their_domain() -> None:
+def test_domain_prefixed_texts_require_a_domain() -> None:
     path = FieldPath("p")
     assert name_rules.validate_domain_prefixed_path(path, "a.b/c/d") == []
     assert name_rules.validate_domain_prefixed_key(path, "a.b/c") == []

@@ -1,4 +1,4 @@
-"""Owners are told apart by UID."""
+"""Tests of owner references, identified by UID."""
 
 import msgspec
 
@@ -24,12 +24,12 @@ PLAIN = Reference("u1")
 CONTROLLER = Reference("u2", controller=True)
 
 
-def test_the_controller_is_the_reference_that_says_so() -> None:
+def test_controller_is_the_reference_with_the_controller_flag() -> None:
     assert controller_of((PLAIN, CONTROLLER)) is CONTROLLER
     assert controller_of((PLAIN, Reference("u3", controller=False))) is None
 
 
-def test_a_namesake_with_another_uid_controls_nothing() -> None:
+def test_owner_with_another_uid_controls_nothing() -> None:
     assert is_controlled_by((CONTROLLER,), "u2")
     assert not is_controlled_by((CONTROLLER,), "other")
     assert not is_controlled_by((PLAIN,), "u1")

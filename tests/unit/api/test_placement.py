@@ -1,4 +1,4 @@
-"""Where a pod may run, as far as taints, labels and names go."""
+"""Tests of pod placement by taints, labels and names."""
 
 import pytest
 
@@ -40,11 +40,11 @@ NODE = Node(metadata=ObjectMeta(name="n1", labels={"zone": "a", "cores": "8"}))
         (Toleration(key="disk", operator="Near", value="7"), False),
     ],
 )
-def test_a_toleration_is_about_some_taints(toleration: Toleration, expected: bool) -> None:
+def test_toleration_matches_taints(toleration: Toleration, expected: bool) -> None:
     assert tolerates(toleration, TAINT) is expected
 
 
-def test_only_taints_of_the_asked_effects_count() -> None:
+def test_only_taints_of_the_given_effects_count() -> None:
     soft = Taint(key="soft", effect="PreferNoSchedule")
     assert first_untolerated((soft, TAINT), (), ("NoSchedule",)) is TAINT
     assert first_untolerated((soft, TAINT), (Toleration(operator="Exists"),), ("NoSchedule",)) is None
@@ -71,11 +71,11 @@ def one(key: str, operator: str, *values: str) -> NodeSelectorRequirement:
         (NodeSelectorTerm(), False),
     ],
 )
-def test_all_that_a_term_says_has_to_hold(term: NodeSelectorTerm, expected: bool) -> None:
+def test_all_requirements_of_a_term_must_match(term: NodeSelectorTerm, expected: bool) -> None:
     assert node_selector_matches(NodeSelector(node_selector_terms=(term,)), NODE) is expected
 
 
-def test_one_term_is_enough_and_none_is_nothing() -> None:
+def test_one_matching_term_suffices_and_no_terms_match_nothing() -> None:
     never, always = (NodeSelectorTerm(match_expressions=(one("zone", op),)) for op in ("DoesNotExist", "Exists"))
     assert node_selector_matches(NodeSelector(node_selector_terms=(never, always)), NODE)
     assert not node_selector_matches(NodeSelector(node_selector_terms=()), NODE)

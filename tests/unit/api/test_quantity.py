@@ -48,7 +48,7 @@ from kubeloop.api.scalars.quantity import (
         (".", "0"),
         ("+", "0"),
         (" 1 ", "1"),
-        # What looks canonical to upstream's quick glance is kept as it was written.
+        # Quantities that upstream's fast path takes for canonical keep their form.
         ("+1", "+1"),
         ("001", "001"),
         ("5.", "5."),
@@ -56,12 +56,12 @@ from kubeloop.api.scalars.quantity import (
         ("1E3", "1E3"),
     ],
 )
-def test_a_quantity_is_spelled_in_canonical_form(text: str, canonical: str) -> None:
+def test_quantity_has_a_canonical_form(text: str, canonical: str) -> None:
     assert canonical_quantity(text) == canonical
 
 
 @pytest.mark.parametrize("text", ["", "a", "1x", "1 m", "1.2.3", "+-x", "1Ki ", "1,5", "\u0661", "1" * 50 + "x"])
-def test_a_text_of_the_wrong_shape_is_refused(text: str) -> None:
+def test_malformed_quantity_is_rejected(text: str) -> None:
     with pytest.raises(QuantityError, match=r"^quantities must match the regular expression '\^\("):
         parse_quantity(text)
 
@@ -73,7 +73,7 @@ def test_an_unknown_suffix_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["e-10", ".e-10", "1e1001", "9" * 1001])
-def test_a_number_that_is_missing_or_beyond_use_is_refused(text: str) -> None:
+def test_missing_or_excessive_number_is_rejected(text: str) -> None:
     with pytest.raises(QuantityError, match=r"^unable to parse numeric part of quantity$"):
         parse_quantity(text)
 
@@ -100,7 +100,7 @@ def test_precision_can_be_cut_upwards() -> None:
     assert str(parse_quantity("1.500").rounded_up(MILLI)) == "1.500"
 
 
-def test_a_sum_keeps_the_first_spelling_unless_that_is_zero() -> None:
+def test_sum_keeps_the_first_format_unless_zero() -> None:
     assert str(parse_quantity("1Gi") + parse_quantity("1G")) == "2073741824"
     assert str(parse_quantity("0") + parse_quantity("1Gi")) == "1Gi"
     assert str(parse_quantity("1G") - parse_quantity("1Gi")) == "-73741824"
@@ -115,7 +115,7 @@ def test_amounts_made_from_numbers_print_canonically() -> None:
     assert str(Quantity.of(2**70, QuantityFormat.BINARY_SI)) == "1024Ei"
 
 
-def test_equal_amounts_are_equal_however_spelled() -> None:
+def test_equal_amounts_in_different_formats_are_equal() -> None:
     assert parse_quantity("1Ki") == parse_quantity("1024")
     assert hash(parse_quantity("1")) == hash(parse_quantity("1000m"))
     assert parse_quantity("1G") < parse_quantity("1Gi")
@@ -138,7 +138,7 @@ numbers = st.from_regex(r"\A[+-]?[0-9]{1,20}(\.[0-9]{0,12})?\Z")
 
 @settings(max_examples=300)
 @given(numbers, st.sampled_from(sorted(SUFFIXES)))
-def test_a_parsed_amount_is_the_number_rounded_away_from_zero_to_nanos(number: str, suffix: str) -> None:
+def test_parsed_amount_is_rounded_away_from_zero_to_nanos(number: str, suffix: str) -> None:
     exact = Fraction(number.rstrip(".")) * SUFFIXES[suffix]
     if suffix.endswith("i"):
         assume(abs(exact) <= 2**63 - 1)
@@ -171,6 +171,6 @@ def test_arithmetic_agrees_with_fractions(one: Quantity, other: Quantity, times:
 
 
 @given(st.integers(-(10**25), 10**25), st.sampled_from([QuantityFormat.DECIMAL_SI, QuantityFormat.DECIMAL_EXPONENT]))
-def test_any_decimal_amount_prints_to_a_text_that_reads_back(nanos: int, format: QuantityFormat) -> None:
+def test_decimal_amounts_round_trip(nanos: int, format: QuantityFormat) -> None:
     quantity = Quantity(nanos, format)
     assert parse_quantity(str(quantity)).nanos == nanos

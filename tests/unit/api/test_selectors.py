@@ -51,7 +51,7 @@ C: dict[str, str] = {}
         ("app in (in)", []),
     ],
 )
-def test_a_selector_picks_the_right_labels(text: str, matching: list[dict[str, str]]) -> None:
+def test_selector_matches_labels(text: str, matching: list[dict[str, str]]) -> None:
     assert [labels for labels in (A, B, C) if parse_label_selector(text).matches(labels)] == matching
 
 
@@ -87,13 +87,13 @@ OPERATORS = "in, notin, =, ==, !=, gt, lt"
         ("!", "unable to parse requirement: found '', expected: identifier"),
     ],
 )
-def test_what_does_not_parse_is_told_in_upstreams_words(text: str, message: str) -> None:
+def test_invalid_selector_reports_upstreams_message(text: str, message: str) -> None:
     with pytest.raises(SelectorError) as caught:
         parse_label_selector(text)
     assert str(caught.value) == message
 
 
-def test_a_bad_value_is_told_with_its_key() -> None:
+def test_invalid_value_is_reported_with_its_key() -> None:
     with pytest.raises(
         SelectorError, match=r"^unable to parse requirement: values\[0\]\[app\]: Invalid value: \"-\": a "
     ):
@@ -120,13 +120,13 @@ def test_a_selector_prints_in_canonical_form(text: str, canonical: str) -> None:
 
 def test_exact_values_are_offered_to_an_index() -> None:
     selector = parse_label_selector("a=1,b==2,c in (3),d in (4,5),e!=6,f")
-    assert selector.equalities() == {"a": "1", "b": "2", "c": "3"}
+    assert selector.exact_matches() == {"a": "1", "b": "2", "c": "3"}
 
 
 def test_everything_and_nothing_are_opposites() -> None:
-    assert EVERYTHING.empty
+    assert EVERYTHING.is_empty
     assert EVERYTHING.matches(None)
-    assert not NOTHING.empty
+    assert not NOTHING.is_empty
     assert not NOTHING.matches(None)
     assert not NOTHING.matches({"": ""})
     assert EVERYTHING != NOTHING
@@ -148,12 +148,12 @@ class Selector(msgspec.Struct, frozen=True):
     match_expressions: Sequence[Expression] | None = None
 
 
-def test_an_absent_selector_object_matches_nothing_and_an_empty_one_everything() -> None:
+def test_nil_selector_matches_nothing_and_empty_one_everything() -> None:
     assert label_selector_as_selector(None) is NOTHING
     assert label_selector_as_selector(Selector()) is EVERYTHING
 
 
-def test_a_selector_object_joins_labels_and_expressions() -> None:
+def test_selector_combines_labels_and_expressions() -> None:
     expressions = (
         Expression("b", "In", ("y", "x")),
         Expression("c", "NotIn", ("z",)),
@@ -207,7 +207,7 @@ def test_validation_finds_each_problem_of_a_selector_object() -> None:
     ]
 
 
-def test_old_objects_may_keep_values_that_are_invalid_now() -> None:
+def test_existing_objects_may_keep_invalid_values() -> None:
     selector = Selector(None, (Expression("a", "In", ("-",)),))
     assert validate_label_selector(selector, FieldPath("s"), allow_invalid_values=True) == []
 
@@ -239,14 +239,14 @@ requirements = st.one_of(
 
 @settings(max_examples=150)
 @given(st.lists(requirements, max_size=5))
-def test_a_printed_selector_parses_to_itself(chosen: list[Requirement]) -> None:
+def test_formatted_selector_round_trips(chosen: list[Requirement]) -> None:
     selector = LabelSelector(chosen)
     assert parse_label_selector(str(selector)) == selector
 
 
 @settings(max_examples=100)
 @given(st.dictionaries(keys, values, max_size=4), st.dictionaries(keys, values, max_size=4))
-def test_a_selector_of_labels_matches_exactly_the_supersets(wanted: dict[str, str], more: dict[str, str]) -> None:
+def test_label_selector_matches_exactly_the_supersets(wanted: dict[str, str], more: dict[str, str]) -> None:
     selector = selector_from_set(wanted)
     assert selector.matches(more | wanted)
     assert selector.matches(more) is (wanted.items() <= more.items())
@@ -254,7 +254,7 @@ def test_a_selector_of_labels_matches_exactly_the_supersets(wanted: dict[str, st
 
 @settings(max_examples=200)
 @given(st.text(alphabet="ab in(),=!<>\t\0", max_size=14))
-def test_any_text_parses_or_is_refused_as_a_selector(text: str) -> None:
+def test_any_text_is_parsed_or_rejected_as_selector(text: str) -> None:
     try:
         selector = parse_label_selector(text)
     except SelectorError:

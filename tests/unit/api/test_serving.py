@@ -1,4 +1,4 @@
-"""Which resources are served, by what the flags say."""
+"""Tests of the served resources by flags."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def served(*said: str, gates: str = "") -> set[str]:
 DEFAULT = served()
 
 
-def test_nothing_said_is_the_usual_table_itself() -> None:
+def test_no_flags_give_the_default_table() -> None:
     assert parse_resource_config([], []) == APIResourceConfig()
     assert served_resources() is RESOURCES
 
 
-def test_a_version_is_served_on_request_and_by_its_gate() -> None:
+def test_version_is_enabled_by_flag_and_gate() -> None:
     assert served("scheduling.k8s.io/v1beta1=true") == DEFAULT
     assert served("scheduling.k8s.io/v1beta1=true", gates="GenericWorkload=true") - DEFAULT == {
         "scheduling.k8s.io/v1beta1/podgroups",
@@ -41,13 +41,13 @@ def test_a_version_is_served_on_request_and_by_its_gate() -> None:
     assert served(gates="GenericWorkload=true") == DEFAULT
 
 
-def test_one_resource_is_enough() -> None:
+def test_single_resource_can_be_enabled() -> None:
     only = "resource.k8s.io/v1alpha3/resourcepoolstatusrequests"
     assert served(f"{only}=true") - DEFAULT == {only}
     assert only not in served("resource.k8s.io/v1alpha3=true", f"{only}=false")
 
 
-def test_versions_and_resources_that_are_usual_can_be_left_out() -> None:
+def test_default_versions_and_resources_can_be_disabled() -> None:
     assert DEFAULT - served("batch/v1=false") == {"batch/v1/cronjobs", "batch/v1/jobs"}
     assert DEFAULT - served("batch/v1/cronjobs=false") == {"batch/v1/cronjobs"}
     assert DEFAULT - served(gates="StorageVersionMigrator=false") == {
@@ -55,7 +55,7 @@ def test_versions_and_resources_that_are_usual_can_be_left_out() -> None:
     }
 
 
-def test_levels_of_maturity_come_first_and_exceptions_after() -> None:
+def test_stability_levels_apply_before_exceptions() -> None:
     assert {one.split("/")[1] for one in served("api/beta=true") - DEFAULT} == {"v1beta1", "v1beta2"}
     assert {one.split("/")[1] for one in served("api/alpha=true") - DEFAULT} == {"v1alpha1", "v1alpha2", "v1alpha3"}
     left = served("api/all=false,/v1=true,apps/v1/deployments")
@@ -63,9 +63,9 @@ def test_levels_of_maturity_come_first_and_exceptions_after() -> None:
     assert served("api/all=true", "api/ga=true") >= DEFAULT
 
 
-def test_what_is_not_served_can_still_be_looked_up_within() -> None:
+def test_disabled_resources_can_be_looked_up_internally() -> None:
     serving = parse_resource_config(["batch/v1=false"], [])
-    assert set(serving.kept()) == set(RESOURCES)
+    assert set(serving.stored_resources()) == set(RESOURCES)
 
 
 @pytest.mark.parametrize(
@@ -84,17 +84,17 @@ def test_what_is_not_served_can_still_be_looked_up_within() -> None:
         ),
     ],
 )
-def test_what_cannot_be_served_is_refused_in_upstreams_words(said: str, message: str) -> None:
+def test_invalid_config_reports_upstreams_message(said: str, message: str) -> None:
     with pytest.raises(InvalidRuntimeConfig) as refused:
         parse_resource_config([said], [])
     assert str(refused.value) == message
 
 
-def test_a_version_that_holds_nothing_any_more_can_be_named() -> None:
+def test_empty_version_is_accepted() -> None:
     assert served("storage.k8s.io/v1beta1=true") == DEFAULT
 
 
-def test_versions_of_a_group_are_together_with_the_usual_first() -> None:
+def test_versions_of_a_group_are_adjacent_with_the_preferred_first() -> None:
     found = served_resources({"api/all": "true"}, parse_feature_gates(["AllAlpha=true,AllBeta=true"]))
     versions = list(dict.fromkeys((one.group, one.version) for one in found))
     groups = [group for group, _ in versions]
@@ -109,16 +109,16 @@ def test_versions_of_a_group_are_together_with_the_usual_first() -> None:
 
 
 def test_every_gate_of_a_resource_is_known() -> None:
-    assert {one.gate for one in (*RESOURCES, *OPTIONAL_RESOURCES)} - {""} <= STAGES.keys()
+    assert {one.feature_gate for one in (*RESOURCES, *OPTIONAL_RESOURCES)} - {""} <= STAGES.keys()
 
 
 @pytest.mark.parametrize(
     "resource",
-    [one for one in OPTIONAL_RESOURCES if one.stored_as and not has_differing_versions(one.kind)],
+    [one for one in OPTIONAL_RESOURCES if one.storage_override and not has_differing_versions(one.kind)],
     ids=lambda one: one.definition,
 )
-def test_versions_that_are_taken_for_alike_are(resource: Resource) -> None:
-    group, version = resource.stored_version
+def test_versions_assumed_identical_are_identical(resource: Resource) -> None:
+    group, version = resource.storage_version
     stored = next(
         one
         for one in (*RESOURCES, *OPTIONAL_RESOURCES)

@@ -58,7 +58,7 @@ AS_TIME = 'as "2006-01-02T15:04:05Z07:00"'
         ("2026-01-31T09:30:00Zx", 'parsing time "2026-01-31T09:30:00Zx": extra text: "x"'),
     ],
 )
-def test_what_is_no_time_is_told_in_gos_words(text: str, message: str) -> None:
+def test_invalid_time_reports_gos_message(text: str, message: str) -> None:
     with pytest.raises(TimeError) as caught:
         times.normalize_time(text)
     assert str(caught.value) == message
@@ -83,7 +83,7 @@ moments = st.datetimes(min_value=datetime(1, 1, 2), max_value=datetime(9999, 12,
 
 
 @given(moments, st.integers(-23 * 60, 23 * 60))
-def test_a_moment_survives_printing_and_reading_in_any_zone(moment: datetime, offset: int) -> None:
+def test_time_round_trips_in_any_zone(moment: datetime, offset: int) -> None:
     elsewhere = moment.astimezone(timezone(timedelta(minutes=offset)))
     assert times.parse_micro_time(times.format_micro_time(elsewhere)) == moment
     assert times.parse_time(elsewhere.isoformat()) == moment
@@ -114,7 +114,7 @@ def test_a_moment_survives_printing_and_reading_in_any_zone(moment: datetime, of
         (8 * 365 * 86400 + 86400, "8y"),
     ],
 )
-def test_ages_are_shown_in_two_or_three_figures(seconds: int, age: str) -> None:
+def test_ages_have_two_or_three_figures(seconds: int, age: str) -> None:
     assert times.human_duration(seconds) == age
 
 
@@ -126,7 +126,7 @@ def test_short_ages_have_one_unit(seconds: int, age: str) -> None:
     assert times.short_human_duration(seconds) == age
 
 
-def test_the_age_of_an_unknown_moment_is_unknown() -> None:
+def test_age_of_a_missing_time_is_unknown() -> None:
     now = datetime(2026, 1, 1, tzinfo=UTC)
     assert times.human_age(None, now) == "<unknown>"
     assert times.human_age("2025-12-31T23:59:00Z", now) == "60s"

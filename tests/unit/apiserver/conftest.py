@@ -1,4 +1,4 @@
-"""A whole API server on a store in memory, asked in process, with a clock that stands still until it is told."""
+"""In-memory API server, called in process, with a manual clock."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from kubeloop.api.kinds import RESOURCES
 from kubeloop.apiserver.admission import AdmissionChain
-from kubeloop.apiserver.app import ApiServer
+from kubeloop.apiserver.app import ApiServer, ApiServerDependencies
 from kubeloop.apiserver.authentication import Authenticator
 from kubeloop.apiserver.authentication.service_account_tokens import ServiceAccountTokens, token_keys
 from kubeloop.apiserver.flowcontrol.inflight import InFlightLimiter
@@ -81,18 +81,20 @@ class Api:
 
     def _serve(self) -> ApiServer:
         return ApiServer(
-            self.registry,
-            self.clock,
-            Authenticator({"admin": ADMIN, "nobody": NOBODY}),
-            self.admission(),
-            InFlightLimiter(10, 100),
-            HealthChecks({}, {}),
-            lambda: "127.0.0.1:6443",
-            self.tokens,
+            ApiServerDependencies(
+                self.registry,
+                self.clock,
+                Authenticator({"admin": ADMIN, "nobody": NOBODY}),
+                self.admission(),
+                InFlightLimiter(10, 100),
+                HealthChecks({}, {}),
+                lambda: "127.0.0.1:6443",
+                self.tokens,
+            )
         )
 
     def admission(self) -> AdmissionChain:
-        """No plugins, unless a test wants some."""
+        """Return no plugins by default."""
         return AdmissionChain()
 
     def ask(self, method: str, path: str, body: Any = None, **headers: str) -> Answer:
@@ -149,7 +151,7 @@ POD_SPEC = {"containers": [{"name": "c", "image": "nginx"}]}
 
 @pytest.fixture
 def pods(api):
-    """Makes pods in the namespace `shop`, and says where they are."""
+    """Creates pods in the namespace `shop`, and returns their paths."""
 
     def make(name: str, labels: dict[str, str] | None = None, status: Any = None, **spec: Any) -> str:
         metadata = {"name": name, "labels": labels or {}}

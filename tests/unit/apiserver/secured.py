@@ -1,4 +1,4 @@
-"""An API server that decides who may do what, with upstream's default roles in its store, asked as anybody."""
+"""API server with authorization and upstream's default roles, called as any user."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from kubeloop.api.features.gates import DEFAULT_FEATURES
+from kubeloop.api.features.resource_config import APIResourceConfig
 from kubeloop.apiserver.admission import default_chain
 from kubeloop.apiserver.admission.lookup import RegistryLookup
-from kubeloop.apiserver.admission.plugins.quota.quota_ledger import StoreQuotaAccessor
-from kubeloop.apiserver.app import ApiServer
-from kubeloop.apiserver.authentication import Authenticator
+from kubeloop.apiserver.admission.plugin_names import AdmissionOptions
+from kubeloop.apiserver.admission.plugins.quota.quota_accessor import StoreQuotaAccessor
+from kubeloop.apiserver.admission.setup import AdmissionSetup, set_up_admission
+from kubeloop.apiserver.app import ApiServer, ApiServerDependencies
+from kubeloop.apiserver.authentication import Authenticator, lazy_token_authenticator
 from kubeloop.apiserver.authentication.bootstrap_tokens import BootstrapTokenAuthenticator
-from kubeloop.apiserver.authentication.service_accounts import lazy_token_authenticator
-from kubeloop.apiserver.authorization import DEFAULT_MODES, authorizer_of
+from kubeloop.apiserver.authorization import DEFAULT_MODES, UnionAuthorizer, authorizer_of
 from kubeloop.apiserver.bootstrap import access_objects
 from kubeloop.apiserver.bootstrap.writer import BootstrapWriter
 from kubeloop.apiserver.flowcontrol.inflight import InFlightLimiter
@@ -27,13 +30,15 @@ GROUP = "rbac.authorization.k8s.io"
 
 
 class SecuredApi(Api):
-    """`as_user` asks as somebody whom TLS or a token file would have named."""
+    """`as_user` calls as a user that TLS or a token file would authenticate."""
 
     auditor: Any = None
+    serving: APIResourceConfig | None = None
+    admission_options = AdmissionOptions()
 
     def _serve(self) -> ApiServer:
         self.lookup = RegistryLookup(self.registry)
-        self.authorizer = authorizer_of(DEFAULT_MODES, self.registry, self.lookup)
+        self.authorizer = self.union()
         self.users: dict[str, User] = {"admin": ADMIN}
         recognizers = (
             self.users.get,
@@ -42,24 +47,35 @@ class SecuredApi(Api):
         )
         ledger = StoreQuotaAccessor(self.registry, self.lookup)
         return ApiServer(
-            self.registry,
-            self.clock,
-            Authenticator({}, True, recognizers),
-            default_chain(self.lookup, ledger, self.authorizer),
-            InFlightLimiter(10, 10),
-            HealthChecks({}, {}),
-            lambda: "127.0.0.1:6443",
-            self.tokens,
-            self.authorizer,
-            auditor=self.auditor,
+            ApiServerDependencies(
+                self.registry,
+                self.clock,
+                Authenticator({}, True, recognizers),
+                default_chain(self.lookup, ledger, self.authorizer, setup=self._admission_setup()),
+                InFlightLimiter(10, 10),
+                HealthChecks({}, {}),
+                lambda: "127.0.0.1:6443",
+                self.tokens,
+                self.authorizer,
+                auditor=self.auditor,
+                serving=self.serving,
+            )
         )
+
+    def union(self) -> UnionAuthorizer:
+        """Decides; with the default modes, unless a test wants others."""
+        return authorizer_of(DEFAULT_MODES, self.registry, self.lookup)
+
+    def _admission_setup(self) -> AdmissionSetup:
+        writer = BootstrapWriter(self.registry, self.clock, DEFAULT_FEATURES)
+        return set_up_admission(self.admission_options, self.registry, self.clock, writer)
 
     def bootstrap(self) -> None:
         """Upstream's default roles and bindings."""
-        self._runner.run(BootstrapWriter(self.registry, self.clock).ensure(access_objects()))
+        self._runner.run(BootstrapWriter(self.registry, self.clock, DEFAULT_FEATURES).ensure(access_objects()))
 
     def knows(self, name: str, *groups: str) -> str:
-        """Somebody new; the result is their token."""
+        """Add a user; returns its token."""
         self.users[name] = User(name, (*groups, "system:authenticated"))
         return name
 
@@ -103,8 +119,11 @@ class SecuredApi(Api):
 
 
 @contextmanager
-def secured_api(auditor: Any = None) -> Iterator[SecuredApi]:
-    kind = type("AuditedApi", (SecuredApi,), {"auditor": auditor}) if auditor is not None else SecuredApi
+def secured_api(auditor: Any = None, admission_options: AdmissionOptions | None = None) -> Iterator[SecuredApi]:
+    changes: dict[str, Any] = {} if auditor is None else {"auditor": auditor}
+    if admission_options is not None:
+        changes["admission_options"] = admission_options
+    kind = type("ChangedApi", (SecuredApi,), changes) if changes else SecuredApi
     with asyncio.Runner() as runner:
         yield kind(runner, StillClock())
 

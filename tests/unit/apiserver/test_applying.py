@@ -1,4 +1,4 @@
-"""Applied configurations: how they are read, and managers that speak different versions."""
+"""Tests of applied configurations: decoding, and managers in different versions."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ def _apply(api, path, body, query="fieldManager=one"):
 @pytest.mark.parametrize(
     ("text", "kind"), [(b"[1]", "array"), (b"word", "string"), (b"1", "number"), (b"true", "bool")]
 )
-def test_a_configuration_is_an_object(api, text, kind):
+def test_configuration_must_be_an_object(api, text, kind):
     answer = _apply(api, f"{CONFIG_MAPS}/m", text)
     assert answer.status == 400
     assert f"json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}" in answer.body["message"]
 
 
-def test_repeated_keys_are_warned_of_refused_or_ignored(api):
+def test_duplicate_keys_are_warned_rejected_or_ignored(api):
     warned = _apply(api, f"{CONFIG_MAPS}/m", REPEATED)
     assert warned.headers["Warning"] == r'299 - "line 4: key \"a\" already set in map"'
     ignored = _apply(api, f"{CONFIG_MAPS}/m", REPEATED, "fieldManager=one&fieldValidation=Ignore")
@@ -46,7 +46,7 @@ def _autoscaler(version, **spec):
     }
 
 
-def test_a_field_that_another_version_calls_differently_is_a_conflict(api):
+def test_field_renamed_in_another_version_is_a_conflict(api):
     metric = {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}}
     assert _apply(api, V2, _autoscaler("v2", metrics=[{"type": "Resource", "resource": metric}])).status == 201
     changed = _autoscaler("v1", targetCPUUtilizationPercentage=70)
@@ -55,7 +55,7 @@ def test_a_field_that_another_version_calls_differently_is_a_conflict(api):
     assert answer.body["details"]["causes"][0]["field"] == ".spec.metrics"
 
 
-def test_what_is_given_up_in_one_version_but_there_by_default_in_another_stays_as_it_is(api):
+def test_field_omitted_in_one_version_and_defaulted_in_another_is_kept(api):
     _apply(api, V1, _autoscaler("v1", targetCPUUtilizationPercentage=50))
     _apply(api, V2, {**_autoscaler("v2"), "spec": {"minReplicas": 2}}, "fieldManager=two")
     answer = _apply(api, V1, _autoscaler("v1"))
@@ -63,14 +63,14 @@ def test_what_is_given_up_in_one_version_but_there_by_default_in_another_stays_a
     assert answer.body["spec"]["minReplicas"] == 2
 
 
-def test_annotations_that_carry_fields_of_v2_are_not_kept_in_v2(api):
+def test_conversion_annotations_are_not_kept_in_v2(api):
     body = _autoscaler("v2")
     body["metadata"]["annotations"] = {"autoscaling.alpha.kubernetes.io/metrics": "[]", "mine": "x"}
     made = api.made(V2.removesuffix("/h"), body)
     assert made["metadata"]["annotations"] == {"mine": "x"}
 
 
-def test_a_table_of_a_dry_run_has_no_version(api):
+def test_dry_run_table_has_no_version(api):
     body = {"metadata": {"name": "m"}}
     accept = "application/json;as=Table;g=meta.k8s.io;v=v1"
     table = api.post(f"{CONFIG_MAPS}?dryRun=All", body, accept=accept).body
@@ -78,7 +78,7 @@ def test_a_table_of_a_dry_run_has_no_version(api):
     assert "resourceVersion" not in table["rows"][0]["object"]["metadata"]
 
 
-def test_a_changed_revision_is_refused_in_compact_form(api):
+def test_changed_revision_is_rejected_with_a_compact_message(api):
     path = "/apis/apps/v1/namespaces/shop/controllerrevisions"
     api.made(path, {"metadata": {"name": "r"}, "revision": 1, "data": {"a": 1}})
     answer = api.put(f"{path}/r", b'{"metadata": {"name": "r"}, "revision": 1, "data": {"b": [1, 2]}}')

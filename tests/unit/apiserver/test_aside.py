@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -12,9 +13,9 @@ import pytest
 from kubeloop.api.cel.check.types import INT, list_of
 from kubeloop.api.cel.library.kubernetes import kubernetes_environment
 from kubeloop.api.cel.program import compile_expression
-from kubeloop.apiserver.background.offload import WorkerThread, call_in_loop, is_expensive_json
+from kubeloop.apiserver.background.offload import WorkerThread, call_in_loop, call_on_owner, is_expensive_json
 
-NESTED = compile_expression("l.all(x, l.all(y, x + y >= 0))", kubernetes_environment().extended({"l": list_of(INT)}))
+NESTED = compile_expression("l.all(x, l.all(y, x + y >= 0))", kubernetes_environment().extend({"l": list_of(INT)}))
 
 
 @pytest.fixture
@@ -33,31 +34,37 @@ def evaluated(length: int) -> tuple[Any, str]:
     return NESTED.evaluate({"l": list(range(length))})[0], where()
 
 
-def test_what_was_not_started_does_everything_in_place() -> None:
+def test_unstarted_worker_runs_in_place() -> None:
     here = where()
     assert asyncio.run(WorkerThread().run(where)) == here
-    assert asyncio.run(WorkerThread().patiently(evaluated, 100)) == (True, here)
+    assert asyncio.run(WorkerThread().run_within_budget(evaluated, 100)) == (True, here)
 
 
-def test_long_work_is_done_by_another_thread(aside: WorkerThread) -> None:
+def test_long_work_runs_in_another_thread(aside: WorkerThread) -> None:
     assert asyncio.run(aside.run(where)) == "aside"
 
 
-def test_expressions_are_begun_here_and_if_they_cost_much_again_aside(aside: WorkerThread) -> None:
-    assert asyncio.run(aside.patiently(evaluated, 10)) == (True, where())
-    assert asyncio.run(aside.patiently(evaluated, 100)) == (True, "aside")
+def test_expressions_start_here_and_expensive_ones_are_offloaded(aside: WorkerThread) -> None:
+    assert asyncio.run(aside.run_within_budget(evaluated, 10)) == (True, where())
+    assert asyncio.run(aside.run_within_budget(evaluated, 100)) == (True, "aside")
 
 
-def test_several_cheap_expressions_together_may_be_dear(aside: WorkerThread) -> None:
+def test_several_cheap_expressions_may_be_expensive(aside: WorkerThread) -> None:
     def many() -> str:
         for _ in range(30):
             evaluated(10)
         return where()
 
-    assert asyncio.run(aside.patiently(many)) == "aside"
+    assert asyncio.run(aside.run_within_budget(many)) == "aside"
 
 
-def test_what_goes_wrong_aside_is_told_to_whoever_asked(aside: WorkerThread) -> None:
+def test_a_job_reads_data_of_the_event_loop_through_the_loop(aside: WorkerThread) -> None:
+    here = where()
+    assert asyncio.run(aside.run(lambda: (where(), call_on_owner(where)))) == ("aside", here)
+    assert call_on_owner(where) == here
+
+
+def test_errors_in_the_worker_are_raised_in_the_caller(aside: WorkerThread) -> None:
     def fail() -> None:
         raise LookupError("no")
 
@@ -66,7 +73,20 @@ def test_what_goes_wrong_aside_is_told_to_whoever_asked(aside: WorkerThread) -> 
     assert asyncio.run(aside.run(where)) == "aside"
 
 
-def test_others_go_on_meanwhile(aside: WorkerThread) -> None:
+def test_switch_interval_is_shorter_only_during_offloaded_work(aside: WorkerThread) -> None:
+    usual = sys.getswitchinterval()
+
+    def fail() -> None:
+        raise LookupError(sys.getswitchinterval())
+
+    assert asyncio.run(aside.run(sys.getswitchinterval)) == pytest.approx(0.001)
+    assert sys.getswitchinterval() == usual
+    with pytest.raises(LookupError, match=r"0\.001"):
+        asyncio.run(aside.run(fail))
+    assert sys.getswitchinterval() == usual
+
+
+def test_other_tasks_run_meanwhile(aside: WorkerThread) -> None:
     goes_on = threading.Event()
 
     async def both() -> bool:
@@ -78,7 +98,7 @@ def test_others_go_on_meanwhile(aside: WorkerThread) -> None:
     assert asyncio.run(both())
 
 
-def test_work_that_nobody_waits_for_is_not_begun(aside: WorkerThread) -> None:
+def test_cancelled_work_is_not_started(aside: WorkerThread) -> None:
     first_may_end = threading.Event()
     done: list[str] = []
 
@@ -96,7 +116,7 @@ def test_work_that_nobody_waits_for_is_not_begun(aside: WorkerThread) -> None:
     assert done == ["third"]
 
 
-def test_a_question_from_aside_is_answered_by_the_loop(aside: WorkerThread) -> None:
+def test_calls_from_the_worker_run_in_the_event_loop(aside: WorkerThread) -> None:
     async def ask(from_aside: bool) -> str:
         question: Callable[[], str] = call_in_loop(asyncio.get_running_loop(), where)
         return await aside.run(question) if from_aside else question()
@@ -108,11 +128,12 @@ def test_a_question_from_aside_is_answered_by_the_loop(aside: WorkerThread) -> N
 @pytest.mark.parametrize(
     ("text", "long"),
     [
-        (b"{}" * 8000, False),
-        (b'{"a":"' + b"x" * 3_000_000 + b'"}', False),
-        (b"[" + b"{}," * 6000 + b"{}]", True),
+        (b"{}" * 4000, False),
+        (b'{"a":"' + b"x" * 60_000 + b'"}', False),
+        (b'{"a":"' + b"x" * 3_000_000 + b'"}', True),
+        (b"[" + b"{}," * 3000 + b"{}]", True),
         (b"[" + b"1," * 20_000 + b"1]", True),
     ],
 )
-def test_a_text_is_long_by_what_it_holds(text: bytes, long: bool) -> None:
+def test_expensive_json_is_detected_by_its_content(text: bytes, long: bool) -> None:
     assert is_expensive_json(text) is long

@@ -1,4 +1,4 @@
-"""When a refusal is told, and when the request is looked at again."""
+"""Tests of rejections that are returned or retried."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from kubeloop.store import DependentConflict
 
 
 class Store:
-    """As much of a store as is asked here."""
+    """Fake store with the methods used here."""
 
     def __init__(self, shared: bool) -> None:
-        self.shared = shared
+        self.is_shared = shared
         self.revision = 1
-        self.lost = 0
+        self.rollbacks = 0
         self.waits: list[str] = []
         self.meanwhile: Callable[[], None] = lambda: None
 
-    async def settled(self) -> None:
+    async def wait_settled(self) -> None:
         self.waits.append("settled")
         self.meanwhile()
 
-    async def current(self) -> None:
+    async def wait_current(self) -> None:
         self.waits.append("current")
 
 
 def ask(store: Store, *outcomes: Exception | str, verb: str = "update") -> str:
-    """What a client is told when one attempt after the other has these outcomes."""
+    """Return the response after attempts with these results."""
     left = list(outcomes)
 
     async def answer() -> str:
@@ -51,7 +51,7 @@ REFUSED = errors.conflict("", "configmaps", "a")
 
 
 @pytest.mark.parametrize("shared", [True, False])
-def test_a_refusal_waits_for_what_it_can_have_seen_and_is_told_if_that_has_happened(shared: bool) -> None:
+def test_rejection_waits_for_pending_writes_and_is_returned_if_they_succeed(shared: bool) -> None:
     store = Store(shared)
     with pytest.raises(errors.Conflict):
         ask(store, REFUSED)
@@ -59,17 +59,17 @@ def test_a_refusal_waits_for_what_it_can_have_seen_and_is_told_if_that_has_happe
 
 
 @pytest.mark.parametrize("shared", [True, False])
-def test_a_refusal_by_a_write_that_came_to_nothing_is_none(shared: bool) -> None:
+def test_rejection_based_on_a_failed_write_is_retried(shared: bool) -> None:
     store = Store(shared)
 
     def lose() -> None:
-        store.lost += 1
+        store.rollbacks += 1
 
     store.meanwhile = lose
     assert ask(store, REFUSED, REFUSED, "done") == "done"
 
 
-def test_a_server_that_did_not_know_everything_looks_again_once() -> None:
+def test_stale_server_retries_once() -> None:
     store = Store(shared=True)
 
     def hear() -> None:
@@ -80,7 +80,7 @@ def test_a_server_that_did_not_know_everything_looks_again_once() -> None:
         ask(store, REFUSED, REFUSED)
 
 
-def test_the_only_server_of_a_store_knows_everything() -> None:
+def test_single_server_is_never_stale() -> None:
     store = Store(shared=False)
 
     def commit() -> None:
@@ -91,18 +91,18 @@ def test_the_only_server_of_a_store_knows_everything() -> None:
         ask(store, REFUSED)
 
 
-def test_who_has_to_wait_is_told_at_once() -> None:
+def test_too_many_requests_is_returned_immediately() -> None:
     store = Store(shared=True)
     with pytest.raises(errors.TooManyRequests):
         ask(store, errors.too_many_requests("slower"))
     assert store.waits == []
 
 
-def test_a_write_whose_task_was_overtaken_is_made_again() -> None:
+def test_overtaken_write_is_retried() -> None:
     assert ask(Store(shared=True), DependentConflict("/a"), "done") == "done"
 
 
-def test_a_read_of_the_only_server_waits_for_nothing() -> None:
+def test_read_of_a_single_server_does_not_wait() -> None:
     store = Store(shared=False)
     assert ask(store, "found", verb="get") == "found"
     assert store.waits == []

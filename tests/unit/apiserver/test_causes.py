@@ -1,4 +1,4 @@
-"""Why an object is as it is: its writes with who made them and what woke them."""
+"""Tests of the causes of an object's writes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ WHY = f"/kubeloop/why{CONFIG_MAPS}/m"
 CAUSE = '{"controller":"mirror","key":"shop/m","origins":[{"kind":"Namespace","name":"shop","revision":"7"}]}'
 
 
-def test_every_write_of_an_object_is_told_with_its_cause(api):
+def test_every_write_of_an_object_has_its_cause(api):
     made = api.post(CONFIG_MAPS, {"metadata": {"name": "m"}}, kubeloop_cause=CAUSE, user_agent="mirror/1").body
     changed = api.patch("merge", f"{CONFIG_MAPS}/m", {"data": {"a": "1"}}).body
     first, second = api.get(WHY).body["items"]
@@ -18,7 +18,7 @@ def test_every_write_of_an_object_is_told_with_its_cause(api):
     assert "cause" not in second
 
 
-def test_what_changed_nothing_is_no_write_and_a_deletion_is_one(api):
+def test_no_op_is_not_a_write_and_a_deletion_is(api):
     api.made(CONFIG_MAPS, {"metadata": {"name": "m"}})
     api.patch("merge", f"{CONFIG_MAPS}/m", {})
     api.post(f"{CONFIG_MAPS}?dryRun=All", {"metadata": {"name": "n"}})
@@ -27,12 +27,12 @@ def test_what_changed_nothing_is_no_write_and_a_deletion_is_one(api):
     assert api.get(f"/kubeloop/why{CONFIG_MAPS}/n").body["items"] == []
 
 
-def test_a_cause_that_is_no_json_is_told_as_it_came(api):
+def test_cause_that_is_not_json_is_returned_as_text(api):
     api.post(CONFIG_MAPS, {"metadata": {"name": "m"}}, kubeloop_cause="because%20of%20you")
     assert api.get(WHY).body["items"][0]["cause"] == "because of you"
 
 
-def test_reasons_are_not_for_everybody(api):
+def test_causes_require_permission(api):
     api.made(CONFIG_MAPS, {"metadata": {"name": "m"}})
     assert api.get(WHY, token="nobody").status == 403
     assert api.get("/kubeloop/why/api/v1/namespaces/shop/configmaps").status == 404

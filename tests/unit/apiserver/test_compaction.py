@@ -8,7 +8,7 @@ from kubeloop.apiserver.background.compaction import Compactor
 from kubeloop.store.memory import MemoryStore
 
 
-def test_each_turn_forgets_what_was_history_at_the_turn_before() -> None:
+def test_each_compaction_drops_history_before_the_previous_one() -> None:
     async def scenario() -> list[int]:
         store = MemoryStore()
         await store.start()
@@ -25,7 +25,7 @@ def test_each_turn_forgets_what_was_history_at_the_turn_before() -> None:
     assert asyncio.run(scenario()) == [2, 3]
 
 
-def test_nothing_new_means_nothing_to_forget() -> None:
+def test_unchanged_store_is_not_compacted() -> None:
     async def scenario() -> int:
         store = MemoryStore()
         await store.start()

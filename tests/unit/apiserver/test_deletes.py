@@ -1,4 +1,4 @@
-"""How objects end: at once, gracefully, or when their finalizers let them."""
+"""Tests of deletion: immediate, graceful, and with finalizers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def make(api, name="m", **meta):
     return api.made(CONFIG_MAPS, {"metadata": {"name": name, **meta}})
 
 
-def test_an_object_that_nothing_holds_goes_at_once(api):
+def test_object_without_finalizers_is_deleted_immediately(api):
     uid = make(api)["metadata"]["uid"]
     answer = api.ask("DELETE", f"{CONFIG_MAPS}/m")
     assert answer.body["status"] == "Success"
@@ -20,7 +20,7 @@ def test_an_object_that_nothing_holds_goes_at_once(api):
     assert api.get(f"{CONFIG_MAPS}/m").status == 404
 
 
-def test_a_finalizer_holds_the_object_until_it_is_taken_off(api):
+def test_finalizer_keeps_the_object_until_removed(api):
     make(api, finalizers=["example.org/wait"])
     held = api.ask("DELETE", f"{CONFIG_MAPS}/m").body
     assert held["metadata"]["deletionTimestamp"] == "2026-05-10T12:00:00Z"
@@ -29,7 +29,7 @@ def test_a_finalizer_holds_the_object_until_it_is_taken_off(api):
     assert api.get(f"{CONFIG_MAPS}/m").status == 404
 
 
-def test_no_finalizer_can_be_added_to_what_is_going_away(api):
+def test_finalizer_cannot_be_added_during_deletion(api):
     make(api, finalizers=["example.org/wait"])
     api.ask("DELETE", f"{CONFIG_MAPS}/m")
     patch = {"metadata": {"finalizers": ["example.org/wait", "example.org/more"]}}
@@ -39,7 +39,7 @@ def test_no_finalizer_can_be_added_to_what_is_going_away(api):
 @pytest.mark.parametrize(
     ("policy", "finalizer"), [("Orphan", "orphan"), ("Foreground", "foregroundDeletion"), ("Background", None)]
 )
-def test_the_propagation_policy_leaves_its_finalizer(api, policy, finalizer):
+def test_propagation_policy_sets_its_finalizer(api, policy, finalizer):
     make(api)
     api.ask("DELETE", f"{CONFIG_MAPS}/m?propagationPolicy={policy}")
     left = api.get(f"{CONFIG_MAPS}/m")
@@ -52,14 +52,14 @@ def test_the_propagation_policy_leaves_its_finalizer(api, policy, finalizer):
 @pytest.mark.parametrize(
     "demand", [{"uid": "another"}, {"resourceVersion": "1"}], ids=["another uid", "another version"]
 )
-def test_a_deletion_that_means_another_object_is_a_conflict(api, demand):
+def test_failed_precondition_is_a_conflict(api, demand):
     make(api)
     assert api.ask("DELETE", f"{CONFIG_MAPS}/m", {"preconditions": demand}).status == 409
     assert api.get(f"{CONFIG_MAPS}/m").status == 200
 
 
 @pytest.mark.parametrize("query", ["propagationPolicy=Whenever", "dryRun=Some"])
-def test_delete_options_that_are_wrong_are_refused(api, query):
+def test_invalid_delete_options_are_rejected(api, query):
     make(api)
     assert api.ask("DELETE", f"{CONFIG_MAPS}/m?{query}").status == 422
 
@@ -71,7 +71,7 @@ def test_a_dry_run_deletes_nothing(api):
     assert api.get(f"{CONFIG_MAPS}/m").status == 200
 
 
-def test_a_pod_without_a_node_goes_at_once_and_one_with_a_node_gets_its_grace(api, pods):
+def test_unscheduled_pod_is_deleted_immediately_and_scheduled_one_gets_its_grace_period(api, pods):
     pods("free")
     assert api.ask("DELETE", f"{PODS}/free").body["metadata"]["deletionGracePeriodSeconds"] == 0
     assert api.get(f"{PODS}/free").status == 404
@@ -81,7 +81,7 @@ def test_a_pod_without_a_node_goes_at_once_and_one_with_a_node_gets_its_grace(ap
     assert api.get(f"{PODS}/bound").status == 200
 
 
-def test_a_later_deletion_can_only_be_quicker(api, pods):
+def test_later_deletion_can_only_shorten_the_grace_period(api, pods):
     pods("p", nodeName="n")
     api.ask("DELETE", f"{PODS}/p")
     assert api.ask("DELETE", f"{PODS}/p?gracePeriodSeconds=50").body["metadata"]["deletionGracePeriodSeconds"] == 30
@@ -91,7 +91,7 @@ def test_a_later_deletion_can_only_be_quicker(api, pods):
     assert api.get(f"{PODS}/p").status == 404
 
 
-def test_a_namespace_waits_for_its_own_finalizer(api):
+def test_namespace_waits_for_its_finalizer(api):
     api.made("/api/v1/namespaces", {"metadata": {"name": "old"}})
     ending = api.ask("DELETE", "/api/v1/namespaces/old").body
     assert ending["status"]["phase"] == "Terminating"
@@ -101,7 +101,7 @@ def test_a_namespace_waits_for_its_own_finalizer(api):
     assert api.get("/api/v1/namespaces/old").status == 404
 
 
-def test_a_collection_is_deleted_as_selected_and_answers_with_what_it_found(api):
+def test_deletecollection_honors_selectors_and_returns_the_list(api):
     make(api, "a", labels={"group": "1"})
     make(api, "b", labels={"group": "2"})
     make(api, "held", labels={"group": "1"}, finalizers=["example.org/wait"])

@@ -1,4 +1,4 @@
-"""What discovery documents say about the served resources."""
+"""Tests of discovery documents."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def rows(group: str, version: str) -> dict[str, dict[str, Any]]:
     return {row["name"]: row for row in decoded(discovery().resources(group, version))["resources"]}
 
 
-def test_the_core_group_tells_its_versions_and_the_servers_address() -> None:
+def test_core_group_has_versions_and_server_address() -> None:
     assert decoded(discovery().core_versions()) == {
         "kind": "APIVersions",
         "versions": ["v1"],
@@ -33,14 +33,14 @@ def test_the_core_group_tells_its_versions_and_the_servers_address() -> None:
     }
 
 
-def test_the_servers_address_is_asked_for_each_time() -> None:
+def test_server_address_is_evaluated_per_request() -> None:
     addresses = iter(["a:1", "b:2"])
     changing = DiscoveryDocuments(RESOURCES, lambda: next(addresses))
     first, second = (decoded(changing.core_versions())["serverAddressByClientCIDRs"][0] for _ in range(2))
     assert (first["serverAddress"], second["serverAddress"]) == ("a:1", "b:2")
 
 
-def test_groups_come_in_the_order_of_the_table_without_the_core_group() -> None:
+def test_groups_are_in_table_order_without_core() -> None:
     names = [group["name"] for group in decoded(discovery().groups())["groups"]]
     assert names == list(dict.fromkeys(resource.group for resource in RESOURCES if resource.group))
 
@@ -53,7 +53,7 @@ def test_the_first_version_of_a_group_is_its_preferred_one() -> None:
 
 
 @pytest.mark.parametrize("group", ["", "nosuch.example.org"])
-def test_there_is_no_group_document_for_the_core_group_or_an_unknown_one(group: str) -> None:
+def test_core_and_unknown_groups_have_no_group_document(group: str) -> None:
     assert discovery().group(group) is None
 
 
@@ -75,7 +75,7 @@ def test_rows_are_sorted_by_name() -> None:
     assert names == sorted(names)
 
 
-def test_only_stored_resources_tell_a_storage_version() -> None:
+def test_only_stored_resources_have_a_storage_version_hash() -> None:
     core = rows("", "v1")
     assert "storageVersionHash" in core["pods"]
     assert not any("storageVersionHash" in core[name] for name in ("bindings", "componentstatuses", "pods/status"))
@@ -85,7 +85,7 @@ def test_only_stored_resources_tell_a_storage_version() -> None:
     )
 
 
-def test_a_subresource_names_its_group_only_where_it_is_another() -> None:
+def test_subresource_has_a_group_only_if_it_differs() -> None:
     core = rows("", "v1")
     assert core["pods/eviction"] | {"verbs": []} == {
         "name": "pods/eviction",
@@ -105,12 +105,12 @@ def test_a_subresource_names_its_group_only_where_it_is_another() -> None:
     }
 
 
-def test_only_named_groups_state_the_version_of_the_list_itself() -> None:
+def test_only_named_groups_have_the_api_version_of_the_list() -> None:
     assert "apiVersion" not in decoded(discovery().resources("", "v1"))
     assert decoded(discovery().resources("apps", "v1"))["apiVersion"] == "v1"
 
 
-def test_empty_nicknames_are_left_out() -> None:
+def test_empty_short_names_are_omitted() -> None:
     assert not {"shortNames", "categories"} & rows("", "v1")["secrets"].keys()
     assert rows("apps", "v1")["deployments"]["shortNames"] == ["deploy"]
     assert rows("apps", "v1")["deployments"]["categories"] == ["all"]
@@ -122,7 +122,7 @@ def test_subresources_keep_the_order_they_are_declared_in() -> None:
     assert [row["name"] for row in listed] == ["things", "things/status", "things/scale"]
 
 
-def test_aggregated_discovery_says_the_same_as_the_plain_form() -> None:
+def test_aggregated_discovery_equals_the_legacy_form() -> None:
     for item in decoded(discovery().aggregated_groups())["items"] + decoded(discovery().aggregated_core())["items"]:
         group = item["metadata"].get("name", "")
         for version in item["versions"]:
@@ -164,7 +164,7 @@ def test_aggregated_etags_follow_the_content() -> None:
         ("", False),
     ],
 )
-def test_the_aggregated_form_is_given_to_who_prefers_it(accept: str, wanted: bool) -> None:
+def test_aggregated_form_is_returned_if_preferred(accept: str, wanted: bool) -> None:
     assert wants_aggregated(accept) is wanted
 
 
@@ -172,5 +172,20 @@ def test_the_aggregated_form_is_given_to_who_prefers_it(accept: str, wanted: boo
     ("header", "known"),
     [('"A"', True), ('W/"A"', True), ('"B", "A"', True), ("*", True), ('"B"', False), ("A", False), ("", False)],
 )
-def test_a_client_that_holds_the_document_is_recognized(header: str, known: bool) -> None:
+def test_matching_etag_returns_304(header: str, known: bool) -> None:
     assert is_not_modified('"A"', header) is known
+
+
+@pytest.mark.parametrize(
+    ("group", "version", "plural", "hashed"),
+    [
+        ("", "v1", "pods", "xPOwRZ+Yhw8="),
+        ("apiextensions.k8s.io", "v1", "customresourcedefinitions", "jfWCUB31mvA="),
+        ("certificates.k8s.io", "v1", "clustertrustbundles", "v5yhuVertL4="),
+        ("certificates.k8s.io", "v1", "podcertificaterequests", "wYA9yXQH8fg="),
+        ("resource.k8s.io", "v1", "devicetaintrules", "i+85+TcIKpA="),
+        ("storagemigration.k8s.io", "v1", "storageversionmigrations", "pCjmmKOkLy4="),
+    ],
+)
+def test_hashes_of_storage_versions_are_upstreams(group: str, version: str, plural: str, hashed: str) -> None:
+    assert rows(group, version)[plural]["storageVersionHash"] == hashed

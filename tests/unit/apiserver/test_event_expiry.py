@@ -53,13 +53,13 @@ def on_a_store(scenario: Callable[[MemoryStore, Clock], Awaitable[None]]) -> Non
 
 
 async def sweep(store: MemoryStore, expiry: EventExpiry) -> list[str]:
-    """What is left after a sweep."""
+    """Return the events left after a sweep."""
     expiry.sweep()
     await store.write("/registry/marker", b"{}")  # committed behind what the sweep wrote
     return [record.key for record in store.range("/registry/events/").records]
 
 
-def test_event_ends_when_its_time_has_come_and_not_before() -> None:
+def test_event_expires_exactly_after_its_ttl() -> None:
     async def scenario(store: MemoryStore, clock: Clock) -> None:
         expiry = EventExpiry(store, clock, 3600)
         await store.write(EVENT, event())
@@ -71,7 +71,7 @@ def test_event_ends_when_its_time_has_come_and_not_before() -> None:
     on_a_store(scenario)
 
 
-def test_every_write_gives_an_event_a_new_life() -> None:
+def test_every_write_renews_an_event() -> None:
     async def scenario(store: MemoryStore, clock: Clock) -> None:
         expiry = EventExpiry(store, clock, 3600)
         await store.write(EVENT, event())
@@ -85,7 +85,7 @@ def test_every_write_gives_an_event_a_new_life() -> None:
     on_a_store(scenario)
 
 
-def test_event_that_somebody_deleted_and_made_again_counts_from_then() -> None:
+def test_recreated_event_expires_from_its_creation() -> None:
     async def scenario(store: MemoryStore, clock: Clock) -> None:
         expiry = EventExpiry(store, clock, 3600)
         await store.write(EVENT, event())
@@ -98,7 +98,7 @@ def test_event_that_somebody_deleted_and_made_again_counts_from_then() -> None:
     on_a_store(scenario)
 
 
-def test_age_of_an_event_from_before_a_restart_is_the_newest_time_that_it_tells() -> None:
+def test_age_of_an_event_from_before_a_restart_is_its_latest_time() -> None:
     async def scenario(store: MemoryStore, clock: Clock) -> None:
         await store.write(EVENT, event("2030-01-01T10:00:00Z", ',"lastTimestamp":"2030-01-01T11:30:00Z"'))
         await store.write(OTHER, event("2030-01-01T10:00:00Z", ',"eventTime":null,"series":null'))
@@ -110,7 +110,7 @@ def test_age_of_an_event_from_before_a_restart_is_the_newest_time_that_it_tells(
     on_a_store(scenario)
 
 
-def test_event_from_the_future_lives_no_longer_than_one_from_now() -> None:
+def test_event_from_the_future_expires_from_now() -> None:
     async def scenario(store: MemoryStore, clock: Clock) -> None:
         await store.write(EVENT, event("2099-01-01T00:00:00Z"))
         expiry = EventExpiry(store, clock, 3600)
@@ -121,7 +121,7 @@ def test_event_from_the_future_lives_no_longer_than_one_from_now() -> None:
 
 
 @pytest.mark.parametrize("wrong_by", [timedelta(minutes=10), timedelta(minutes=-10), timedelta(days=3650)])
-def test_every_event_has_its_hour_whatever_the_time_of_day_was_meanwhile(wrong_by: timedelta) -> None:
+def test_event_ttl_ignores_clock_changes(wrong_by: timedelta) -> None:
     async def scenario(store: MemoryStore, clock: Clock) -> None:
         expiry = EventExpiry(store, clock, 3600)
         await store.write(EVENT, event())
@@ -152,7 +152,7 @@ def test_other_objects_do_not_expire() -> None:
     on_a_store(scenario)
 
 
-def test_closed_expiry_follows_the_store_no_longer() -> None:
+def test_closed_expiry_unsubscribes_from_the_store() -> None:
     async def scenario(store: MemoryStore, clock: Clock) -> None:
         expiry = EventExpiry(store, clock, 3600)
         expiry.close()
@@ -163,7 +163,7 @@ def test_closed_expiry_follows_the_store_no_longer() -> None:
     on_a_store(scenario)
 
 
-def test_sweeps_come_when_something_may_be_too_old_and_not_before() -> None:
+def test_sweeps_run_only_when_events_may_expire() -> None:
     loop = VirtualLoop()
 
     async def scenario() -> None:

@@ -1,4 +1,4 @@
-"""Events through `events.k8s.io` keep stricter rules, told in the words of the kind that is stored."""
+"""Tests of events in `events.k8s.io`: stricter rules, with messages of the stored kind."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _event(name="e", **changes):
         ({"series": {"count": 1}}, ["series.count", "series.lastObservedTime"]),
     ],
 )
-def test_a_bad_event_is_refused(api, changes, fields):
+def test_invalid_event_is_rejected(api, changes, fields):
     answer = api.post(EVENTS, _event(**changes))
     assert answer.status == 422
     assert answer.body["message"].startswith('Event "e" is invalid: ')
@@ -38,7 +38,7 @@ def test_a_bad_event_is_refused(api, changes, fields):
     assert sorted(cause["field"] for cause in answer.body["details"]["causes"]) == fields
 
 
-def test_an_event_stays_what_it_was_but_for_its_series(api):
+def test_events_v1_is_immutable_except_its_series(api):
     api.made(EVENTS, _event())
     series = {"count": 2, "lastObservedTime": "2026-01-01T00:00:01.000000Z"}
     assert api.patch("merge", f"{EVENTS}/e", {"series": series}).status == 200
@@ -46,7 +46,7 @@ def test_an_event_stays_what_it_was_but_for_its_series(api):
     assert refused.body["message"] == 'Event "e" is invalid: message: Invalid value: "other": field is immutable'
 
 
-def test_the_core_group_stays_lenient(api):
+def test_core_events_are_lenient(api):
     core = "/api/v1/namespaces/shop/events"
     api.made(core, {"metadata": {"name": "e"}, "involvedObject": {"namespace": "shop"}, "type": "Odd"})
     assert api.patch("merge", f"{core}/e", {"message": "other"}).status == 200

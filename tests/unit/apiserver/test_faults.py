@@ -12,20 +12,21 @@ import pytest
 from kubeloop.api import errors
 from kubeloop.apiserver.server import ApiServerConfig, RunningServer, start_server
 from kubeloop.clock import SystemClock
+from tests.bounds import GIVE_UP_SECONDS
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 OPEN: list[asyncio.StreamWriter] = []  # to be closed in the end
 
 
 class Strike:
-    """What happens to a call."""
+    """Return the outcome of a call."""
 
-    def __init__(self, error: errors.ApiError | None = None, delay: float = 0.0, loses_answer: bool = False) -> None:
-        self.error, self.delay, self.loses_answer = error, delay, loses_answer
+    def __init__(self, error: errors.ApiError | None = None, delay: float = 0.0, drops_response: bool = False) -> None:
+        self.error, self.delay, self.drops_response = error, delay, drops_response
 
 
 class Switchboard:
-    """Strikes as the test says."""
+    """Injects scripted faults."""
 
     def __init__(self) -> None:
         self.strikes: dict[str, Strike] = {}
@@ -33,14 +34,14 @@ class Switchboard:
         self.asked: list[tuple[str, str, str, str]] = []
         self.cuts: list[Callable[[], None]] = []
 
-    def strike(self, user: str, verb: str, resource: str, name: str) -> Strike | None:
+    def fault_of(self, user: str, verb: str, resource: str, name: str) -> Strike | None:
         self.asked.append((user, verb, resource, name))
         return self.strikes.get(verb)
 
-    def delay_of_event(self, user: str, resource: str) -> float:
+    def event_delay(self, user: str, resource: str) -> float:
         return self.late
 
-    def watch_opened(self, resource: str, cut: Callable[[], None]) -> Callable[[], None]:
+    def register_watch(self, resource: str, cut: Callable[[], None]) -> Callable[[], None]:
         self.cuts.append(cut)
         return lambda: self.cuts.remove(cut)
 
@@ -49,7 +50,7 @@ class Switchboard:
 
 
 class Connection:
-    """A client that speaks plain HTTP."""
+    """Client over plain HTTP."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader, self.writer = reader, writer
@@ -73,10 +74,12 @@ class Connection:
 def scenario(work: Callable[[RunningServer, Switchboard], Any]) -> None:
     async def main() -> None:
         board = Switchboard()
-        config = ApiServerConfig(port=0, authorization_modes=("AlwaysAllow",), faults=board, compaction_interval=0)
+        config = ApiServerConfig(
+            port=0, authorization_modes=("AlwaysAllow",), fault_injector=board, compaction_interval=0
+        )
         server = await start_server(config, SystemClock())
         try:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(GIVE_UP_SECONDS):
                 await work(server, board)
         finally:
             for writer in OPEN:
@@ -97,7 +100,7 @@ def config_map(name: str) -> dict[str, Any]:
     return {"metadata": {"name": name}}
 
 
-def test_an_error_is_a_status_and_nothing_has_happened() -> None:
+def test_error_fault_is_a_status_without_effect() -> None:
     async def work(server: RunningServer, board: Switchboard) -> None:
         board.strikes = {"create": Strike(errors.service_unavailable("not now"))}
         client = await connect(server)
@@ -114,9 +117,9 @@ def test_an_error_is_a_status_and_nothing_has_happened() -> None:
     scenario(work)
 
 
-def test_an_answer_is_lost_after_the_work_was_done_and_whether_it_succeeded_or_not() -> None:
+def test_lost_response_follows_execution() -> None:
     async def work(server: RunningServer, board: Switchboard) -> None:
-        board.strikes = {"create": Strike(loses_answer=True)}
+        board.strikes = {"create": Strike(drops_response=True)}
         for _ in range(2):  # the second time it exists already
             with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
                 await (await connect(server)).call("POST", MAPS, config_map("a"))
@@ -125,7 +128,7 @@ def test_an_answer_is_lost_after_the_work_was_done_and_whether_it_succeeded_or_n
     scenario(work)
 
 
-def test_health_metrics_and_discovery_are_never_hit() -> None:
+def test_health_metrics_and_discovery_have_no_faults() -> None:
     async def work(server: RunningServer, board: Switchboard) -> None:
         board.strikes = {verb: Strike(errors.service_unavailable("no")) for verb in ("get", "list", "watch")}
         client = await connect(server)
@@ -156,7 +159,7 @@ def test_late_events_keep_their_order_and_a_cut_watch_breaks() -> None:
     scenario(work)
 
 
-def test_a_slow_call_is_carried_out_after_its_delay() -> None:
+def test_slow_call_is_executed_after_its_delay() -> None:
     async def work(server: RunningServer, board: Switchboard) -> None:
         board.strikes = {"list": Strike(delay=0.05)}
         began = asyncio.get_running_loop().time()

@@ -1,4 +1,4 @@
-"""Answers that go on, read within the process: ended by their writer, left by their reader, or read too slowly."""
+"""Tests of in-process streams: ended by the writer, closed by the reader, or read too slowly."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kubeloop.apiserver.inprocess.stream import pieces_of
 from kubeloop.http import ResponseStream, StreamResponse, encode_chunk
 
 
-class Written(StreamResponse):
+class FunctionStream(StreamResponse):
     """An answer that a function writes."""
 
     __slots__ = ("_write", "ended")
@@ -33,24 +33,24 @@ async def whole(response: StreamResponse) -> bytes:
     return b"".join([piece async for piece in pieces_of(response)])
 
 
-def test_frames_that_come_together_are_one_text() -> None:
+def test_simultaneous_frames_are_joined() -> None:
     async def write(stream: ResponseStream) -> None:
         stream.write(encode_chunk(b"one ") + encode_chunk(b"two "))
         await asyncio.sleep(0)
         stream.write(encode_chunk(b"three\r\n"))
 
-    assert asyncio.run(whole(Written(write))) == b"one two three\r\n"
+    assert asyncio.run(whole(FunctionStream(write))) == b"one two three\r\n"
 
 
-def test_a_stream_without_a_task_ends_when_somebody_closes_it() -> None:
+def test_stream_without_a_task_ends_when_closed() -> None:
     def write(stream: ResponseStream) -> None:
         stream.write(encode_chunk(b"last words"))
         asyncio.get_running_loop().call_soon(stream.close)
 
-    assert asyncio.run(whole(Written(write))) == b"last words"
+    assert asyncio.run(whole(FunctionStream(write))) == b"last words"
 
 
-def test_a_writer_that_waits_is_held_back_and_one_that_does_not_is_cut_off() -> None:
+def test_waiting_writer_is_blocked_and_other_writers_are_closed() -> None:
     piece = encode_chunk(b"x" * (1 << 20))
     furthest = 0
 
@@ -59,26 +59,26 @@ def test_a_writer_that_waits_is_held_back_and_one_that_does_not_is_cut_off() -> 
         for _ in range(40):
             stream.write(piece)
             furthest = max(furthest, stream.buffered)
-            await stream.drained()
+            await stream.wait_drained()
 
     async def hasty(stream: ResponseStream) -> None:
         for _ in range(40):
             stream.write(piece)
 
-    assert len(asyncio.run(whole(Written(patient)))) == 40 << 20
+    assert len(asyncio.run(whole(FunctionStream(patient)))) == 40 << 20
     assert furthest == 1 << 20
     with pytest.raises(ConnectionError, match="too slowly"):
-        asyncio.run(whole(Written(hasty)))
+        asyncio.run(whole(FunctionStream(hasty)))
 
 
-def test_a_reader_that_leaves_ends_the_writer() -> None:
+def test_closed_reader_cancels_the_writer() -> None:
     async def endless(stream: ResponseStream) -> None:
         while True:
             stream.write(encode_chunk(b"more\n"))
             await asyncio.sleep(0)
 
     async def main() -> None:
-        response = Written(endless)
+        response = FunctionStream(endless)
         pieces = pieces_of(response)
         await anext(pieces)
         assert not response.ended
@@ -89,13 +89,13 @@ def test_a_reader_that_leaves_ends_the_writer() -> None:
     asyncio.run(main())
 
 
-def test_what_the_writer_raises_reaches_the_reader() -> None:
+def test_exception_of_the_writer_reaches_the_reader() -> None:
     async def broken(stream: ResponseStream) -> None:
         stream.write(encode_chunk(b"begin"))
         raise OSError("the disk is gone")
 
     async def main() -> None:
-        pieces = pieces_of(Written(broken))
+        pieces = pieces_of(FunctionStream(broken))
         assert await anext(pieces) == b"begin"
         with pytest.raises(OSError, match="the disk is gone"):
             await anext(pieces)

@@ -1,4 +1,4 @@
-"""Who owns what of a new object is worked out once for all that look alike, and comes out the same as without that."""
+"""Tests of cached managedFields: equal to those computed without the cache."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from kubeloop.api import codec
 from kubeloop.api.kinds import RESOURCES, Resource
-from kubeloop.apiserver.registry.field_manager import _CreateFieldsCache, _has_fixed_field_names
-from kubeloop.apiserver.request.context import RequestContext, User
+from kubeloop.apiserver.registry.field_manager import _CreateFieldsCache, _has_fixed_schema
+from kubeloop.apiserver.request.context import InProcessRequest, User
 from kubeloop.apiserver.request.negotiation import PLAIN
 from kubeloop.apiserver.request.query import Query
 from kubeloop.apiserver.request.routing import Target
@@ -22,22 +22,21 @@ KINDS = {(one.group, one.plural): one for one in RESOURCES if one.version == "v1
 EVENTS = KINDS["", "events"]
 
 
-def context(resource: Resource, body: bytes = b"", typed: bool = False) -> RequestContext:
+def context(resource: Resource, body: bytes = b"", typed: bool = False) -> InProcessRequest:
     request = Request("POST", "", "", {"user-agent": "tester/1"})
     request.body = body
     now = datetime(2030, 1, 1, tzinfo=UTC)
-    ctx = RequestContext(request, Target(resource, "create", "default", "", ""), Query(""), User("u"), PLAIN, now)
-    ctx.has_typed_body = typed
-    return ctx
+    target = Target(resource, "create", "default", "", "")
+    return InProcessRequest(request, target, Query(""), User("u"), PLAIN, lambda: now, has_typed_body=typed)
 
 
 def owned(fresh: _CreateFieldsCache, resource: Resource, plain: dict[str, Any], typed: bool = False) -> list[bytes]:
     obj = codec.from_plain(plain, resource.type)
-    fresh.track(obj, resource, context(resource, codec.encode(plain), typed), None)
+    fresh.set_managed_fields(obj, resource, context(resource, codec.encode(plain), typed), None)
     return [bytes(entry.fields_v1) for entry in obj.metadata.managed_fields]
 
 
-REMEMBERING = _CreateFieldsCache(remembered=1000)
+REMEMBERING = _CreateFieldsCache(max_entries=1000)
 
 few = st.sampled_from(["", "a", "b"])
 references = st.fixed_dictionaries({}, optional=dict.fromkeys(("kind", "name", "namespace", "uid", "fieldPath"), few))
@@ -60,16 +59,16 @@ events = st.fixed_dictionaries(
 
 
 @given(events)
-def test_events_that_set_the_same_fields_are_owned_alike(plain: dict[str, Any]) -> None:
-    assert owned(REMEMBERING, EVENTS, plain) == owned(_CreateFieldsCache(remembered=1), EVENTS, plain)
+def test_cached_managed_fields_equal_computed_ones(plain: dict[str, Any]) -> None:
+    assert owned(REMEMBERING, EVENTS, plain) == owned(_CreateFieldsCache(max_entries=1), EVENTS, plain)
 
 
-def test_what_a_loop_makes_from_one_template_is_owned_as_anything_else() -> None:
+def test_objects_of_one_template_have_correct_managed_fields() -> None:
     pod = {
         "metadata": {"generateName": "web-", "labels": {"app": "web"}},
         "spec": {"containers": [{"name": "c", "image": "i"}]},
     }
-    fresh = _CreateFieldsCache(remembered=10)
+    fresh = _CreateFieldsCache(max_entries=10)
     first = owned(fresh, KINDS["", "pods"], pod, typed=True)
     assert (
         first
@@ -91,5 +90,5 @@ def test_what_a_loop_makes_from_one_template_is_owned_as_anything_else() -> None
         ("apps", "controllerrevisions", False),
     ],
 )
-def test_only_kinds_without_lists_and_maps_are_known_by_their_outline(group: str, plural: str, plain: bool) -> None:
-    assert _has_fixed_field_names(KINDS[group, plural]) is plain
+def test_only_kinds_without_lists_and_maps_are_cached_by_outline(group: str, plural: str, plain: bool) -> None:
+    assert _has_fixed_schema(KINDS[group, plural]) is plain

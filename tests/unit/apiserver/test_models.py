@@ -38,7 +38,7 @@ def _add(cluster: Cluster, kind: Any, document: dict[str, Any]) -> None:
     cluster.run(cluster.async_client.create(codec.from_plain(document, kind)))
 
 
-def test_pods_of_one_template_are_alike_but_for_name_and_identity(cluster: Cluster) -> None:
+def test_pods_of_one_template_differ_in_name_and_identity_only(cluster: Cluster) -> None:
     first, second, third = _create(cluster, 3)
     assert len({pod.metadata.name for pod in (first, second, third)}) == 3
     assert len({pod.metadata.uid for pod in (first, second, third)}) == 3
@@ -49,7 +49,7 @@ def test_pods_of_one_template_are_alike_but_for_name_and_identity(cluster: Clust
     assert cluster.client.get(Pod, third.metadata.name, "default") == third
 
 
-def test_a_later_one_is_younger(cluster: Cluster) -> None:
+def test_later_pod_has_a_later_creation_time(cluster: Cluster) -> None:
     [first] = _create(cluster)
     cluster.advance(seconds=10)
     [second] = _create(cluster)
@@ -57,7 +57,7 @@ def test_a_later_one_is_younger(cluster: Cluster) -> None:
     assert times[0][0] == times[0][1] != times[1][0] == times[1][1]
 
 
-def test_a_limit_range_that_came_since_gives_its_defaults(cluster: Cluster) -> None:
+def test_new_limit_range_applies_to_cached_pods(cluster: Cluster) -> None:
     _create(cluster, 2)
     limit = {"type": "Container", "default": {"memory": "64Mi"}, "defaultRequest": {"memory": "32Mi"}}
     _add(cluster, LimitRange, {"metadata": {"name": "l", "namespace": "default"}, "spec": {"limits": [limit]}})
@@ -65,20 +65,20 @@ def test_a_limit_range_that_came_since_gives_its_defaults(cluster: Cluster) -> N
         assert (pod.spec.containers or ())[0].resources.limits == {"memory": "64Mi"}
 
 
-def test_a_class_that_became_the_default_since_ranks_them(cluster: Cluster) -> None:
+def test_new_default_priority_class_applies_to_cached_pods(cluster: Cluster) -> None:
     _create(cluster, 2)
     _add(cluster, PriorityClass, {"metadata": {"name": "gold"}, "value": 7, "globalDefault": True})
     assert [pod.spec.priority for pod in _create(cluster, 2)] == [7, 7]
 
 
-def test_a_change_of_their_account_is_seen(cluster: Cluster) -> None:
+def test_changed_account_applies_to_cached_pods(cluster: Cluster) -> None:
     _create(cluster, 2)
     secrets = {"imagePullSecrets": [{"name": "registry"}]}
     cluster.run(cluster.async_client.patch(ServiceAccount, "default", secrets, "default"))
     assert [pod.spec.image_pull_secrets[0].name for pod in _create(cluster, 2)] == ["registry", "registry"]
 
 
-def test_a_level_of_security_that_came_since_refuses_them(cluster: Cluster) -> None:
+def test_new_pod_security_level_applies_to_cached_pods(cluster: Cluster) -> None:
     _create(cluster, 2)
     labels = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}
     cluster.run(cluster.async_client.patch(Namespace, "default", labels))
@@ -86,7 +86,7 @@ def test_a_level_of_security_that_came_since_refuses_them(cluster: Cluster) -> N
         _create(cluster)
 
 
-def test_a_quota_counts_every_one(cluster: Cluster) -> None:
+def test_quota_counts_every_cached_pod(cluster: Cluster) -> None:
     _add(cluster, ResourceQuota, {"metadata": {"name": "q", "namespace": "default"}, "spec": {"hard": {"pods": "2"}}})
     counted = {"status": {"hard": {"pods": "2"}, "used": {"pods": "0"}}}
     cluster.run(cluster.async_client.patch(ResourceQuota, "q", counted, "default", subresource="status"))
@@ -95,7 +95,7 @@ def test_a_quota_counts_every_one(cluster: Cluster) -> None:
         _create(cluster)
 
 
-def test_a_policy_that_came_since_changes_them(cluster: Cluster) -> None:
+def test_new_policy_applies_to_cached_pods(cluster: Cluster) -> None:
     _create(cluster, 2)
     expression = 'Object{metadata: Object.metadata{labels: {"tier": "front"}}}'
     rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
@@ -110,7 +110,7 @@ def test_a_policy_that_came_since_changes_them(cluster: Cluster) -> None:
     assert [pod.metadata.labels.get("tier") for pod in _create(cluster, 2)] == ["front", "front"]
 
 
-def test_one_user_is_not_taken_for_another(cluster: Cluster) -> None:
+def test_cache_distinguishes_users(cluster: Cluster) -> None:
     async def create() -> list[Pod]:
         loop = cluster.async_client.with_user_agent("painter")
         return [await client.create(_template()) for client in (cluster.async_client, loop)]

@@ -1,4 +1,4 @@
-"""What a client's Accept header asks for, among what we can give."""
+"""Tests of content negotiation by the Accept header."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ METADATA = "as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
         f"application/json;q=0.1,{PROTOBUF}",
     ],
 )
-def test_json_is_given_to_all_who_take_it(accept: str) -> None:
+def test_json_is_preferred(accept: str) -> None:
     assert negotiate(accept) == PLAIN
 
 
 @pytest.mark.parametrize("accept", [PROTOBUF, f"{PROTOBUF};stream=watch", f"text/html,{PROTOBUF};q=0.5"])
-def test_protocol_buffers_are_given_to_those_who_take_nothing_else(accept: str) -> None:
+def test_protobuf_is_used_if_it_is_the_only_accepted_type(accept: str) -> None:
     assert negotiate(accept) == ResponseFormat(protobuf=True)
 
 
-def test_metadata_is_given_in_the_encoding_it_is_asked_for_in() -> None:
+def test_metadata_has_the_requested_encoding() -> None:
     assert negotiate(f"{PROTOBUF};{METADATA}") == ResponseFormat(convert="PartialObjectMetadata", protobuf=True)
     both = f"{PROTOBUF};{METADATA},application/json;{METADATA}"
     assert negotiate(both) == ResponseFormat(convert="PartialObjectMetadata")
 
 
 @pytest.mark.parametrize("accept", [f"{PROTOBUF};as=Table;g=meta.k8s.io;v=v1", "text/html", f"{PROTOBUF};as=Pod;v=v1"])
-def test_what_has_no_form_is_refused(accept: str) -> None:
+def test_unsupported_form_is_rejected(accept: str) -> None:
     with pytest.raises(errors.NotAcceptable):
         negotiate(accept)
 
 
-def test_a_table_falls_back_on_a_form_that_exists() -> None:
+def test_table_falls_back_to_an_available_form() -> None:
     assert negotiate(f"{PROTOBUF};as=Table;g=meta.k8s.io;v=v1,{PROTOBUF}") == ResponseFormat(protobuf=True)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+from kubeloop.api.features.gates import DEFAULT_FEATURES
 from kubeloop.api.kinds import RESOURCES
 from kubeloop.apiserver.bootstrap import BootstrapOptions, bootstrap_objects, essential_objects
 from kubeloop.apiserver.bootstrap.writer import BootstrapWriter
@@ -24,7 +25,7 @@ def on_a_server(scenario: Callable[[MemoryStore, BootstrapWriter], Awaitable[Non
     async def run() -> None:
         store = MemoryStore()
         await store.start()
-        await scenario(store, BootstrapWriter(StorageRegistry(store, RESOURCES), SystemClock()))
+        await scenario(store, BootstrapWriter(StorageRegistry(store, RESOURCES), SystemClock(), DEFAULT_FEATURES))
         await store.close()
 
     asyncio.run(run())
@@ -36,7 +37,7 @@ def stored(store: MemoryStore, key: str) -> Any:
     return json.loads(record.value)
 
 
-def test_fresh_server_gets_all_of_them_with_identity_owner_and_defaults() -> None:
+def test_new_server_creates_all_bootstrap_objects() -> None:
     async def scenario(store: MemoryStore, own: BootstrapWriter) -> None:
         await own.ensure(bootstrap_objects(OPTIONS))
         default = stored(store, "/registry/namespaces/default")
@@ -50,7 +51,7 @@ def test_fresh_server_gets_all_of_them_with_identity_owner_and_defaults() -> Non
     on_a_server(scenario)
 
 
-def test_status_that_the_server_reports_is_kept() -> None:
+def test_reported_status_is_kept() -> None:
     async def scenario(store: MemoryStore, own: BootstrapWriter) -> None:
         await own.ensure(essential_objects(OPTIONS))
         conditions = stored(store, "/registry/servicecidrs/kubernetes")["status"]["conditions"]
@@ -63,13 +64,13 @@ def test_next_start_changes_nothing() -> None:
     async def scenario(store: MemoryStore, own: BootstrapWriter) -> None:
         await own.ensure(bootstrap_objects(OPTIONS))
         revision = store.revision
-        await own.ensure_by_and_by(bootstrap_objects(OPTIONS))
+        await own.ensure(bootstrap_objects(OPTIONS))
         assert store.revision == revision
 
     on_a_server(scenario)
 
 
-def test_what_describes_the_server_is_corrected_and_keeps_its_identity() -> None:
+def test_server_description_is_updated_and_keeps_its_identity() -> None:
     async def scenario(store: MemoryStore, own: BootstrapWriter) -> None:
         await own.ensure(essential_objects(OPTIONS))
         before = stored(store, SERVICE)
@@ -81,7 +82,7 @@ def test_what_describes_the_server_is_corrected_and_keeps_its_identity() -> None
     on_a_server(scenario)
 
 
-def test_what_administrators_changed_stays_and_what_they_deleted_comes_back() -> None:
+def test_changes_are_kept_and_deleted_objects_are_recreated() -> None:
     async def scenario(store: MemoryStore, own: BootstrapWriter) -> None:
         await own.ensure(essential_objects(OPTIONS))
         key = "/registry/namespaces/default"
@@ -105,7 +106,7 @@ async def change(store: MemoryStore, key: str, **parts: Any) -> None:
     await store.write(key, json.dumps({**stored(store, key), **parts}).encode())
 
 
-def test_access_rules_get_what_they_lack_and_keep_what_administrators_added() -> None:
+def test_missing_rules_are_added_and_additional_ones_are_kept() -> None:
     async def scenario(store: MemoryStore, own: BootstrapWriter) -> None:
         await own.ensure(bootstrap_objects(OPTIONS))
         whole, everybody = stored(store, VIEWERS)["rules"], stored(store, BINDING)["subjects"]
@@ -135,7 +136,7 @@ def test_access_rules_get_what_they_lack_and_keep_what_administrators_added() ->
     on_a_server(scenario)
 
 
-def test_access_rules_that_administrators_keep_for_themselves_are_left_alone() -> None:
+def test_roles_without_autoupdate_are_unchanged() -> None:
     async def scenario(store: MemoryStore, own: BootstrapWriter) -> None:
         await own.ensure(bootstrap_objects(OPTIONS))
         meta = stored(store, VIEWERS)["metadata"]

@@ -1,4 +1,4 @@
-"""A patch that speaks of some parts of an object comes out as if the whole object had been looked at."""
+"""Tests of partial patches: equal to patches of the whole object."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _fill(api: Any) -> None:
 def _seen_both_ways(
     api: Any, monkeypatch: pytest.MonkeyPatch, kind: str, path: str, patch: Any
 ) -> tuple[Any, Any, bool]:
-    """What comes of a patch by parts and as a whole, and whether it was made by parts at all."""
+    """Return the results of a partial and a full patch, and True if the partial path was used."""
     made: list[Any] = []
 
     def counted(*args: Any) -> Any:
@@ -96,7 +96,7 @@ def _seen_both_ways(
     return seen[0], seen[1], any(one is not None for one in made)
 
 
-def test_patched_parts_are_as_a_patched_whole(api: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_partial_patch_equals_full_patch(api: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     _fill(api)
     api.clock.advance(60)
     for kind, path, patch in ORDINARY:
@@ -106,7 +106,7 @@ def test_patched_parts_are_as_a_patched_whole(api: Any, monkeypatch: pytest.Monk
         assert whole[0] == 200, whole
 
 
-def test_whatever_else_is_patched_is_looked_at_as_a_whole(api: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_patches_use_the_full_path(api: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     _fill(api)
     api.clock.advance(60)
     for kind, path, patch in SPECIAL:
@@ -114,7 +114,7 @@ def test_whatever_else_is_patched_is_looked_at_as_a_whole(api: Any, monkeypatch:
         assert by_parts == whole
 
 
-def test_a_patch_that_changes_nothing_writes_nothing(api: Any) -> None:
+def test_no_op_patch_writes_nothing(api: Any) -> None:
     _fill(api)
     before = api.get(POD).body
     api.clock.advance(60)

@@ -1,4 +1,4 @@
-"""How servers are known: the endpoints of all that live, and a Lease of each."""
+"""Tests of endpoints and leases of live servers."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import msgspec
 
+from kubeloop.api.features.gates import DEFAULT_FEATURES
 from kubeloop.api.generated.coordination_v1 import Lease, LeaseSpec
 from kubeloop.api.generated.core_v1 import Endpoints
 from kubeloop.api.generated.discovery_v1 import EndpointSlice
@@ -13,7 +14,7 @@ from kubeloop.api.scalars.times import format_micro_time
 from kubeloop.api.scalars.wire import MicroTime
 from kubeloop.apiserver.bootstrap.writer import BootstrapWriter
 from kubeloop.apiserver.peers.endpoint_reconciler import LeaseEndpointReconciler
-from kubeloop.apiserver.peers.identity_lease import IdentityLease, identity_of, is_expired
+from kubeloop.apiserver.peers.register import IdentityLease, identity_of, is_expired
 from kubeloop.testing import Cluster
 
 
@@ -21,7 +22,9 @@ def server(cluster: Cluster, address: str, port: int = 6443) -> LeaseEndpointRec
     registry = cluster.server.registry
 
     async def make() -> LeaseEndpointReconciler:
-        made = LeaseEndpointReconciler(registry, BootstrapWriter(registry, cluster.clock), address, port)
+        made = LeaseEndpointReconciler(
+            registry, BootstrapWriter(registry, cluster.clock, DEFAULT_FEATURES), address, port
+        )
         await made.join()
         return made
 
@@ -30,8 +33,8 @@ def server(cluster: Cluster, address: str, port: int = 6443) -> LeaseEndpointRec
     return made
 
 
-def told(cluster: Cluster) -> set[tuple[str, int]]:
-    """By Endpoints; slices must say the same."""
+def published_endpoints(cluster: Cluster) -> set[tuple[str, int]]:
+    """Return the published addresses of Endpoints, which slices must equal."""
     endpoints = cluster.client.get(Endpoints, "kubernetes", "default")
     found = {(one.ip, subset.ports[0].port) for subset in endpoints.subsets for one in subset.addresses}
     slices = cluster.client.list(EndpointSlice, "default").items
@@ -40,36 +43,36 @@ def told(cluster: Cluster) -> set[tuple[str, int]]:
     return found
 
 
-def test_servers_that_come_and_go_are_in_the_endpoints_while_they_live(cluster: Cluster) -> None:
+def test_endpoints_have_live_servers(cluster: Cluster) -> None:
     one = server(cluster, "192.0.2.1")
-    assert told(cluster) == {("192.0.2.1", 6443)}
+    assert published_endpoints(cluster) == {("192.0.2.1", 6443)}
     other = server(cluster, "192.0.2.2")
-    assert told(cluster) == {("192.0.2.1", 6443), ("192.0.2.2", 6443)}
+    assert published_endpoints(cluster) == {("192.0.2.1", 6443), ("192.0.2.2", 6443)}
     cluster.run(one.leave())
     cluster.settle()
-    assert told(cluster) == {("192.0.2.2", 6443)}
+    assert published_endpoints(cluster) == {("192.0.2.2", 6443)}
     cluster.run(other.leave())
     cluster.settle()
-    assert told(cluster) == {("192.0.2.2", 6443)}  # nobody is left to say that nobody is
+    assert published_endpoints(cluster) == {("192.0.2.2", 6443)}  # no server is left to update it
 
 
-def test_servers_on_other_ports_and_families_have_slices_of_their_own(cluster: Cluster) -> None:
+def test_servers_with_other_ports_and_families_have_their_own_slices(cluster: Cluster) -> None:
     server(cluster, "192.0.2.1")
     far = server(cluster, "192.0.2.1", 7443)
     server(cluster, "2001:db8::1", 7443)
-    assert told(cluster) == {("192.0.2.1", 6443), ("192.0.2.1", 7443), ("2001:db8::1", 7443)}
+    assert published_endpoints(cluster) == {("192.0.2.1", 6443), ("192.0.2.1", 7443), ("2001:db8::1", 7443)}
     assert len(cluster.client.list(EndpointSlice, "default").items) == 3
     cluster.run(far.leave())
     cluster.settle()
-    assert told(cluster) == {("192.0.2.1", 6443), ("2001:db8::1", 7443)}
+    assert published_endpoints(cluster) == {("192.0.2.1", 6443), ("2001:db8::1", 7443)}
 
 
-def test_a_change_that_somebody_makes_is_put_right_at_the_next_renewal(cluster: Cluster) -> None:
+def test_manual_change_is_reverted_at_the_next_renewal(cluster: Cluster) -> None:
     one = server(cluster, "192.0.2.1")
     cluster.client.delete(Endpoints, "kubernetes", "default")
     cluster.run(_called(one.renew))
     cluster.settle()
-    assert told(cluster) == {("192.0.2.1", 6443)}
+    assert published_endpoints(cluster) == {("192.0.2.1", 6443)}
 
 
 async def _called(what: object) -> None:
@@ -77,14 +80,14 @@ async def _called(what: object) -> None:
     what()
 
 
-def test_an_address_that_nobody_else_can_reach_is_told_to_nobody(cluster: Cluster) -> None:
+def test_a_loopback_address_is_an_endpoint_for_programs_on_the_same_machine(cluster: Cluster) -> None:
     server(cluster, "127.0.0.1")
-    assert "kubernetes" not in {one.metadata.name for one in cluster.client.list(Endpoints, "default").items}
+    assert "kubernetes" in {one.metadata.name for one in cluster.client.list(Endpoints, "default").items}
 
 
-def test_a_server_keeps_its_lease_and_collects_those_of_the_gone(cluster: Cluster) -> None:
+def test_server_renews_its_lease_and_deletes_expired_ones(cluster: Cluster) -> None:
     registry = cluster.server.registry
-    own = BootstrapWriter(registry, cluster.clock)
+    own = BootstrapWriter(registry, cluster.clock, DEFAULT_FEATURES)
     mine, gone = (IdentityLease(registry, own, cluster.clock, address) for address in ("a:1", "b:1"))
     cluster.run(_called(mine.renew))
     cluster.run(_called(gone.renew))
@@ -92,7 +95,7 @@ def test_a_server_keeps_its_lease_and_collects_those_of_the_gone(cluster: Cluste
     assert first.metadata.labels["apiserver.kubernetes.io/identity"] == "kube-apiserver"
     cluster.advance(hours=1, seconds=1)
     cluster.run(_called(mine.renew))
-    cluster.run(_called(mine.collect))
+    cluster.run(_called(mine.delete_expired))
     cluster.settle()
     renewed = cluster.client.get(Lease, mine.name, "kube-system")
     assert renewed.spec.renew_time is not None
@@ -102,7 +105,7 @@ def test_a_server_keeps_its_lease_and_collects_those_of_the_gone(cluster: Cluste
     assert gone.name not in {one.metadata.name for one in cluster.client.list(Lease, "kube-system").items}
 
 
-def test_names_tell_servers_apart_and_last(cluster: Cluster) -> None:
+def test_server_names_are_distinct_and_stable(cluster: Cluster) -> None:
     assert identity_of("host", "a:1") == identity_of("host", "a:1") != identity_of("host", "a:2")
     assert identity_of("host", "a:1").startswith("apiserver-")
     assert len(identity_of("host", "a:1")) == len("apiserver-") + 26

@@ -19,7 +19,7 @@ def names(answer) -> list[str]:
     return [one["metadata"]["name"] for one in answer.body["items"]]
 
 
-def test_items_of_a_list_say_their_kind_once_for_all(api, three):
+def test_list_items_have_no_kind(api, three):
     listed = api.get(CONFIG_MAPS).body
     assert (listed["kind"], listed["apiVersion"]) == ("ConfigMapList", "v1")
     assert "kind" not in listed["items"][0]
@@ -31,7 +31,7 @@ def test_a_list_across_namespaces_is_sorted_by_namespace_and_name(api, three):
     assert names(api.get("/api/v1/configmaps")) == ["z", "a", "b", "c"]
 
 
-def test_pages_go_on_where_they_stopped_as_things_were_at_the_first(api, three):
+def test_pages_continue_at_the_revision_of_the_first(api, three):
     first = api.get(f"{CONFIG_MAPS}?limit=2")
     assert names(first) == ["a", "b"]
     assert first.body["metadata"]["remainingItemCount"] == 1
@@ -43,7 +43,7 @@ def test_pages_go_on_where_they_stopped_as_things_were_at_the_first(api, three):
     assert "continue" not in rest.body["metadata"]
 
 
-def test_a_page_whose_past_is_forgotten_is_expired_with_a_way_to_go_on(api, three):
+def test_compacted_continue_token_expires_with_an_inconsistent_one(api, three):
     token = api.get(f"{CONFIG_MAPS}?limit=1").body["metadata"]["continue"]
     api.made(CONFIG_MAPS, {"metadata": {"name": "d"}})
     api.store.compact(api.store.revision)
@@ -75,7 +75,7 @@ def test_an_exact_version_shows_the_past(api, three):
         ("fieldSelector=data.x%3D1", 400),
     ],
 )
-def test_lists_that_are_refused(api, three, query, status):
+def test_rejected_lists(api, three, query, status):
     answer = api.get(f"{CONFIG_MAPS}?{query}")
     assert (answer.status, answer.body["kind"]) == (status, "Status")
 
@@ -84,17 +84,17 @@ def test_lists_that_are_refused(api, three, query, status):
     ("selector", "found"),
     [("is=a", "a"), ("is!=a", "bc"), ("is+in+(a,b)", "ab"), ("is+notin+(a,b)", "c"), ("is", "abc"), ("!is", "")],
 )
-def test_label_selectors_choose(api, three, selector, found):
+def test_label_selectors_filter(api, three, selector, found):
     assert names(api.get(f"{CONFIG_MAPS}?labelSelector={selector}")) == list(found)
 
 
-def test_a_selector_sees_labels_as_they_are_now(api, three):
+def test_selector_sees_current_labels(api, three):
     assert names(api.get(f"{CONFIG_MAPS}?labelSelector=is%3Dnew")) == []
     api.patch("merge", f"{CONFIG_MAPS}/b", {"metadata": {"labels": {"is": "new"}}})
     assert names(api.get(f"{CONFIG_MAPS}?labelSelector=is%3Dnew")) == ["b"]
 
 
-def test_pods_are_chosen_by_their_own_fields(api, pods):
+def test_pods_are_selected_by_their_fields(api, pods):
     pods("free")
     pods("bound", nodeName="n", restartPolicy="Never")
     assert names(api.get(f"{PODS}?fieldSelector=spec.nodeName%3Dn")) == ["bound"]
@@ -105,7 +105,7 @@ def test_pods_are_chosen_by_their_own_fields(api, pods):
     assert unknown.body["message"] == "field label not supported: spec.containers"
 
 
-def test_metadata_alone_can_be_asked_for(api, three):
+def test_metadata_only_can_be_requested(api, three):
     one = api.get(f"{CONFIG_MAPS}/a", accept="application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io").body
     assert (one["kind"], one["metadata"]) == ("PartialObjectMetadata", three[0]["metadata"])
     accept = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
@@ -114,19 +114,19 @@ def test_metadata_alone_can_be_asked_for(api, three):
     assert api.get(f"{CONFIG_MAPS}/a", accept=accept).status == 406
 
 
-def test_a_table_has_a_row_an_object(api, three):
+def test_table_has_a_row_per_object(api, three):
     table = api.get(CONFIG_MAPS, accept="application/json;as=Table;v=v1;g=meta.k8s.io").body
     assert [column["name"] for column in table["columnDefinitions"]] == ["Name", "Data", "Age"]
     assert [row["cells"][0] for row in table["rows"]] == ["a", "b", "c"]
     assert table["rows"][0]["object"]["kind"] == "PartialObjectMetadata"
 
 
-def test_yaml_is_given_to_those_who_ask_for_it(api, three):
+def test_yaml_is_returned_on_request(api, three):
     answer = api.get(f"{CONFIG_MAPS}/a", accept="application/yaml")
     assert b"kind: ConfigMap" in answer.body
 
 
-def test_a_form_that_nobody_gives_is_not_acceptable(api, three):
+def test_unknown_media_type_is_not_acceptable(api, three):
     assert api.get(CONFIG_MAPS, accept="text/html").status == 406
 
 
@@ -161,16 +161,16 @@ def test_two_versions_of_a_kind_show_the_same_object(api):
         ("GET", "/api/v1/namespaces/shop/configmaps/%2e%2e", 400),
     ],
 )
-def test_paths_that_mean_nothing_are_told_so(api, method, path, status):
+def test_unknown_paths_return_404(api, method, path, status):
     answer = api.ask(method, path)
     assert (answer.status, answer.body["kind"], answer.body["code"]) == (status, "Status", status)
 
 
-def test_an_unknown_group_is_no_api_at_all(api):
+def test_unknown_group_is_not_found(api):
     assert api.get("/apis/nosuch.example.org/v1/things").body == b"404 page not found\n"
 
 
-def test_those_who_are_nobody_are_told_what_they_may_not_do(api, three):
+def test_unprivileged_user_is_forbidden(api, three):
     answer = api.get(CONFIG_MAPS, token="nobody")
     assert (answer.status, answer.body["reason"]) == (403, "Forbidden")
     why = 'User "nobody" cannot list resource "configmaps" in API group "" in the namespace "shop"'

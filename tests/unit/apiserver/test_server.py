@@ -11,12 +11,14 @@ import pytest
 
 from kubeloop.apiserver.server import ApiServerConfig, RunningServer, StartupError, start_server, tls_context
 from kubeloop.clock import SystemClock
+from kubeloop.http import Request
 from kubeloop.store import StoreError
+from tests.bounds import GIVE_UP_SECONDS
 
 
 def run(scenario: Callable[[], Awaitable[None]]) -> None:
     async def bounded() -> None:
-        await asyncio.wait_for(scenario(), 20)
+        await asyncio.wait_for(scenario(), GIVE_UP_SECONDS)
 
     asyncio.run(bounded())
 
@@ -33,7 +35,7 @@ async def status_of(server: RunningServer, path: str) -> int:
     return int(answer.split(b" ", 2)[1])
 
 
-def test_started_server_is_ready_and_says_where_it_is() -> None:
+def test_started_server_is_ready_and_has_a_url() -> None:
     async def scenario() -> None:
         server = await start()
         assert server.address == f"127.0.0.1:{server.port}"
@@ -43,7 +45,7 @@ def test_started_server_is_ready_and_says_where_it_is() -> None:
     run(scenario)
 
 
-def test_closing_server_is_live_but_not_ready_for_its_delay() -> None:
+def test_closing_server_is_live_and_not_ready_during_its_delay() -> None:
     async def scenario() -> None:
         server = await start(shutdown_delay=5.0)
         closing = asyncio.create_task(server.close())
@@ -57,7 +59,7 @@ def test_closing_server_is_live_but_not_ready_for_its_delay() -> None:
     run(scenario)
 
 
-def test_closed_server_answers_no_more_and_may_be_closed_again() -> None:
+def test_closed_server_does_not_respond_and_can_be_closed_again() -> None:
     async def scenario() -> None:
         server = await start()
         await server.close()
@@ -68,7 +70,7 @@ def test_closed_server_answers_no_more_and_may_be_closed_again() -> None:
     run(scenario)
 
 
-def test_start_that_fails_lets_the_store_go(tmp_path: Path) -> None:
+def test_failed_start_closes_the_store(tmp_path: Path) -> None:
     async def scenario() -> None:
         store = f"sqlite:{tmp_path / 'store.db'}"
         with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -100,9 +102,55 @@ def test_token_file_with_a_bad_line_is_refused(tmp_path: Path) -> None:
     run(scenario)
 
 
-def test_files_that_hold_no_keys_are_named(tmp_path: Path) -> None:
+def test_files_without_keys_are_named(tmp_path: Path) -> None:
     for name in ("tls.crt", "tls.key"):
         (tmp_path / name).write_text("nothing of the kind")
     config = ApiServerConfig(certificate=tmp_path / "tls.crt", key=tmp_path / "tls.key")
-    with pytest.raises(StartupError, match=r"TLS cannot be set up from .*tls\.crt"):
+    with pytest.raises(StartupError, match=r"unable to load TLS files .*tls\.crt"):
         tls_context(config)
+
+
+def test_work_before_ready_knows_the_port_and_delays_readiness() -> None:
+    async def scenario() -> None:
+        seen: list[tuple[int, str]] = []
+
+        def look(server: RunningServer) -> None:
+            checks = server.app.nonresource.handle(Request("GET", "/readyz"))
+            seen.append((server.port, checks.body.decode()))
+
+        server = await start_server(ApiServerConfig(port=0), SystemClock(), look)
+        assert seen[0][0] == server.port
+        assert "[-]poststarthook/crd-informer-synced failed" in seen[0][1]
+        assert "[+]poststarthook/rbac/bootstrap-roles ok" in seen[0][1]
+        assert await status_of(server, "/readyz") == 200
+        await server.close()
+
+    run(scenario)
+
+
+def test_livez_ignores_unfinished_hooks_within_its_grace_period() -> None:
+    async def scenario() -> None:
+        seen: list[int] = []
+
+        def look(server: RunningServer) -> None:
+            seen.append(server.app.nonresource.handle(Request("GET", "/livez")).status)
+
+        for period in (0.0, 3600.0):
+            server = await start_server(ApiServerConfig(port=0, livez_grace_period=period), SystemClock(), look)
+            await server.close()
+        assert seen == [500, 200]
+
+    run(scenario)
+
+
+def test_ready_server_has_roles_flow_schemas_and_api_services() -> None:
+    async def scenario() -> None:
+        server = await start()
+        registry = server.app.registry
+        assert registry.get_object("clusterroles", "", "cluster-admin", "rbac.authorization.k8s.io") is not None
+        assert registry.get_object("flowschemas", "", "catch-all", "flowcontrol.apiserver.k8s.io") is not None
+        assert registry.get_object("apiservices", "", "v1.apps", "apiregistration.k8s.io") is not None
+        assert registry.get_object("endpoints", "default", "kubernetes").subsets[0].addresses[0].ip == "127.0.0.1"
+        await server.close()
+
+    run(scenario)

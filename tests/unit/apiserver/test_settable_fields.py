@@ -1,4 +1,4 @@
-"""What a write through a subresource can come to own."""
+"""Tests of the fields owned by subresource writes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ def _owned(answer, subresource):
     return next(entry["fieldsV1"] for entry in entries if entry.get("subresource", "") == subresource)
 
 
-def test_a_resize_owns_nothing_but_resources(api, pods):
+def test_resize_owns_resources_only(api, pods):
     path = pods("p", containers=[{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}])
     change = {
         "metadata": {"labels": {"a": "b"}},
@@ -19,7 +19,7 @@ def test_a_resize_owns_nothing_but_resources(api, pods):
     assert _owned(answer, "resize") == {"f:spec": {"f:containers": {'k:{"name":"c"}': item}}}
 
 
-def test_ephemeral_containers_are_all_that_their_subresource_owns(api, pods):
+def test_ephemeralcontainers_subresource_owns_ephemeral_containers_only(api, pods):
     path = pods("p")
     change = {"metadata": {"labels": {"a": "b"}}, "spec": {"ephemeralContainers": [{"name": "e", "image": "i"}]}}
     answer = api.patch("strategic", f"{path}/ephemeralcontainers", change)

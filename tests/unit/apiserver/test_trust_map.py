@@ -1,4 +1,4 @@
-"""The config map by which others know our clients and us is completed, and comes back when it is deleted."""
+"""Tests of the config map extension-apiserver-authentication: completed, and recreated when deleted."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from kubeloop.api.features.gates import DEFAULT_FEATURES
 from kubeloop.api.generated.core_v1 import ConfigMap
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.apiserver.bootstrap.extension_apiserver_authentication import (
@@ -39,26 +40,26 @@ def authority(name: str, days: int = 100) -> str:
 OURS, THEIRS, EXPIRED = authority("ours"), authority("theirs"), authority("expired", -1)
 
 
-def test_what_is_missing_is_added() -> None:
+def test_missing_keys_are_added() -> None:
     assert merge_authentication_info({}, {"client-ca-file": OURS, **HEADERS}, NOW) == {
         "client-ca-file": OURS,
         **HEADERS,
     }
 
 
-def test_authorities_of_other_servers_stay_until_they_expire() -> None:
+def test_cas_of_other_servers_are_kept_until_expired() -> None:
     found = merge_authentication_info({"client-ca-file": THEIRS + EXPIRED + OURS}, {"client-ca-file": OURS}, NOW)
     assert found == {"client-ca-file": THEIRS + OURS}
     assert merge_authentication_info(found, {"client-ca-file": OURS}, NOW) == found
 
 
-def test_lists_are_joined_and_each_name_is_in_them_once() -> None:
+def test_lists_are_merged_without_duplicates() -> None:
     present = {"requestheader-group-headers": '["X-Other","X-Remote-Group"]'}
     assert merge_authentication_info(present, HEADERS, NOW) == present
 
 
 @pytest.mark.parametrize("text", ["", "no list", "[1]"])
-def test_what_nobody_could_use_is_replaced(text: str) -> None:
+def test_unusable_values_are_replaced(text: str) -> None:
     assert merge_authentication_info({"requestheader-group-headers": text, "strange": "x"}, HEADERS, NOW) == HEADERS
     assert merge_authentication_info({"client-ca-file": text}, {"client-ca-file": OURS}, NOW) == {
         "client-ca-file": OURS
@@ -73,17 +74,19 @@ def api() -> Iterator[Api]:
         yield found
 
 
-def test_it_is_made_completed_and_made_again(api: Api) -> None:
+def test_config_map_is_created_completed_and_recreated(api: Api) -> None:
     data = {"client-ca-file": OURS, **HEADERS}
     wanted = ConfigMap(metadata=ObjectMeta(name=NAME, namespace=NAMESPACE), data=data)
 
     async def start() -> AuthenticationConfigMap:
-        keeper = AuthenticationConfigMap(api.registry, BootstrapWriter(api.registry, api.clock), wanted, api.clock)
+        keeper = AuthenticationConfigMap(
+            api.registry, BootstrapWriter(api.registry, api.clock, DEFAULT_FEATURES), wanted, api.clock
+        )
         await look(keeper)
         return keeper
 
     async def look(keeper: AuthenticationConfigMap) -> None:
-        keeper.look()
+        keeper.sync()
         await asyncio.sleep(0)
         await asyncio.sleep(0)
 

@@ -1,4 +1,4 @@
-"""Versions and features that somebody asked for: served, described, converted, stored; and gone without them."""
+"""Tests of optional versions and features: served, described, converted, stored; and absent by default."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def pod(**spec: Any) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": NS}, "spec": spec}
 
 
-def test_discovery_tells_of_versions_in_order_and_they_have_services(make_cluster: Make) -> None:
+def test_discovery_has_enabled_versions_in_order_with_api_services(make_cluster: Make) -> None:
     cluster = make_cluster(**ALL)
     versions = [one["version"] for one in document(cluster, "/apis/scheduling.k8s.io")["versions"]]
     assert versions == ["v1", "v1beta1", "v1alpha3"]
@@ -53,21 +53,21 @@ def test_discovery_tells_of_versions_in_order_and_they_have_services(make_cluste
     assert (service.spec.group_priority_minimum, service.spec.version_priority) == (16600, 3)
 
 
-def test_without_being_asked_a_server_has_none_of_it(cluster: Cluster) -> None:
+def test_disabled_versions_are_not_served_by_default(cluster: Cluster) -> None:
     assert [one["version"] for one in document(cluster, "/apis/scheduling.k8s.io")["versions"]] == ["v1"]
     with pytest.raises(NotFound):
         cluster.client.create(group())
     assert "io.k8s.api.scheduling.v1beta1.PodGroup" not in document(cluster, "/openapi/v2")["definitions"]
 
 
-def test_openapi_describes_them(make_cluster: Make) -> None:
+def test_openapi_has_enabled_versions(make_cluster: Make) -> None:
     cluster = make_cluster(**ALL)
     described = document(cluster, "/openapi/v3/apis/scheduling.k8s.io/v1beta1")["components"]["schemas"]
     assert "gang" in described["io.k8s.api.scheduling.v1beta1.PodGroupSchedulingPolicy"]["properties"]
     assert "io.k8s.api.scheduling.v1beta1.PodGroup" in document(cluster, "/openapi/v2")["definitions"]
 
 
-def test_one_object_is_read_and_written_in_each_of_its_versions(make_cluster: Make) -> None:
+def test_object_is_read_and_written_in_each_version(make_cluster: Make) -> None:
     cluster = make_cluster(**ALL)
     cluster.client.create(group("v1alpha3"))
     new, old = cluster.client.get(PodGroup, "g", NS), cluster.client.get(OldPodGroup, "g", NS)
@@ -85,7 +85,7 @@ def _condition(kind: str) -> dict[str, str]:
     return {"type": kind, "status": "True", "reason": "R", "message": "", **times}
 
 
-def test_they_go_over_the_wire_in_protocol_buffers() -> None:
+def test_enabled_versions_support_protobuf() -> None:
     plain = {**group(), "status": {"conditions": [_condition("X")]}}
     envelope = open_envelope(encode_object(plain))
     read = decode_object(envelope.api_version, envelope.kind, envelope.raw)
@@ -93,7 +93,7 @@ def test_they_go_over_the_wire_in_protocol_buffers() -> None:
     assert read["status"] == plain["status"]
 
 
-def test_old_versions_are_told_to_be_old() -> None:
+def test_deprecated_versions_warn() -> None:
     told = {
         one.group_version: one.deprecation
         for one in OPTIONAL_RESOURCES
@@ -105,7 +105,7 @@ def test_old_versions_are_told_to_be_old() -> None:
     assert told["scheduling.k8s.io/v1beta1"] == ""
 
 
-def test_fields_of_features_are_kept_where_they_are_on(make_cluster: Make, cluster: Cluster) -> None:
+def test_fields_of_enabled_features_are_kept(make_cluster: Make, cluster: Cluster) -> None:
     member = pod(schedulingGroup={"podGroupName": "g"})
     on = make_cluster(**ALL)
     for _ in range(2):  # each server by its own features
@@ -115,7 +115,7 @@ def test_fields_of_features_are_kept_where_they_are_on(make_cluster: Make, clust
             one.client.delete("pods", "p", NS, grace_seconds=0)
 
 
-def test_constraints_are_kept_or_dropped_by_their_own_feature(make_cluster: Make) -> None:
+def test_constraints_are_kept_or_dropped_by_their_feature(make_cluster: Make) -> None:
     constraints = {"topology": [{"key": "zone"}]}
     made = make_cluster(**ALL).client.create(group(schedulingConstraints=constraints))
     assert made.spec.scheduling_constraints.topology[0].key == "zone"
@@ -137,7 +137,7 @@ def test_a_group_gets_the_priority_of_its_class(make_cluster: Make) -> None:
         cluster.client.create(group(name="i", priorityClassName="low"))
 
 
-def test_what_is_left_out_is_not_there_for_anybody(make_cluster: Make) -> None:
+def test_disabled_resources_are_not_found(make_cluster: Make) -> None:
     cluster = make_cluster(runtime_config="batch/v1/cronjobs=false")
     assert [one["name"] for one in document(cluster, "/apis/batch/v1")["resources"]] == ["jobs", "jobs/status"]
     with pytest.raises(ApiError) as refused:
@@ -145,7 +145,7 @@ def test_what_is_left_out_is_not_there_for_anybody(make_cluster: Make) -> None:
     assert refused.value.code == 404
 
 
-def test_roles_follow_features(make_cluster: Make, cluster: Cluster) -> None:
+def test_roles_follow_feature_gates(make_cluster: Make, cluster: Cluster) -> None:
     on = make_cluster(**ALL)
     name = "system:controller:podgroup-protection-controller"
     assert on.client.get("clusterrolebindings", name).subjects[0].name == "podgroup-protection-controller"
@@ -156,7 +156,7 @@ def test_roles_follow_features(make_cluster: Make, cluster: Cluster) -> None:
     assert (("scheduling.k8s.io",), ("compositepodgroups",)) in rules
 
 
-def test_invalid_groups_are_refused_in_whichever_version(make_cluster: Make) -> None:
+def test_invalid_groups_are_rejected_in_every_version(make_cluster: Make) -> None:
     cluster = make_cluster(**ALL)
     for version in ("v1beta1", "v1alpha3"):
         with pytest.raises(Invalid, match="must specify one of: `basic`, `gang`"):

@@ -15,7 +15,7 @@ def _job(api, name="j"):
     api.made(JOBS, {"metadata": {"name": name}, "spec": spec})
 
 
-def test_an_accepted_object_comes_with_what_there_is_to_say_of_it(api):
+def test_accepted_object_has_its_warnings(api):
     spec = {"ports": [{"port": 80}], "trafficDistribution": "PreferClose"}
     answer = api.post(SERVICES, {"metadata": {"name": "s"}, "spec": spec})
     assert answer.status == 201
@@ -25,12 +25,12 @@ def test_an_accepted_object_comes_with_what_there_is_to_say_of_it(api):
 
 
 @pytest.mark.parametrize("body", [{"metadata": {"name": "e"}}, {"metadata": {"name": "-"}}], ids=["good", "bad"])
-def test_whoever_uses_a_deprecated_kind_is_told_even_when_refused(api, body):
+def test_deprecated_kind_warns_even_if_rejected(api, body):
     assert api.post(ENDPOINTS, body).headers["Warning"] == DEPRECATED
     assert api.get(ENDPOINTS).headers["Warning"] == DEPRECATED
 
 
-def test_a_job_is_kept_until_its_pods_are_orphaned_unless_the_client_decides(api):
+def test_job_deletion_orphans_pods_by_default_with_a_warning(api):
     _job(api)
     answer = api.ask("DELETE", f"{JOBS}/j")
     assert answer.headers["Warning"].startswith('299 - "child pods are preserved by default when jobs are deleted;')
@@ -39,7 +39,7 @@ def test_a_job_is_kept_until_its_pods_are_orphaned_unless_the_client_decides(api
 
 
 @pytest.mark.parametrize(("policy", "status"), [("Background", 404), ("Orphan", 200), ("Foreground", 200)])
-def test_a_client_that_decides_about_a_jobs_pods_is_told_nothing(api, policy, status):
+def test_explicit_propagation_policy_has_no_warning(api, policy, status):
     _job(api)
     assert "Warning" not in api.ask("DELETE", f"{JOBS}/j?propagationPolicy={policy}").headers
     assert api.get(f"{JOBS}/j").status == status

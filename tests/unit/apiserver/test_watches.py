@@ -10,7 +10,7 @@ import pytest
 
 from kubeloop.api.kinds import RESOURCES
 from kubeloop.apiserver.admission import AdmissionChain
-from kubeloop.apiserver.app import ApiServer
+from kubeloop.apiserver.app import ApiServer, ApiServerDependencies
 from kubeloop.apiserver.authentication import Authenticator
 from kubeloop.apiserver.flowcontrol.inflight import InFlightLimiter
 from kubeloop.apiserver.nonresource.health import HealthChecks
@@ -38,7 +38,7 @@ class Sink:
             self.events.append(json.loads(rest[:length]))
             data = rest[length + 2 :]
 
-    async def drained(self) -> None:
+    async def wait_drained(self) -> None:
         return None
 
     def on_close(self, callback: Callable[[], None]) -> None:
@@ -63,13 +63,15 @@ class World:
         self.store = MemoryStore()
         clock = VirtualClock(loop)
         self.server = ApiServer(
-            StorageRegistry(self.store, RESOURCES),
-            clock,
-            Authenticator({"t": User("admin", ("system:masters",))}),
-            AdmissionChain(),
-            InFlightLimiter(10, 10),
-            HealthChecks({}, {}),
-            lambda: "",
+            ApiServerDependencies(
+                StorageRegistry(self.store, RESOURCES),
+                clock,
+                Authenticator({"t": User("admin", ("system:masters",))}),
+                AdmissionChain(),
+                InFlightLimiter(10, 10),
+                HealthChecks({}, {}),
+                lambda: "",
+            )
         )
         self.tasks: list[asyncio.Task[None]] = []
 
@@ -110,7 +112,7 @@ def in_a_world(story) -> None:
     run_virtual(main(), loop=loop)
 
 
-def test_a_watch_tells_all_that_happened_since_a_version_then_all_that_happens():
+def test_watch_delivers_history_then_new_events():
     async def story(world: World) -> None:
         version = await world.make("a")
         await world.make("b")
@@ -126,7 +128,7 @@ def test_a_watch_tells_all_that_happened_since_a_version_then_all_that_happens()
     in_a_world(story)
 
 
-def test_without_a_version_a_watch_begins_with_what_is_there():
+def test_watch_without_a_version_starts_with_existing_objects():
     async def story(world: World) -> None:
         await world.make("a")
         assert (await world.watch("")).seen == [("ADDED", "a")]
@@ -135,7 +137,7 @@ def test_without_a_version_a_watch_begins_with_what_is_there():
     in_a_world(story)
 
 
-def test_initial_events_end_with_a_bookmark_that_says_so():
+def test_initial_events_end_with_an_annotated_bookmark():
     async def story(world: World) -> None:
         await world.make("a")
         query = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
@@ -146,7 +148,7 @@ def test_initial_events_end_with_a_bookmark_that_says_so():
     in_a_world(story)
 
 
-def test_a_selector_turns_changes_into_comings_and_goings():
+def test_selector_changes_become_added_and_deleted():
     async def story(world: World) -> None:
         sink = await world.watch("labelSelector=shown%3Dyes")
         await world.make("a", shown="no")
@@ -160,7 +162,7 @@ def test_a_selector_turns_changes_into_comings_and_goings():
     in_a_world(story)
 
 
-def test_a_watch_ends_after_its_timeout_and_bookmarks_come_every_minute():
+def test_watch_ends_after_its_timeout_with_bookmarks_every_minute():
     async def story(world: World) -> None:
         sink = await world.watch("timeoutSeconds=150&allowWatchBookmarks=true")
         await world.loop.advance(147)
@@ -174,7 +176,7 @@ def test_a_watch_ends_after_its_timeout_and_bookmarks_come_every_minute():
     in_a_world(story)
 
 
-def test_a_version_that_is_forgotten_is_an_error_event_of_code_410():
+def test_compacted_version_is_a_410_error_event():
     async def story(world: World) -> None:
         version = await world.make("a")
         await world.make("b")
@@ -187,7 +189,7 @@ def test_a_version_that_is_forgotten_is_an_error_event_of_code_410():
     in_a_world(story)
 
 
-def test_watchers_of_the_same_get_the_same_and_of_another_namespace_nothing():
+def test_watchers_get_the_same_events_of_their_namespace():
     async def story(world: World) -> None:
         sinks = [await world.watch("resourceVersion=0") for _ in range(40)]
         for number in range(20):
@@ -199,7 +201,7 @@ def test_watchers_of_the_same_get_the_same_and_of_another_namespace_nothing():
     in_a_world(story)
 
 
-def test_a_bookmark_never_overtakes_an_event_that_is_still_to_be_delivered():
+def test_bookmark_never_overtakes_a_pending_event():
     async def story(world: World) -> None:
         sinks = [await world.watch("resourceVersion=0&allowWatchBookmarks=true") for _ in range(40)]
         await world.loop.advance(59.9995)
@@ -215,7 +217,7 @@ def test_a_bookmark_never_overtakes_an_event_that_is_still_to_be_delivered():
 
 
 @pytest.mark.parametrize("kind", ["PartialObjectMetadata", "Table"])
-def test_a_watch_can_be_of_metadata_or_of_table_rows(kind):
+def test_watch_supports_metadata_and_tables(kind):
     async def story(world: World) -> None:
         sink = await world.watch("", accept=f"application/json;as={kind};v=v1;g=meta.k8s.io")
         await world.make("a")
@@ -224,5 +226,24 @@ def test_a_watch_can_be_of_metadata_or_of_table_rows(kind):
         assert [event["object"]["kind"] for event in sink.events] == [kind, kind]
         if kind == "Table":
             assert [bool(event["object"]["columnDefinitions"]) for event in sink.events] == [True, False]
+
+    in_a_world(story)
+
+
+def test_others_are_served_while_a_watch_begins_with_many_objects() -> None:
+    async def story(world: World) -> None:
+        for number in range(450):
+            await world.make(f"m{number:03}")
+        response = await world.ask("GET", f"{CONFIG_MAPS}?watch=1")
+        assert isinstance(response, StreamResponse)
+        sink = Sink()
+        world.tasks.append(asyncio.create_task(response.run(sink)))
+        while not sink.events:  # noqa: ASYNC110  # the turn of the loop is what is tested
+            await asyncio.sleep(0)
+        assert len(sink.events) == 200
+        await world.make("later")  # belongs to the watch, once
+        await world.loop.settle()
+        assert len(sink.events) == 451
+        assert sink.seen[-1] == ("ADDED", "later")
 
     in_a_world(story)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kubeloop.chaos.checks.circumstances import FaultTimeline, Kind, ProcessOutage
-from kubeloop.chaos.checks.pace import TimeConstants
+from kubeloop.chaos.checks.fault_timeline import FaultTimeline, Kind, ProcessOutage
+from kubeloop.chaos.checks.time_constants import TimeConstants
 from kubeloop.chaos.plan import PlaneConfig
 from kubeloop.runtime.leaderelection.leader_elector import LeaseDurations
 
@@ -21,7 +21,9 @@ PACE = TimeConstants(
 )
 
 
-def ill(process: str, began: float, ended: float, kind: Kind = "dead", *, by_itself: bool = False) -> ProcessOutage:
+def outage_of(
+    process: str, began: float, ended: float, kind: Kind = "dead", *, by_itself: bool = False
+) -> ProcessOutage:
     return ProcessOutage(process=process, kind=kind, began=began, ended=ended, by_itself=by_itself)
 
 

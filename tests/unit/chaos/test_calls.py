@@ -1,4 +1,4 @@
-"""Which calls a plan hits, and what happens to them."""
+"""Tests of the calls hit by a plan."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kubeloop.chaos.faults.calls import CallFaults, InjectedFault, is_injected
+from kubeloop.chaos.faults.call_faults import CallFaults, InjectedFault, is_injected
 from kubeloop.chaos.plan import plan_of
 from kubeloop.sim.loop import VirtualLoop, run_virtual
 
@@ -20,11 +20,11 @@ def faults(*given: dict[str, Any], seed: int = 1) -> CallFaults:
 
 
 def strike(found: CallFaults, verb: str = "update", resource: str = "pods", user: str = "me") -> InjectedFault | None:
-    return found.strike(user, verb, resource, "web")
+    return found.fault_of(user, verb, resource, "web")
 
 
 @pytest.mark.parametrize(("code", "reason"), [(503, "ServiceUnavailable"), (429, "TooManyRequests"), (504, "Timeout")])
-def test_an_error_has_kubernetes_form_and_says_where_it_comes_from(code: int, reason: str) -> None:
+def test_error_fault_is_a_kubernetes_status(code: int, reason: str) -> None:
     struck = strike(faults({"fault": "errors", "chance": 1, "code": code}))
     assert struck is not None
     assert struck.error is not None
@@ -36,7 +36,7 @@ def test_an_error_has_kubernetes_form_and_says_where_it_comes_from(code: int, re
     assert is_injected(struck.error)
 
 
-def test_conflicts_come_to_changes_alone_and_name_the_object() -> None:
+def test_conflicts_apply_to_writes_and_name_the_object() -> None:
     found = faults({"fault": "conflicts", "chance": 1})
     assert strike(found, "create") is strike(found, "get") is None
     struck = strike(found, "patch", "deployments.apps")
@@ -44,7 +44,7 @@ def test_conflicts_come_to_changes_alone_and_name_the_object() -> None:
     assert str(struck.error).startswith('Operation cannot be fulfilled on deployments.apps "web": the object has been')
 
 
-def test_only_those_who_are_meant_are_hit() -> None:
+def test_only_selected_calls_are_hit() -> None:
     found = faults(
         {
             "fault": "slow",
@@ -70,19 +70,19 @@ def test_the_same_seed_hits_the_same_calls() -> None:
     assert 200 < Counter(hits(1))[True] < 400
 
 
-def test_a_watch_has_no_answer_to_lose_and_is_itself_not_slow_but_its_events_are() -> None:
+def test_watch_has_no_response_to_lose_but_its_events_are_delayed() -> None:
     found = faults({"fault": "lost-answers", "chance": 1}, {"fault": "slow", "chance": 1, "by": "3s"})
     assert strike(found, "watch") is None
-    assert strike(found, "list") == InjectedFault(loses_answer=True)
-    assert found.delay_of_event("me", "pods") == 3.0
+    assert strike(found, "list") == InjectedFault(drops_response=True)
+    assert found.event_delay("me", "pods") == 3.0
 
 
-def test_watches_are_cut_again_and_again_while_they_are_open() -> None:
+def test_watches_are_cut_repeatedly() -> None:
     found = faults({"fault": "cut-watches", "every": "10s", "resources": ["pods"]})
     cut: list[str] = []
-    found.watch_opened("pods", lambda: cut.append("pods"))
-    found.watch_opened("services", lambda: cut.append("services"))
-    found.watch_opened("pods", lambda: cut.append("closed"))()
+    found.register_watch("pods", lambda: cut.append("pods"))
+    found.register_watch("services", lambda: cut.append("services"))
+    found.register_watch("pods", lambda: cut.append("closed"))()
 
     async def ten_minutes() -> None:
         with pytest.raises(TimeoutError):

@@ -1,4 +1,4 @@
-"""Every renewal of a lease is written down with the time at which it was made, and what was missed is known."""
+"""Tests of recorded lease renewals with their times, and of missed ones."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def lease(revision: int, written: float, holder: str = "one", name: str = MANAGE
 
 
 def seen(first: list[Lease], later: list[Lease], *watches: list[Lease | Exception]) -> list[LeaseWrite]:
-    """What is written down when a list shows some leases at first and others later, and watches tell of more."""
+    """Return the recorded renewals of scripted lists and watches."""
     loop = VirtualLoop()
 
     async def scenario() -> list[LeaseWrite]:
@@ -68,7 +68,7 @@ def seen(first: list[Lease], later: list[Lease], *watches: list[Lease | Exceptio
     return run_virtual(scenario(), loop=loop)
 
 
-def test_renewals_are_written_down_in_order_and_once() -> None:
+def test_renewals_are_recorded_once_in_order() -> None:
     one, other, two = lease(5, -0.5), lease(6, 0, name="apiserver-abc"), lease(7, -0.25, "")
     found = seen([one], [], [one, other, two])
     assert [(renewal.revision, renewal.holder, renewal.written) for renewal in found] == [
@@ -77,17 +77,17 @@ def test_renewals_are_written_down_in_order_and_once() -> None:
     ]
 
 
-def test_a_renewal_by_a_clock_that_is_ten_minutes_early_was_not_made_in_the_future() -> None:
+def test_renewal_time_of_a_skewed_clock_is_corrected() -> None:
     (found,) = seen([], [], [lease(5, 600 - 0.5)])
     assert found.written == -0.5
 
 
-def test_a_watch_that_breaks_is_taken_up_again() -> None:
+def test_broken_watch_is_resumed() -> None:
     found = seen([], [], [lease(5, -1), ConnectionLost("the server closed the connection")], [lease(8, -0.5)])
     assert [(renewal.revision, renewal.is_next) for renewal in found] == [(5, True), (8, True)]
 
 
-def test_between_what_was_told_and_what_is_listed_after_it_was_forgotten_there_may_have_been_more() -> None:
+def test_history_lost_to_compaction_is_marked() -> None:
     found = seen([], [lease(11, -0.5)], [lease(5, -1), errors.expired()], [lease(12, 0)])
     assert [(renewal.revision, renewal.is_next) for renewal in found] == [(5, True), (11, False), (12, True)]
 
@@ -108,5 +108,5 @@ def test_between_what_was_told_and_what_is_listed_after_it_was_forgotten_there_m
         (ProtocolError("no HTTP"), "refused"),
     ],
 )
-def test_what_is_no_proper_answer(error: Exception | None, failure: str) -> None:
+def test_failures_are_classified(error: Exception | None, failure: str) -> None:
     assert failure_of(error) == failure

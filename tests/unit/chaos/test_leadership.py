@@ -1,4 +1,4 @@
-"""Somebody leads whenever somebody can, and never two at once; histories in which it is otherwise."""
+"""Tests of leadership checks: histories without a leader, or with two."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from kubeloop.chaos.checks.circumstances import FaultTimeline, ProcessOutage, Span
+from kubeloop.chaos.checks.fault_timeline import FaultTimeline, ProcessOutage, Span
 from kubeloop.chaos.checks.leadership import LeadershipResult, LeaseWrite, check_leadership, written_at
-from tests.unit.chaos.planes import PACE, circumstances, ill
+from tests.unit.chaos.planes import PACE, circumstances, outage_of
 
 KIND = "controller-manager"
 ENDED_AT = 60.0
@@ -35,53 +35,53 @@ def taken_over(after: float, *illnesses: ProcessOutage) -> list[str]:
     return judged(circumstances(*illnesses), entries).problems
 
 
-def test_a_leader_that_renews_leads() -> None:
+def test_renewing_leader_is_no_problem() -> None:
     seen = judged(circumstances(), every_half_second("one", 0, ENDED_AT))
     assert seen == ([], 0, 0.5)
 
 
-def test_a_standby_leads_within_its_lease_time_and_the_pause_between_two_looks() -> None:
-    gone = ill("controller-manager-0", 20.2, 50)
+def test_standby_takes_over_within_lease_duration_and_retry_period() -> None:
+    gone = outage_of("controller-manager-0", 20.2, 50)
     assert taken_over(6.0, gone) == []
     (problem,) = taken_over(6.5, gone)
     assert problem == (
-        "nobody renewed the lease of controller-manager for 6.5 s until 26.5 s, though a candidate was well, and 6.1 s"
-        " are enough"
+        "no candidate renewed the lease of controller-manager for 6.5 s until 26.5 s, although a candidate was "
+        "healthy; allowed are 6.1 s"
     )
 
 
-def test_takeovers_are_counted_but_not_what_was_given_back() -> None:
+def test_takeovers_exclude_released_leases() -> None:
     entries = [*every_half_second("one", 0, 20), *every_half_second("two", 24.5, 40), (40.1, "")]
     entries += every_half_second("one", 40.5, ENDED_AT)
     assert judged(circumstances(), entries) == ([], 1, 4.5)
 
 
-def test_a_lease_that_was_given_back_is_taken_soon() -> None:
+def test_released_lease_is_taken_soon() -> None:
     entries = [*every_half_second("one", 0, 20), (20.1, ""), *every_half_second("two", 27, ENDED_AT)]
     assert len(judged(circumstances(), entries).problems) == 1
 
 
-def test_nobody_takes_a_lease_before_it_has_ended() -> None:
+def test_taking_an_unexpired_lease_is_a_violation() -> None:
     entries = [*every_half_second("one", 0, 20), *every_half_second("two", 23.9, ENDED_AT)]
     (problem,) = judged(circumstances(), entries).problems
     assert problem == (
-        "two took the lease kube-controller-manager 3.90 s after one had renewed it, though it lasts for 4 s"
+        "two took the lease kube-controller-manager 3.90 s after one had renewed it, although its duration is 4 s"
     )
 
 
-def test_when_all_candidates_are_gone_nobody_can_lead_until_one_has_been_back_for_a_lease() -> None:
-    away = [ill("controller-manager-0", 20.2, 40), ill("controller-manager-1", 21, 30)]
+def test_nothing_is_expected_without_candidates() -> None:
+    away = [outage_of("controller-manager-0", 20.2, 40), outage_of("controller-manager-1", 21, 30)]
     assert taken_over(16.0, *away) == []
     assert len(taken_over(16.2, *away)) == 1
 
 
-def test_a_standby_that_dies_in_time_is_not_waited_for() -> None:
-    assert taken_over(12, ill("controller-manager-0", 20.2, 50), ill("controller-manager-1", 23, 27)) == []
+def test_killed_standby_is_not_expected_to_lead() -> None:
+    assert taken_over(12, outage_of("controller-manager-0", 20.2, 50), outage_of("controller-manager-1", 23, 27)) == []
 
 
 @pytest.mark.parametrize("server", ["etcd", "apiserver"])
-def test_without_those_whom_it_asks_nobody_can_lead_until_they_are_back(server: str) -> None:
-    gone = [ill(f"{server}-{number}", 20.1, 30) for number in range(3)]
+def test_nothing_is_expected_without_dependencies(server: str) -> None:
+    gone = [outage_of(f"{server}-{number}", 20.1, 30) for number in range(3)]
     assert taken_over(10.1 + 7 + 5.9, *gone) == []
     assert len(taken_over(10.1 + 7 + 6.2, *gone)) == 1
 
@@ -89,39 +89,39 @@ def test_without_those_whom_it_asks_nobody_can_lead_until_they_are_back(server: 
 @pytest.mark.parametrize(
     ("illness", "more"),
     [
-        (ill("apiserver-0", 21, 22), 1.1),
-        (ill("apiserver-0", 21, 25, "silent"), 1.1 + 3.0 + 1.5),
-        (ill("etcd-0", 21, 22), 1.1 + 2.0),
-        (ill("etcd-0", 21, 25, "silent"), 1.1 + 5.0),
-        (ill("scheduler-0", 21, 25, "silent"), 0.0),
+        (outage_of("apiserver-0", 21, 22), 1.1),
+        (outage_of("apiserver-0", 21, 25, "silent"), 1.1 + 3.0 + 1.5),
+        (outage_of("etcd-0", 21, 22), 1.1 + 2.0),
+        (outage_of("etcd-0", 21, 25, "silent"), 1.1 + 5.0),
+        (outage_of("scheduler-0", 21, 25, "silent"), 0.0),
     ],
     ids=lambda value: f"{value.kind} {value.process}" if isinstance(value, ProcessOutage) else "",
 )
-def test_a_standby_needs_longer_by_what_it_takes_to_notice_who_is_gone(illness: ProcessOutage, more: float) -> None:
-    gone = ill("controller-manager-0", 20.2, 50)
+def test_takeover_may_take_longer_by_the_detection_time(illness: ProcessOutage, more: float) -> None:
+    gone = outage_of("controller-manager-0", 20.2, 50)
     assert taken_over(6.0 + more, gone, illness) == []
     assert len(taken_over(6.2 + more, gone, illness)) == 1
 
 
-def test_a_lease_that_nobody_ever_takes_is_a_broken_promise() -> None:
+def test_lease_that_is_never_taken_is_a_violation() -> None:
     assert len(judged(circumstances(), []).problems) == 1
-    starting = [ill(f"controller-manager-{number}", 0, 56, by_itself=True) for number in range(2)]
+    starting = [outage_of(f"controller-manager-{number}", 0, 56, by_itself=True) for number in range(2)]
     assert judged(circumstances(*starting), []).problems == []
 
 
-def test_a_lease_that_is_not_renewed_in_the_end_is_a_broken_promise() -> None:
+def test_lease_not_renewed_at_the_end_is_a_violation() -> None:
     assert judged(circumstances(), every_half_second("one", 0, 54)).problems == []
     assert len(judged(circumstances(), every_half_second("one", 0, 53)).problems) == 1
 
 
-def test_what_was_not_seen_is_not_judged() -> None:
+def test_unobserved_time_is_not_judged() -> None:
     before, after = renewed(*every_half_second("one", 0, 20)), renewed(*every_half_second("one", 40, ENDED_AT))
     unseen = [LeaseWrite(lease="x", holder="one", written=39.5, length=4.0, revision=99, is_next=False)]
     seen = check_leadership([*before, *unseen, *after], KIND, circumstances(), Span(0.0, ENDED_AT))
     assert seen.problems == []
 
 
-def test_tries_that_fail_on_purpose_cost_a_pause_each() -> None:
+def test_injected_failures_cost_a_retry_period_each() -> None:
     around = circumstances(pace=replace(PACE, lost_tries=2))
     entries = [*every_half_second("one", 0, 20), *every_half_second("two", 28.2, ENDED_AT)]
     assert judged(around, entries).problems == []
@@ -134,10 +134,10 @@ def test_tries_that_fail_on_purpose_cost_a_pause_each() -> None:
         (100.01, 100.0),  # clocks are read one after the other
         (699.9, 99.9),
         (-500.1, 99.9),
-        (97.0, 97.0),  # told late
+        (97.0, 97.0),  # observed late
         (697.0, 97.0),
-        (5000.0, 100.0),  # no clock that we know of
+        (5000.0, 100.0),  # no known clock
     ],
 )
-def test_a_wrong_clock_is_seen_through(said: float, written: float) -> None:
+def test_clock_skew_is_corrected(said: float, written: float) -> None:
     assert written_at(said, 100.0, [600.0, -600.0]) == pytest.approx(written)

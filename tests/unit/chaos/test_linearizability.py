@@ -21,7 +21,7 @@ def did(
     )
 
 
-def test_what_happens_one_after_the_other_is_explained() -> None:
+def test_sequential_history_is_linearizable() -> None:
     assert not first_violation(
         [
             did("create", "ok", 0, 1, "a"),
@@ -66,18 +66,18 @@ def test_two_reads_never_go_back() -> None:
     )
 
 
-def test_an_acknowledged_write_that_is_lost_is_found() -> None:
+def test_lost_acknowledged_write_is_detected() -> None:
     assert first_violation([did("create", "ok", 0, 1, "a"), did("get", "missing", 2, 3)])
 
 
-def test_of_two_writes_on_the_same_condition_one_succeeds() -> None:
+def test_concurrent_conditional_writes_succeed_once() -> None:
     start = did("create", "ok", 0, 1, "a")
     one, other = did("update", "ok", 2, 9, "b", "a"), did("update", "ok", 2, 9, "c", "a")
     assert first_violation([start, one, other])
     assert not first_violation([start, one, did("update", "conflict", 2, 9, "c", "a")])
 
 
-def test_a_write_without_an_answer_may_happen_late_or_never() -> None:
+def test_write_without_response_may_happen_late_or_never() -> None:
     lost = did("update", "unknown", 2, 3, "b")
     start = did("create", "ok", 0, 1, "a")
     assert not first_violation([start, lost, did("get", "ok", 4, 5, "a"), did("get", "ok", 6, 7, "b")])
@@ -97,7 +97,7 @@ def test_a_write_takes_effect_at_most_once() -> None:
     )
 
 
-def test_objects_are_judged_each_on_its_own() -> None:
+def test_objects_are_checked_independently() -> None:
     bad = did("get", "ok", 0, 1, "x")
     good = ClientOperation(key="other", action="create", outcome="ok", called=0, returned=1, mark="a")
     assert [one.operation for one in violations([good, bad])] == [bad]
@@ -148,7 +148,7 @@ def explains(order: tuple[ClientOperation, ...], happened: tuple[bool, ...]) -> 
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(operations, max_size=4))
-def test_it_agrees_with_trying_every_order(history: list[ClientOperation]) -> None:
+def test_checker_agrees_with_brute_force(history: list[ClientOperation]) -> None:
     expected = any(
         explains(order, happened)
         for order in permutations(history)
@@ -158,7 +158,7 @@ def test_it_agrees_with_trying_every_order(history: list[ClientOperation]) -> No
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_what_a_true_register_does_is_always_explained(seed: int) -> None:
+def test_register_histories_are_linearizable(seed: int) -> None:
     chance = random.Random(seed)
     state, history = "", []
     for number in range(120):
@@ -184,8 +184,8 @@ def test_what_a_true_register_does_is_always_explained(seed: int) -> None:
     assert first_violation(history) is None
 
 
-def test_many_calls_without_an_answer_are_judged_soon() -> None:
-    """Each may have happened or not: as many histories as there are subsets of them."""
+def test_many_unknown_calls_are_checked_quickly() -> None:
+    """Yield a history for each subset of calls that may have happened."""
     unheard = [
         did(action, "unknown", moment, moment + 0.5, mark=f"{action}-{moment}" if action == "create" else "")
         for moment in range(200)

@@ -41,7 +41,7 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(json.dumps(answer).encode())
 
     def log_message(self, *_: object) -> None:
-        """Nobody listens."""
+        """Server without listener."""
 
 
 def replaced(etcd: Etcd) -> list[tuple[str, Any]]:
@@ -60,16 +60,16 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(membership, "_BETWEEN", 0.0)
 
 
-def test_it_is_removed_and_added_again_once_the_others_agree() -> None:
+def test_member_is_removed_and_added_after_agreement() -> None:
     members = [{"ID": "1", "name": "etcd-0", "peerURLs": ["x"]}, {"ID": "2", "name": "etcd-1", "peerURLs": [PEER]}]
     remove, add = ("remove", {"ID": "2"}), ("add", {"peerURLs": [PEER]})
     assert replaced(Etcd(2, members)) == [remove, remove, remove, add]
 
 
-def test_one_that_was_added_already_and_has_yet_to_start_is_left_alone() -> None:
+def test_added_unstarted_member_is_kept() -> None:
     assert replaced(Etcd(0, [{"ID": "3", "peerURLs": [PEER]}])) == []
 
 
-def test_what_the_others_say_is_told_if_they_never_agree() -> None:
+def test_disagreement_of_the_members_is_reported() -> None:
     with pytest.raises(MemberReplaceError, match=r"etcd-1 cannot be replaced: .*unhealthy cluster"):
         replaced(Etcd(10_000, [{"ID": "2", "name": "etcd-1", "peerURLs": [PEER]}]))

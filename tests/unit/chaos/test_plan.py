@@ -16,7 +16,7 @@ def plan(*faults: dict[str, Any], **rest: Any) -> Any:
     return plan_of({**HEAD, **rest, "faults": list(faults)})
 
 
-def test_a_plan_comes_from_a_file(tmp_path: Path) -> None:
+def test_plan_is_loaded_from_a_file(tmp_path: Path) -> None:
     (tmp_path / "plan.yaml").write_text(
         "{apiVersion: kubeloop.dev/v1alpha1, kind: ChaosPlan, seed: 3, duration: 1m30s,\n"
         " faults: [{fault: kill, targets: [etcd], every: 5s, for: 500ms}, {fault: errors, chance: 0.5, code: 429}]}"
@@ -33,30 +33,30 @@ def test_a_plan_comes_from_a_file(tmp_path: Path) -> None:
         ({**HEAD, "fault": []}, "unknown field `fault`"),
         ({**HEAD, "faults": [{"fault": "meteor"}]}, "Invalid value 'meteor'"),
         ({**HEAD, "faults": [{"fault": "kill"}]}, "missing required field `every`"),
-        ({**HEAD, "faults": [{"fault": "kill", "every": "0s"}]}, "`every` must be more than nothing"),
+        ({**HEAD, "faults": [{"fault": "kill", "every": "0s"}]}, "`every` must be greater than 0"),
         ({**HEAD, "faults": [{"fault": "kill", "every": "soon"}]}, 'invalid duration "soon"'),
-        ({**HEAD, "faults": [{"fault": "kill", "every": "1s", "targets": ["db"]}]}, "no component is called 'db'"),
+        ({**HEAD, "faults": [{"fault": "kill", "every": "1s", "targets": ["db"]}]}, "unknown component 'db'"),
         ({**HEAD, "faults": [{"fault": "errors", "chance": 2}]}, "<= 1"),
         (
             {**HEAD, "faults": [{"fault": "clock-jump", "by": "1m", "every": "1s", "targets": ["etcd"]}]},
-            "happen to etcd",
+            "does not apply to etcd",
         ),
-        ({**HEAD, "faults": [{"fault": "corrupt-store", "every": "1s"}]}, "only a plane of one SQLite"),
-        ({**HEAD, "plane": {"etcd": 1}, "faults": [{"fault": "lose-data", "every": "1s"}]}, "two others are left"),
+        ({**HEAD, "faults": [{"fault": "corrupt-store", "every": "1s"}]}, "only a plane with SQLite"),
+        ({**HEAD, "plane": {"etcd": 1}, "faults": [{"fault": "lose-data", "every": "1s"}]}, "two others remain"),
         ({**HEAD, "plane": {"etcd": 0}}, "several need etcd"),
-        ({**HEAD, "plane": {"apiServers": 0}}, "there must be an API server"),
+        ({**HEAD, "plane": {"apiServers": 0}}, "at least one API server is required"),
         ({**HEAD, "duration": "25h"}, "at most a day"),
         ({**HEAD, "duration": True}, "expected a time"),
         (None, "Expected `object`"),
     ],
 )
-def test_what_can_not_be_carried_out_is_refused_with_the_reason(document: Any, message: str) -> None:
+def test_invalid_plan_is_rejected_with_the_reason(document: Any, message: str) -> None:
     with pytest.raises(PlanError) as refusal:
         plan_of(document)
     assert message in str(refusal.value)
 
 
-def test_a_file_that_is_none_is_refused(tmp_path: Path) -> None:
+def test_invalid_file_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(PlanError):
         load_plan(tmp_path / "absent.yaml")
 
@@ -64,14 +64,14 @@ def test_a_file_that_is_none_is_refused(tmp_path: Path) -> None:
 KILLS = {"fault": "kill", "every": "5s", "for": "2s"}
 
 
-def test_the_same_seed_gives_the_same_moments_and_another_one_others() -> None:
-    one, again, other = (plan(KILLS, seed=seed).moments() for seed in (1, 1, 2))
+def test_schedule_is_deterministic_by_seed() -> None:
+    one, again, other = (plan(KILLS, seed=seed).schedule() for seed in (1, 1, 2))
     assert one == again != other
 
 
-def test_moments_come_in_order_within_the_duration_and_hit_members_of_the_plane() -> None:
+def test_moments_are_ordered_within_the_duration_and_hit_existing_targets() -> None:
     found = plan(KILLS, {"fault": "cut-watches", "every": "3s"}, duration="10m")
-    moments = found.moments()
+    moments = found.schedule()
     assert [one.at for one in moments] == sorted(one.at for one in moments)
     assert all(0 < one.at <= one.until <= 600 for one in moments)
     killed = {one.target for one in moments if isinstance(one.fault, Kill)}
@@ -79,25 +79,25 @@ def test_moments_come_in_order_within_the_duration_and_hit_members_of_the_plane(
     assert 150 < sum(isinstance(one.fault, CutWatches) for one in moments) < 250
 
 
-def test_another_fault_does_not_move_the_moments_of_those_before_it() -> None:
-    alone = plan(KILLS).moments()
-    both = plan(KILLS, {"fault": "cut-watches", "every": "1s"}).moments()
+def test_added_fault_does_not_change_earlier_ones() -> None:
+    alone = plan(KILLS).schedule()
+    both = plan(KILLS, {"fault": "cut-watches", "every": "1s"}).schedule()
     assert [one for one in both if isinstance(one.fault, Kill)] == alone
 
 
-def test_a_plane_without_a_component_has_nobody_to_hit() -> None:
-    assert plan({**KILLS, "targets": ["etcd"]}, plane={"etcd": 0, "apiServers": 1}).moments() == []
+def test_plane_without_a_component_has_no_target() -> None:
+    assert plan({**KILLS, "targets": ["etcd"]}, plane={"etcd": 0, "apiServers": 1}).schedule() == []
 
 
-def test_several_are_hit_at_once_and_never_one_twice() -> None:
-    moments = plan({**KILLS, "targets": ["etcd"], "count": 2}, duration="10m").moments()
+def test_several_distinct_targets_are_hit() -> None:
+    moments = plan({**KILLS, "targets": ["etcd"], "count": 2}, duration="10m").schedule()
     by_time: dict[float, list[str]] = {}
     for moment in moments:
         by_time.setdefault(moment.at, []).append(moment.target)
     assert {len(set(targets)) for targets in by_time.values()} == {2}
 
 
-def test_what_is_for_servers_to_do_is_a_plan_of_its_own_that_a_file_can_hold() -> None:
+def test_call_faults_form_a_separate_plan() -> None:
     whole = plan(KILLS, {"fault": "cut-watches", "every": "1500ms"}, {"fault": "slow", "by": "20ms", "users": ["a*"]})
     ours = whole.for_calls()
     assert [type(fault).__name__ for fault in ours.faults] == ["CutWatches", "Slow"]

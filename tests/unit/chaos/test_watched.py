@@ -1,4 +1,4 @@
-"""What watches must not do: repeat, go back, miss, disagree, end elsewhere."""
+"""Tests of watch checks: repeated, decreasing, missed and disagreeing events, and wrong final states."""
 
 from __future__ import annotations
 
@@ -21,35 +21,35 @@ def problems(*watches: list[SeenEvent], present: str = "b") -> list[str]:
     return watch_problems(named, [CREATED, UPDATED], {"k": present} if present else {})
 
 
-def test_the_whole_truth_is_no_problem() -> None:
+def test_complete_watch_is_no_problem() -> None:
     assert problems(GOOD, GOOD) == []
     assert problems([*GOOD, event(3, "b", "DELETED")], present="") == []
 
 
-def test_a_repeated_event_is_one() -> None:
+def test_repeated_event_is_a_problem() -> None:
     found = problems([*GOOD, GOOD[-1]])
-    assert "the watch of w0 told revision 2 after 2" in found
-    assert "the watch of w0 told 2 times of the update that made k b" in found
+    assert "the watch of w0 delivered revision 2 after 2" in found
+    assert "the watch of w0 delivered the update that made k b 2 times" in found
 
 
-def test_going_back_is_one() -> None:
-    assert "the watch of w0 told revision 1 after 2" in problems(GOOD[::-1])
+def test_decreasing_revision_is_a_problem() -> None:
+    assert "the watch of w0 delivered revision 1 after 2" in problems(GOOD[::-1])
 
 
-def test_a_missed_event_is_one_even_if_nobody_waited_for_its_write() -> None:
+def test_missed_event_is_a_problem_even_without_acknowledgement() -> None:
     extra = event(3, "b", "ADDED", key="other")
     found = watch_problems({"w0": GOOD, "w1": [*GOOD, extra]}, [], {"k": "b", "other": "b"})
     assert "the watch of w0 missed ADDED of other at revision 3" in found
 
 
-def test_an_acknowledged_write_that_nobody_was_told_of_is_one() -> None:
-    assert problems(GOOD[:1], present="a") == ["the watch of w0 told 0 times of the update that made k b"]
+def test_undelivered_acknowledged_write_is_a_problem() -> None:
+    assert problems(GOOD[:1], present="a") == ["the watch of w0 delivered the update that made k b 0 times"]
 
 
-def test_two_watches_that_disagree_are_one() -> None:
+def test_disagreeing_watches_are_a_problem() -> None:
     found = problems(GOOD, [GOOD[0], event(2, "c")])
-    assert any("where another one told" in problem for problem in found)
+    assert any("where another watch delivered" in problem for problem in found)
 
 
-def test_an_end_that_differs_from_what_is_there_is_one() -> None:
+def test_wrong_final_state_is_a_problem() -> None:
     assert "the watch of w0 ended with k as b, but it is absent" in problems(GOOD, present="")

@@ -1,4 +1,4 @@
-"""One address for several servers: who gets a connection, and what becomes of it when its server goes."""
+"""Tests of the load balancer: choice of server, and connections of a failed one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def awaited(test: Callable[[], Coroutine[None, None, None]]) -> Callable[[], Non
 
 @asynccontextmanager
 async def echo(name: bytes) -> AsyncIterator[Listening]:
-    """Says who it is, then says everything again."""
+    """Sends its name, then echoes."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -52,7 +52,7 @@ async def balancing(*servers: Listening) -> AsyncIterator[Listening]:
     await balancer.close()
 
 
-def nobody() -> Listening:
+def unused_address() -> Listening:
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         found: Listening = one.getsockname()
@@ -70,21 +70,21 @@ async def greeting(address: Listening) -> bytes:
 
 
 @awaited
-async def test_bytes_pass_both_ways_and_servers_take_turns() -> None:
+async def test_data_is_forwarded_and_servers_alternate() -> None:
     async with echo(b"1") as one, echo(b"2") as two, balancing(one, two) as address:
         said = [await greeting(address) for _ in range(4)]
         assert sorted(said) == [b"1hello", b"1hello", b"2hello", b"2hello"]
 
 
 @awaited
-async def test_who_does_not_listen_is_passed_over() -> None:
-    async with echo(b"2") as two, balancing(nobody(), two) as address:
+async def test_unreachable_server_is_skipped() -> None:
+    async with echo(b"2") as two, balancing(unused_address(), two) as address:
         assert [await greeting(address) for _ in range(3)] == [b"2hello"] * 3
 
 
 @awaited
-async def test_a_client_of_nobody_is_cut_off() -> None:
-    async with balancing(nobody(), nobody()) as address:
+async def test_client_without_servers_is_closed() -> None:
+    async with balancing(unused_address(), unused_address()) as address:
         reader, writer = await asyncio.open_connection(*address)
         with suppress(ConnectionResetError):
             assert await reader.read() == b""
@@ -93,31 +93,31 @@ async def test_a_client_of_nobody_is_cut_off() -> None:
 
 
 @awaited
-async def test_those_that_are_ready_come_first() -> None:
+async def test_ready_servers_are_preferred() -> None:
     balancer = Balancer([("a", 1), ("b", 2), ("c", 3)])
     balancer._servers[0].is_ready = balancer._servers[2].is_ready = False
     for _ in range(3):
-        assert balancer._in_turn()[0].address == ("b", 2)
+        assert balancer._rotated()[0].address == ("b", 2)
 
 
 @awaited
-async def test_what_is_open_to_a_server_that_falls_silent_is_cut() -> None:
+async def test_connections_to_a_silent_server_are_closed() -> None:
     async with echo(b"1") as one:
         server = BackendServer(one)
         _, writer = await asyncio.open_connection(*one)
         server.connections.add(writer)
-        await server.look(ssl.create_default_context())  # which gets no answer that it understands
+        await server.probe(ssl.create_default_context())  # which gets no answer that it understands
         assert not server.is_ready
         assert not writer.transport.is_closing()
-        await server.look(ssl.create_default_context())
+        await server.probe(ssl.create_default_context())
         assert writer.transport.is_closing()
 
 
 @pytest.mark.parametrize("text", ["localhost", ":1", "h:0", "h:x", "h:70000"])
-def test_addresses_that_are_none_are_refused(text: str) -> None:
+def test_invalid_addresses_are_rejected(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError):
         _address(text)
 
 
-def test_an_address_may_be_of_version_6() -> None:
+def test_address_may_be_ipv6() -> None:
     assert _address("[::1]:6443") == ("::1", 6443)

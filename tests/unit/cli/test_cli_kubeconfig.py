@@ -1,4 +1,4 @@
-"""The kubeconfig is complete by itself, and never costs anybody what else was in the file."""
+"""Tests of the kubeconfig: complete, and other content of the file is kept."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def text(tmp_path: Path) -> str:
     return admin_kubeconfig(pki, pki.ca, "https://127.0.0.1:6443")
 
 
-def test_kubeconfig_carries_authority_certificate_and_key(text: str) -> None:
+def test_kubeconfig_has_ca_certificate_and_key(text: str) -> None:
     config = yaml.safe_load(text)
     assert config["clusters"][0]["cluster"] == {
         "server": "https://127.0.0.1:6443",
@@ -38,14 +38,14 @@ def test_kubeconfig_carries_authority_certificate_and_key(text: str) -> None:
     assert config["current-context"] == config["contexts"][0]["name"]
 
 
-def test_new_kubeconfig_is_private_and_its_folder_is_made(text: str, tmp_path: Path) -> None:
+def test_new_kubeconfig_is_private_and_its_folder_is_created(text: str, tmp_path: Path) -> None:
     path = tmp_path / "new" / "config"
     write_kubeconfig(path, text)
     assert path.read_text() == text
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_other_clusters_in_a_kubeconfig_stay(text: str, tmp_path: Path) -> None:
+def test_other_clusters_in_a_kubeconfig_are_kept(text: str, tmp_path: Path) -> None:
     path = tmp_path / "config"
     other = {"name": "prod", "cluster": {"server": "https://prod:6443"}}
     stale = {"name": "kubeloop", "cluster": {"server": "https://127.0.0.1:1"}}
@@ -59,7 +59,7 @@ def test_other_clusters_in_a_kubeconfig_stay(text: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["just text", "- a\n- list", "kind: Pod", "{", "a: b: c"])
-def test_file_that_is_no_kubeconfig_is_refused_and_left_alone(content: str, text: str, tmp_path: Path) -> None:
+def test_file_that_is_not_a_kubeconfig_is_rejected_and_kept(content: str, text: str, tmp_path: Path) -> None:
     path = tmp_path / "config"
     path.write_text(content)
     with pytest.raises(KubeconfigError, match="is not a kubeconfig"):
@@ -67,7 +67,7 @@ def test_file_that_is_no_kubeconfig_is_refused_and_left_alone(content: str, text
     assert path.read_text() == content
 
 
-def test_kubeconfig_behind_a_link_is_written_where_the_link_leads(text: str, tmp_path: Path) -> None:
+def test_symlinked_kubeconfig_is_written_to_its_target(text: str, tmp_path: Path) -> None:
     (tmp_path / "real").write_text("")
     (tmp_path / "link").symlink_to("real")
     write_kubeconfig(tmp_path / "link", text)
@@ -85,5 +85,5 @@ def test_kubeconfig_behind_a_link_is_written_where_the_link_leads(text: str, tmp
         ("fd00::5", "https://[fd00::5]:7"),
     ],
 )
-def test_url_is_one_that_a_client_on_this_machine_can_use(address: str, url: str) -> None:
+def test_url_is_usable_on_this_machine(address: str, url: str) -> None:
     assert server_url(address, 7) == url

@@ -38,7 +38,7 @@ def certificate(path: Path) -> x509.Certificate:
     return x509.load_pem_x509_certificate(path.read_bytes())
 
 
-def test_first_start_makes_everything_and_keys_are_private(tmp_path: Path) -> None:
+def test_first_start_creates_all_files_and_keys_are_private(tmp_path: Path) -> None:
     pki = ensure_pki(tmp_path / "deep" / "pki", NAMES, NOW)
     assert all(path.exists() for path in pki.files)
     for path in pki.files:
@@ -46,7 +46,7 @@ def test_first_start_makes_everything_and_keys_are_private(tmp_path: Path) -> No
     assert pki.folder.stat().st_mode & 0o777 == 0o700
 
 
-def test_certificates_say_who_may_use_them_for_what(tmp_path: Path) -> None:
+def test_certificates_have_subjects_and_usages(tmp_path: Path) -> None:
     pki = ensure_pki(tmp_path, NAMES, NOW)
     ca, serving, admin = map(certificate, (pki.ca, pki.serving_certificate, pki.admin_certificate))
     for leaf in (serving, admin):
@@ -57,7 +57,7 @@ def test_certificates_say_who_may_use_them_for_what(tmp_path: Path) -> None:
     assert admin.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)[0].value == "system:masters"
     for_kubelets = certificate(pki.kubelet_client_certificate)
     for_kubelets.verify_directly_issued_by(ca)
-    assert for_kubelets.subject.rfc4514_string() == "CN=kube-apiserver-kubelet-client,O=system:masters"
+    assert for_kubelets.subject.rfc4514_string() == "CN=kube-apiserver-kubelet-client"
 
 
 def test_certificates_pass_strict_verification(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_certificates_pass_strict_verification(tmp_path: Path) -> None:
     assert all(end.getpeercert() for end in ends)
 
 
-def test_certificates_that_do_not_name_their_authoritys_key_are_renewed(
+def test_certificates_without_authority_key_identifier_are_renewed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as older:
@@ -92,6 +92,18 @@ def test_certificates_that_do_not_name_their_authoritys_key_are_renewed(
     ensure_pki(tmp_path, NAMES, NOW)
     renewed = {"apiserver.crt", "apiserver-kubelet-client.crt", "admin.crt", "front-proxy-client.crt"}
     assert changed(before, contents(tmp_path)) == renewed
+
+
+def test_a_client_certificate_for_another_user_is_renewed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = "apiserver-kubelet-client"
+    with monkeypatch.context() as older:
+        older.setitem(issue._CLIENTS, file, (pki_module.KUBELET_CLIENT_USER, "system:masters"))
+        older.setattr(pki_module, "_RULES", 2)
+        ensure_pki(tmp_path, NAMES, NOW)
+    before = contents(tmp_path)
+    pki = ensure_pki(tmp_path, NAMES, NOW)
+    assert changed(before, contents(tmp_path)) == {f"{file}.crt"}
+    assert "system:masters" not in certificate(pki.kubelet_client_certificate).subject.rfc4514_string()
 
 
 def test_public_key_for_tokens_belongs_to_its_private_key(tmp_path: Path) -> None:
@@ -108,21 +120,21 @@ def test_next_start_changes_nothing_and_loads_no_cryptography(tmp_path: Path, mo
     assert contents(tmp_path) == before
 
 
-def test_new_name_renews_the_serving_certificate_alone(tmp_path: Path) -> None:
+def test_new_name_renews_the_serving_certificate_only(tmp_path: Path) -> None:
     ensure_pki(tmp_path, NAMES, NOW)
     before = contents(tmp_path)
     ensure_pki(tmp_path, [*NAMES, "10.1.2.3"], NOW)
     assert changed(before, contents(tmp_path)) == {"apiserver.crt"}
 
 
-def test_name_that_is_no_longer_needed_renews_nothing(tmp_path: Path) -> None:
+def test_removed_name_renews_nothing(tmp_path: Path) -> None:
     ensure_pki(tmp_path, NAMES, NOW)
     before = contents(tmp_path)
     ensure_pki(tmp_path, NAMES[:1], NOW)
     assert changed(before, contents(tmp_path)) == set()
 
 
-def test_certificates_in_the_last_quarter_of_their_life_are_renewed_with_their_keys_kept(tmp_path: Path) -> None:
+def test_expiring_certificates_are_renewed_with_their_keys(tmp_path: Path) -> None:
     pki = ensure_pki(tmp_path, NAMES, NOW)
     before = contents(tmp_path)
     later = NOW + timedelta(days=300)
@@ -132,7 +144,7 @@ def test_certificates_in_the_last_quarter_of_their_life_are_renewed_with_their_k
     assert certificate(pki.serving_certificate).not_valid_after_utc > later + timedelta(days=300)
 
 
-def test_lost_file_is_made_again_and_the_rest_stays(tmp_path: Path) -> None:
+def test_missing_file_is_recreated(tmp_path: Path) -> None:
     ensure_pki(tmp_path, NAMES, NOW)
     before = contents(tmp_path)
     (tmp_path / "admin.key").unlink()
@@ -140,7 +152,7 @@ def test_lost_file_is_made_again_and_the_rest_stays(tmp_path: Path) -> None:
     assert changed(before, contents(tmp_path)) == {"admin.key", "admin.crt"}
 
 
-def test_authority_of_somebody_else_signs_everything_anew(tmp_path: Path) -> None:
+def test_foreign_ca_reissues_everything(tmp_path: Path) -> None:
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
     ensure_pki(theirs, NAMES, NOW)
     ensure_pki(ours, NAMES, NOW)
@@ -152,15 +164,15 @@ def test_authority_of_somebody_else_signs_everything_anew(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("name", ["ca.key", "apiserver.crt", "sa.key"])
-def test_damaged_file_is_named_and_left_alone(name: str, tmp_path: Path) -> None:
+def test_corrupt_file_is_named_and_kept(name: str, tmp_path: Path) -> None:
     ensure_pki(tmp_path, NAMES, NOW)
     (tmp_path / name).write_bytes(b"not PEM")
-    with pytest.raises(PkiFileError, match=f"{name}: holds no usable"):
+    with pytest.raises(PkiFileError, match=f"{name}: contains no usable"):
         ensure_pki(tmp_path, NAMES, NOW)
     assert (tmp_path / name).read_bytes() == b"not PEM"
 
 
-def test_server_is_named_by_every_way_to_call_it_but_not_by_the_wildcard_address() -> None:
+def test_serving_certificate_has_all_names_except_wildcards() -> None:
     names = serving_names(["0.0.0.0", "192.0.2.7", ""], "10.96.0.0/12", "somehost")
     assert {"localhost", "somehost", "127.0.0.1", "::1", "192.0.2.7", "10.96.0.1"} <= set(names)
     assert {"kubernetes", "kubernetes.default.svc.cluster.local"} <= set(names)

@@ -12,22 +12,22 @@ from kubeloop.cli.controller_manager.flags import ManagerConfigError
 from kubeloop.cloud.config import CloudConfig
 
 
-def told(*arguments: str) -> CloudControllerManagerOptions:
+def parse_options(*arguments: str) -> CloudControllerManagerOptions:
     parser = argparse.ArgumentParser()
     add_flags(parser)
     return options_of(parser.parse_args(arguments))
 
 
-def test_defaults_are_upstreams() -> None:
-    found = told()
+def test_defaults_match_upstream() -> None:
+    found = parse_options()
     assert (found.process.secure_port, found.process.leader_elect_resource_name) == (10258, "cloud-controller-manager")
     assert (found.process.kube_api_qps, found.process.kube_api_burst) == (20.0, 30)
     assert found.process.leader_elect
     assert found.cloud == CloudConfig()
 
 
-def test_loops_hear_of_both_managers_flags() -> None:
-    found = told(
+def test_controllers_get_the_flags_of_both_managers() -> None:
+    found = parse_options(
         "--cluster-name=c", "--cluster-cidr=10.244.0.0/16", "--configure-cloud-routes=false",
         "--route-reconciliation-period=1m", "--node-monitor-period=7s", "--node-status-update-frequency=2m",
         "--concurrent-service-syncs=3", "--concurrent-node-syncs=4",
@@ -55,11 +55,11 @@ def test_loops_hear_of_both_managers_flags() -> None:
         ("--webhooks=mine", "--webhooks is not supported yet"),
     ],
 )
-def test_what_can_not_be_done_is_refused(flag: str, message: str) -> None:
+def test_unsupported_options_are_rejected(flag: str, message: str) -> None:
     with pytest.raises(ManagerConfigError, match=message):
-        told(flag)
+        parse_options(flag)
 
 
-def test_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(ManagerConfigError, match="no such file"):
-        told(f"--cloud-config={tmp_path / 'cloud.yaml'}")
+        parse_options(f"--cloud-config={tmp_path / 'cloud.yaml'}")

@@ -1,4 +1,4 @@
-"""The controller manager's flags, who may ask at its port, and how its status is shown."""
+"""Tests of the controller manager's flags, its port's authorization, and its status output."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ import yaml
 from kubeloop.api import errors
 from kubeloop.api.generated.authentication_v1 import TokenReview, TokenReviewStatus, UserInfo
 from kubeloop.api.generated.authorization_v1 import SubjectAccessReview, SubjectAccessReviewStatus
-from kubeloop.cli.controller_manager.effective_flags import IN_USE, refused_flags, unused_flags
+from kubeloop.cli.controller_manager.effective_flags import IN_USE, NO_EFFECT, REFUSED, refused_flags, unused_flags
 from kubeloop.cli.controller_manager.flags import ManagerConfigError, config_of, flag_of
 from kubeloop.cli.controller_manager.run import root_ca_of, run_controller_manager
 from kubeloop.cli.controller_manager.status import format_status
 from kubeloop.cli.main import _parser, main
-from kubeloop.cli.pki.self_signed import ensure_self_signed
-from kubeloop.cli.program import elected
+from kubeloop.cli.pki.self_signed_certificate import ensure_self_signed
+from kubeloop.cli.program import elected_program
 from kubeloop.cli.secure_port.authz import DelegatedAuthorizer
 from kubeloop.cli.secure_port.clients import server_of
 from kubeloop.cli.secure_port.server import CONFIGZ, SecurePortHandler, configz_of
 from kubeloop.client.config.server_config import Pem
 from kubeloop.client.config.server_config import ServerConfig as Server
 from kubeloop.client.errors import ConfigError, ConnectError
-from kubeloop.controllers.app.config import ManagerConfig
+from kubeloop.controllers.app.config import ManagerConfig, defaults
 from kubeloop.http import Request
 from kubeloop.sim.loop import VirtualClock, VirtualLoop, run_virtual
 
@@ -43,7 +43,7 @@ def parsed(*arguments: str) -> ManagerConfig:
 # -- flags
 
 
-def test_without_flags_everything_is_upstream_s_default() -> None:
+def test_defaults_match_upstream() -> None:
     config = parsed()
     assert config == ManagerConfig()
     assert (config.secure_port, config.leader_elect, config.controllers) == (10257, True, ("*",))
@@ -71,7 +71,7 @@ def test_without_flags_everything_is_upstream_s_default() -> None:
         ("--load a:b --load c:d", "load", ("a:b", "c:d")),
     ],
 )
-def test_flag_is_read_as_upstream_reads_it(arguments: str, name: str, value: object) -> None:
+def test_flag_is_parsed_like_upstream(arguments: str, name: str, value: object) -> None:
     assert getattr(parsed(*arguments.split()), name) == value
 
 
@@ -86,14 +86,14 @@ def test_flag_is_read_as_upstream_reads_it(arguments: str, name: str, value: obj
         "start",
     ],
 )
-def test_wrong_command_line_is_refused(arguments: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_command_line_is_rejected(arguments: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as end:
         main(["controller-manager", *arguments.split()])
     assert end.value.code == 2
     assert "kubeloop" in capsys.readouterr().err
 
 
-def test_file_of_flags_counts_less_than_the_command_line(tmp_path: Path) -> None:
+def test_command_line_overrides_the_file(tmp_path: Path) -> None:
     path = tmp_path / "flags.yaml"
     path.write_text(
         "concurrent-gc-syncs: 7\ncontrollers: [serviceaccount]\nfeature-gates: {A: true}\n"
@@ -107,41 +107,45 @@ def test_file_of_flags_counts_less_than_the_command_line(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("concurent-gc-syncs: 1", "there is no flag concurent-gc-syncs"),
+        ("concurent-gc-syncs: 1", "unknown flag concurent-gc-syncs"),
         ("leader-elect: perhaps", "leader-elect: 'perhaps' is neither true nor false"),
-        ("[a, b]", "no mapping of flags to values"),
-        ("a: [", "no YAML"),
+        ("[a, b]", "expected a mapping of flags to values"),
+        ("a: [", "invalid YAML"),
     ],
 )
-def test_file_of_flags_that_says_nothing_usable_is_refused(tmp_path: Path, text: str, complaint: str) -> None:
+def test_invalid_file_of_flags_is_rejected(tmp_path: Path, text: str, complaint: str) -> None:
     path = tmp_path / "flags.yaml"
     path.write_text(text)
     with pytest.raises(ManagerConfigError, match=re.escape(complaint)):
         parsed("--config", str(path))
 
 
-def test_flags_in_use_are_those_that_the_code_reads() -> None:
+def test_effective_flags_are_those_read_by_the_code() -> None:
     modules = [*(SOURCES / "cli").rglob("*.py"), *(SOURCES / "controllers").rglob("*.py")]
     code = "\n".join(path.read_text() for path in modules if path.name not in ("config.py", "effective_flags.py"))
     read = {name for name in ManagerConfig.__struct_fields__ if re.search(rf"config\.{name}\b", code)}
     assert read == IN_USE
 
 
-def test_flag_without_effect_is_named_where_it_was_changed() -> None:
+def test_changed_flag_without_effect_is_named() -> None:
     assert unused_flags(parsed("--cloud-config=file", "--v=2", "--cluster-cidr=")) == ["cloud_config"]
 
 
-def test_flag_that_must_not_be_ignored_is_refused() -> None:
-    assert refused_flags(parsed("--tls-cipher-suites=TLS_AES_128_GCM_SHA256")) == ["tls_cipher_suites"]
+def test_unsupported_flag_is_rejected() -> None:
+    assert refused_flags(parsed("--enable-leader-migration")) == ["enable_leader_migration"]
+
+
+def test_every_flag_has_an_effect_or_a_reason_for_having_none() -> None:
+    assert set(defaults()) == IN_USE | NO_EFFECT.keys() | REFUSED.keys()
+    assert not IN_USE & (NO_EFFECT.keys() | REFUSED.keys())
 
 
 def test_configz_shows_every_flag() -> None:
-    shown = configz_of(parsed("--concurrent-gc-syncs=7"), ["a"], ["b"], ["--concurrent-gc-syncs"])[CONFIGZ]
+    shown = configz_of(parsed("--concurrent-gc-syncs=7"), ["a"], ["--concurrent-gc-syncs"])[CONFIGZ]
     assert shown["flags"]["concurrent-gc-syncs"] == 7
     assert set(shown["flags"]) == {flag_of(name)[2:] for name in ManagerConfig.__struct_fields__}
     assert shown["kubeloop"] == {
         "running": ["a"],
-        "notYetAvailable": ["b"],
         "flagsWithoutEffect": ["--concurrent-gc-syncs"],
     }
 
@@ -156,17 +160,17 @@ def test_configz_shows_every_flag() -> None:
         ("--service-account-private-key-file=/nowhere", "--service-account-private-key-file: "),
         (
             "--cluster-signing-cert-file=/nowhere --cluster-signing-key-file=/nowhere",
-            "a signer's file cannot be read: ",
+            "unable to read a signer's file: ",
         ),
         ("--leader-elect-lease-duration=5s", "leaseDuration must be greater than renewDeadline"),
         ("--leader-elect-resource-lock=endpoints", 'resourceLock value must be "leases"'),
-        ("--load nowhere", "--load nowhere: write it as module:name"),
+        ("--load nowhere", "--load nowhere: must be of the form module:name"),
         ("--load nowhere:x", "--load nowhere:x: ModuleNotFoundError"),
-        ("--tls-sni-cert-key=a,b", "--tls-sni-cert-key is not supported yet"),
-        ("--logging-format=xml", "--logging-format can be text or json, not xml"),
+        ("--enable-leader-migration", "--enable-leader-migration is not supported: "),
+        ("--logging-format=xml", "--logging-format must be text or json, not xml"),
     ],
 )
-def test_what_cannot_be_started_is_told_in_one_sentence(
+def test_startup_errors_are_reported_in_one_sentence(
     arguments: str, complaint: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     command = ["controller-manager", "--master", "http://127.0.0.1:1", "--secure-port=0", *arguments.split()]
@@ -179,11 +183,11 @@ def test_what_cannot_be_started_is_told_in_one_sentence(
 def test_server_is_never_guessed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBECONFIG", "/somebody's/production")
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
-    with pytest.raises(ConfigError, match="--kubeconfig or --master is needed outside of a cluster"):
+    with pytest.raises(ConfigError, match="--kubeconfig or --master is required outside of a cluster"):
         server_of(ManagerConfig())
 
 
-def test_root_certificate_is_the_given_one_else_the_one_we_trust(tmp_path: Path) -> None:
+def test_root_ca_is_the_given_one_or_the_trusted_one(tmp_path: Path) -> None:
     given, trusted = tmp_path / "given", tmp_path / "trusted"
     given.write_text("given")
     trusted.write_text("trusted")
@@ -194,7 +198,7 @@ def test_root_certificate_is_the_given_one_else_the_one_we_trust(tmp_path: Path)
     assert root_ca_of(ManagerConfig(), Server("https://x")) == ""
 
 
-def test_certificate_of_the_port_is_kept_until_it_ends_soon(tmp_path: Path) -> None:
+def test_certificate_of_the_port_is_kept_until_it_expires_soon(tmp_path: Path) -> None:
     now = datetime(2026, 1, 1, tzinfo=UTC)
     certificate, key = ensure_self_signed(tmp_path / "x", "manager", ("localhost", "127.0.0.1"), now)
     first = certificate.read_bytes()
@@ -205,13 +209,11 @@ def test_certificate_of_the_port_is_kept_until_it_ends_soon(tmp_path: Path) -> N
     assert certificate.read_bytes() != first
 
 
-def test_stack_of_what_blocks_the_process_is_shown(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(elected, "_BLOCKED_SECONDS", 0.05)
+def test_stack_of_a_blocking_call_is_logged(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(elected_program, "_BLOCKED_SECONDS", 0.05)
 
     async def block() -> None:
-        living = asyncio.create_task(elected._watchdog())
+        living = asyncio.create_task(elected_program._watchdog())
         await asyncio.sleep(0)
         never = threading.Event()
         for _ in range(1000):
@@ -231,11 +233,11 @@ def test_stack_of_what_blocks_the_process_is_shown(
     assert "in block" in told()
 
 
-# -- who may ask
+# -- authorization
 
 
 class Reviewer:
-    """An API server that knows one token and one right."""
+    """API server with one token and one permission."""
 
     def __init__(self) -> None:
         self.asked: list[Any] = []
@@ -265,7 +267,7 @@ def request(path: str, token: str = "", method: str = "GET") -> Request:
     return Request(method, path, headers={"authorization": f"Bearer {token}"} if token else {})
 
 
-def test_health_is_open_to_everybody_but_its_reasons_are_not() -> None:
+def test_health_is_public_but_its_reasons_are_not() -> None:
     async def scenario(access: DelegatedAuthorizer, reviewer: Reviewer, _: VirtualLoop) -> None:
         for path in ("/healthz", "/livez", "/readyz"):
             await access.check(request(path))
@@ -276,7 +278,7 @@ def test_health_is_open_to_everybody_but_its_reasons_are_not() -> None:
     with_access(scenario)
 
 
-def test_stranger_is_forbidden_and_a_wrong_token_unauthorized() -> None:
+def test_unknown_user_is_forbidden_and_invalid_token_unauthorized() -> None:
     async def scenario(access: DelegatedAuthorizer, reviewer: Reviewer, _: VirtualLoop) -> None:
         with pytest.raises(errors.Forbidden, match='User "system:anonymous" cannot get path "/metrics"'):
             await access.check(request("/metrics"))
@@ -287,7 +289,7 @@ def test_stranger_is_forbidden_and_a_wrong_token_unauthorized() -> None:
     with_access(scenario)
 
 
-def test_user_may_see_what_the_api_server_allows_and_nothing_else() -> None:
+def test_user_sees_only_what_the_api_server_allows() -> None:
     async def scenario(access: DelegatedAuthorizer, reviewer: Reviewer, _: VirtualLoop) -> None:
         await access.check(request("/metrics", "good"))
         with pytest.raises(errors.Forbidden):
@@ -297,7 +299,7 @@ def test_user_may_see_what_the_api_server_allows_and_nothing_else() -> None:
     with_access(scenario)
 
 
-def test_answers_of_the_api_server_are_remembered_for_ten_seconds() -> None:
+def test_authorization_results_are_cached_for_ten_seconds() -> None:
     async def scenario(access: DelegatedAuthorizer, reviewer: Reviewer, loop: VirtualLoop) -> None:
         for _ in range(3):
             await access.check(request("/metrics", "good"))
@@ -309,7 +311,7 @@ def test_answers_of_the_api_server_are_remembered_for_ten_seconds() -> None:
     with_access(scenario)
 
 
-def test_nobody_gets_in_while_the_api_server_cannot_be_asked() -> None:
+def test_requests_are_denied_while_the_api_server_is_unavailable() -> None:
     class Unreachable(Reviewer):
         async def create(self, review: Any) -> Any:
             raise ConnectError("nobody there")
@@ -320,7 +322,7 @@ def test_nobody_gets_in_while_the_api_server_cannot_be_asked() -> None:
         pages = SecurePortHandler.__new__(SecurePortHandler)
         pages._access = DelegatedAuthorizer(client, client, ManagerConfig(), VirtualClock(loop))
         pages._told = told
-        assert (await pages.answer(request("/metrics"))).status == 500
+        assert (await pages.handle(request("/metrics"))).status == 500
 
     loop = VirtualLoop()
     run_virtual(main(), loop=loop)
@@ -337,18 +339,18 @@ def loop_status(**more: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def test_status_is_a_table_for_people() -> None:
+def test_status_is_a_table() -> None:
     ill = loop_status(name="b", state="restarting", healthy=False, why="ValueError: broken", restarts=3)
-    found = {"leader": "me", "leading": True, "loops": [loop_status(), ill], "notYetAvailable": []}
+    found = {"leader": "me", "leading": True, "loops": [loop_status(), ill]}
     head, first, second, leader = format_status(found).splitlines()
     assert head.split()[:3] == ["LOOP", "STATE", "QUEUE"]
     assert first.split() == ["a", "running", "3", "1/5", "2.0/s", "12.5ms", "40", "0", "0", "-"]
     assert "restarting, ill" in second
     assert second.endswith("ValueError: broken")
-    assert leader == "leader: me (this manager leads)"
+    assert leader == "leader: me (this manager is the leader)"
 
 
-def test_status_of_nobody_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_status_of_an_unreachable_manager_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config = tmp_path / "kubeconfig"
     config.write_text(
         "kind: Config\ncurrent-context: a\nclusters: [{name: a, cluster: {server: 'https://127.0.0.1:1'}}]\n"
@@ -362,7 +364,7 @@ def test_status_of_nobody_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[
 # -- manifests
 
 
-def test_static_pod_is_started_with_flags_that_exist() -> None:
+def test_static_pod_has_valid_flags() -> None:
     manifest = yaml.safe_load((SOURCES.parent / "deploy/controller-manager/static-pod.yaml").read_text())
     (container,) = manifest["spec"]["containers"]
     command, *flags = container["args"]

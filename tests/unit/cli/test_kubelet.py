@@ -1,4 +1,4 @@
-"""`kubeloop kubelet`: its flags, how it comes by certificates, and whom its port lets in."""
+"""Tests of `kubeloop kubelet`: flags, certificates, and authorization of its port."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from kubeloop.cli.kubelet.keys import life_of, new_request
 from kubeloop.cli.kubelet.server import AccessDenied, AccessRules, KubeletAccess
 from kubeloop.cli.main import _parser
 from kubeloop.cli.pki.files import Pki
-from kubeloop.cli.pki.self_signed import ensure_self_signed
+from kubeloop.cli.pki.self_signed_certificate import ensure_self_signed
 from kubeloop.clock import SystemClock
 from kubeloop.http import Request
 
@@ -46,15 +46,15 @@ def options(*flags: str) -> argparse.Namespace:
 # Flags.
 
 
-def test_one_node_is_named_and_many_are_counted() -> None:
+def test_single_node_has_a_name_and_many_are_numbered() -> None:
     assert names_of(options("--hostname-override=w1")).all == ("w1",)
     assert names_of(options("--nodes=3", "--node-name-prefix=edge-")).all == ("edge-1", "edge-2", "edge-3")
     for wrong in (("--nodes=2", "--hostname-override=w1"), ("--hostname-override=W 1",)):
-        with pytest.raises(ValueError, match=r"--nodes for many|can't be the name"):
+        with pytest.raises(ValueError, match=r"mutually exclusive|not a valid node name"):
             names_of(options(*wrong))
 
 
-def test_labels_and_taints_are_read_as_the_kubelet_reads_them() -> None:
+def test_labels_and_taints_are_parsed_like_the_kubelet() -> None:
     told = options("--node-labels=a=b,c=", "--register-with-taints=k=v:NoSchedule,l:NoExecute")
     assert told.node_labels == {"a": "b", "c": ""}
     assert told.register_with_taints == (
@@ -64,12 +64,12 @@ def test_labels_and_taints_are_read_as_the_kubelet_reads_them() -> None:
 
 
 @pytest.mark.parametrize("wrong", ["--node-labels=a", "--register-with-taints=k=v", "--authorization-mode=Anything"])
-def test_what_can_not_be_read_is_refused(wrong: str) -> None:
+def test_invalid_values_are_rejected(wrong: str) -> None:
     with pytest.raises(SystemExit):
         options(wrong)
 
 
-def test_nobody_is_let_in_unseen_by_default() -> None:
+def test_authentication_is_required_by_default() -> None:
     told = options()
     assert (told.anonymous_auth, told.authentication_token_webhook, told.authorization_mode) == (False, True, "Webhook")
 
@@ -78,13 +78,13 @@ def dialling(*flags: str) -> Any:
     return kubelet_config(_parser("apiserver").parse_args(["apiserver", *flags]), Pki(Path("/keys")))
 
 
-def test_an_api_server_shows_kubelets_a_certificate_of_its_own_authority() -> None:
+def test_api_server_uses_a_client_certificate_of_its_ca() -> None:
     config = dialling()
     assert config.certificate == Path("/keys/apiserver-kubelet-client.crt")
     assert (config.authority, config.own_authority, config.insecure) == (None, Path("/keys/ca.crt"), False)
 
 
-def test_flags_about_kubelets_that_contradict_each_other_are_refused(tmp_path: Path) -> None:
+def test_contradictory_kubelet_flags_are_rejected(tmp_path: Path) -> None:
     (tmp_path / "ca").write_text("")
     for wrong in (
         ("--kubelet-client-key=k",),
@@ -102,7 +102,7 @@ def serving(folder: Path, *flags: str) -> KubeletCertificates:
     return KubeletCertificates(options("--address=127.0.0.1", *flags), ("w1",), folder, SystemClock())
 
 
-def test_a_kubelet_shows_a_certificate_that_it_signs_itself_and_says_which(tmp_path: Path) -> None:
+def test_kubelet_serves_a_self_signed_certificate_recorded_in_its_node(tmp_path: Path) -> None:
     shown = serving(tmp_path)
     der = ssl.PEM_cert_to_DER_cert((tmp_path / "kubelet.crt").read_text())
     assert shown.fingerprint == fingerprint(der)
@@ -110,7 +110,7 @@ def test_a_kubelet_shows_a_certificate_that_it_signs_itself_and_says_which(tmp_p
     assert shown.address == "127.0.0.1"
 
 
-def test_certificates_of_flags_come_in_pairs_and_are_looked_at(tmp_path: Path) -> None:
+def test_certificate_flags_come_in_pairs_and_are_checked(tmp_path: Path) -> None:
     certificate, key = ensure_self_signed(tmp_path, "mine", ("localhost",), SystemClock().now())
     given = (f"--tls-cert-file={certificate}", f"--tls-private-key-file={key}")
     assert serving(tmp_path, *given).fingerprint.startswith("sha256:")
@@ -120,14 +120,14 @@ def test_certificates_of_flags_come_in_pairs_and_are_looked_at(tmp_path: Path) -
             serving(tmp_path, *one)
 
 
-def test_a_certificate_is_replaced_when_most_of_its_life_is_over(tmp_path: Path) -> None:
+def test_certificate_is_renewed_before_it_expires(tmp_path: Path) -> None:
     now = SystemClock().now()
     certificate, _ = ensure_self_signed(tmp_path, "mine", ("localhost",), now)
     assert [needs_rotation(certificate, now + timedelta(days=days)) for days in (0, 290, 300)] == [False, False, True]
     assert needs_rotation(tmp_path / "none", now)
 
 
-def test_the_kubeconfig_of_a_bootstrap_becomes_a_node_s(tmp_path: Path) -> None:
+def test_bootstrap_kubeconfig_becomes_the_nodes(tmp_path: Path) -> None:
     cluster = {"server": "https://10.0.0.1:6443", "certificate-authority": "ca.crt"}
     found = {
         "clusters": [{"name": "other"}, {"name": "c", "cluster": cluster}],
@@ -145,7 +145,7 @@ def test_the_kubeconfig_of_a_bootstrap_becomes_a_node_s(tmp_path: Path) -> None:
 
 
 class Signer:
-    """An API server on which somebody signs, or denies, what is asked for, some time after it was."""
+    """API server that signs or denies certificate requests after a delay."""
 
     def __init__(self, *, denied: bool = False) -> None:
         self._denied = denied
@@ -177,20 +177,20 @@ class Signer:
         yield (WatchEvent("MODIFIED", await self.get(kind, "csr-1"), "7"),)
 
 
-def test_a_certificate_is_waited_for_and_comes_with_its_key() -> None:
+def test_certificate_is_awaited_and_stored_with_its_key() -> None:
     signer: Any = Signer()
     made = asyncio.run(request_certificate(signer, "w1", bootstrap.CLIENT_SIGNER))
     assert made.startswith(b"signed\n-----BEGIN PRIVATE KEY-----")
     assert signer._asked.spec.usages == ("digital signature", "client auth")
 
 
-def test_a_request_that_is_denied_is_told() -> None:
+def test_denied_request_is_reported() -> None:
     signer: Any = Signer(denied=True)
     with pytest.raises(CertificateNotIssued, match="csr-1 was denied: no"):
         asyncio.run(request_certificate(signer, "w1", bootstrap.SERVING_SIGNER, ("w1", "10.0.0.1")))
 
 
-def test_requests_name_the_node_and_where_it_serves() -> None:
+def test_requests_have_node_name_and_addresses() -> None:
     from cryptography import x509
 
     _, pem = new_request("w1", ("w1", "10.0.0.1"))
@@ -205,7 +205,7 @@ def test_requests_name_the_node_and_where_it_serves() -> None:
 
 
 class Reviews:
-    """An API server that knows one token, and lets its user do everything."""
+    """API server with one token, whose user may do everything."""
 
     async def create(self, review: Any) -> Any:
         import msgspec
@@ -224,13 +224,13 @@ class Reviews:
         (AccessRules(), "known", 200),
         (AccessRules(), "unknown", 401),
         (AccessRules(), "", 401),
-        (AccessRules(by_token=False), "known", 401),
+        (AccessRules(webhook_authentication=False), "known", 401),
         (AccessRules(anonymous=True), "", 403),
         (AccessRules(anonymous=True), "unknown", 401),
-        (AccessRules(anonymous=True, everybody=True), "", 200),
+        (AccessRules(anonymous=True, always_allow=True), "", 200),
     ],
 )
-def test_the_port_lets_in_whom_its_flags_and_the_api_server_allow(rules: AccessRules, token: str, outcome: int) -> None:
+def test_port_admits_clients_by_flags_and_api_server(rules: AccessRules, token: str, outcome: int) -> None:
     client: Any = Reviews()
     headers = {"authorization": f"Bearer {token}"} if token else {}
 

@@ -7,10 +7,11 @@ import logging
 
 import pytest
 
+from kubeloop.api.features.effects import HONORED
 from kubeloop.api.kinds import RESOURCES
 from kubeloop.apiserver.server import StartupError
 from kubeloop.cli.apiserver.flags import add_command as add_apiserver
-from kubeloop.cli.flags.runtime_config import gates_of, resource_config_of
+from kubeloop.cli.flags.runtime_config import gates_of, resource_config_of, warn_ineffective_gates
 from kubeloop.cli.up.flags import add_command as add_up
 
 
@@ -23,7 +24,7 @@ def parsed(command: str, *arguments: str) -> argparse.Namespace:
 
 
 @pytest.mark.parametrize("command", ["apiserver", "up"])
-def test_versions_and_features_are_asked_for(command: str) -> None:
+def test_versions_and_features_are_enabled_by_flags(command: str) -> None:
     said = ("--runtime-config=scheduling.k8s.io/v1beta1=true", "--runtime-config", "batch/v1/cronjobs=false")
     gates = ("--feature-gates=GenericWorkload=true", "--feature-gates=StorageVersionAPI=true,DRADeviceTaintRules=false")
     options = parsed(command, *said, *gates)
@@ -35,7 +36,7 @@ def test_versions_and_features_are_asked_for(command: str) -> None:
 
 
 @pytest.mark.parametrize("command", ["apiserver", "up"])
-def test_without_them_everything_is_as_usual(command: str) -> None:
+def test_defaults_apply_without_flags(command: str) -> None:
     assert resource_config_of(parsed(command)).resources is RESOURCES
 
 
@@ -46,12 +47,23 @@ def test_without_them_everything_is_as_usual(command: str) -> None:
         ("--runtime-config=nobody/v1=true", "unknown api groups nobody/v1"),
     ],
 )
-def test_a_server_that_was_told_nonsense_does_not_start(flag: str, message: str) -> None:
+def test_server_with_invalid_flags_does_not_start(flag: str, message: str) -> None:
     with pytest.raises(StartupError, match=message):
         resource_config_of(parsed("apiserver", flag))
 
 
-def test_gates_that_change_nothing_here_are_named(caplog: pytest.LogCaptureFixture) -> None:
+def test_ineffective_gates_are_named(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
-        resource_config_of(parsed("up", "--feature-gates=WatchList=false,GenericWorkload=true"))
-    assert caplog.messages == ["feature gates that change nothing in kubeloop: WatchList"]
+        resource_config_of(parsed("up", "--feature-gates=WatchList=false,StorageVersionAPI=true"), *HONORED)
+    assert caplog.messages == ["feature gate WatchList=false has no effect: the feature cannot be turned off"]
+
+
+@pytest.mark.parametrize("component", HONORED)
+def test_every_component_warns_about_gates_and_refuses_locked_ones(
+    component: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        warn_ineffective_gates(("EventedPLEG=true",), component)
+    assert caplog.messages == ["feature gate EventedPLEG=true has no effect: the simulated nodes have no such part"]
+    with pytest.raises(StartupError, match="cannot set feature gate KubeletPSI to false, feature is locked to true"):
+        warn_ineffective_gates(("KubeletPSI=false",), component)

@@ -1,4 +1,4 @@
-"""A server that says exactly the bytes it is told to, and remembers what it was asked."""
+"""Server that sends scripted bytes and records requests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DEADLINE = 10.0
 
 
 class Peer:
-    """One connection's other end: what was asked, and how to answer."""
+    """Server side of a connection: reads requests and sends responses."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -72,7 +72,7 @@ class RawServer:
         try:
             await self._script(peer, number)
         except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
-            pass  # the client is gone, or the test is over
+            pass  # the client is disconnected, or the test is over
         finally:
             writer.close()
 
@@ -92,7 +92,7 @@ async def raw_server(script: Script) -> AsyncIterator[RawServer]:
 
 @asynccontextmanager
 async def client_of(port: int, **options: Any) -> AsyncIterator[Client]:
-    """A client without limits, whose environment has no proxies."""
+    """Return a client without limits and proxies."""
     config = ServerConfig(f"http://127.0.0.1:{port}", **options)
     client = Client(HttpTransport(config, SystemClock(), environ={}))
     try:

@@ -16,7 +16,7 @@ from kubeloop.api.requests import Call, ListResult, Verb
 from kubeloop.api.responses import decode_response
 from kubeloop.api.unstructured import PartialObjectMetadata, Unstructured
 from kubeloop.client.discovery.rest_mapper import find_built_in, parse_resource
-from kubeloop.client.http.large_lists import decode_large_list
+from kubeloop.client.http.messages import decode_large_list
 from kubeloop.client.interner import Interner
 
 WIDGETS = Resource("example.com", "v1", "widgets", "Widget")
@@ -41,7 +41,7 @@ def test_a_list_without_items_is_empty() -> None:
 
 
 @pytest.mark.parametrize("verb", ["create", "delete", "patch"])
-def test_the_kind_of_an_answer_decides(verb: Verb) -> None:
+def test_kind_of_a_response_decides(verb: Verb) -> None:
     status = b'{"kind":"Status","apiVersion":"v1","status":"Success"}'
     assert decode_response(status, call(verb, "configmaps"))["status"] == "Success"
     body = b'{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a"}}'
@@ -51,7 +51,7 @@ def test_the_kind_of_an_answer_decides(verb: Verb) -> None:
     assert found == PartialObjectMetadata(metadata=ObjectMeta(name="a"))
 
 
-def test_subresources_have_kinds_of_their_own() -> None:
+def test_subresources_have_their_own_kinds() -> None:
     body = b'{"kind":"TokenRequest","apiVersion":"authentication.k8s.io/v1","status":{"token":"t"}}'
     found = decode_response(body, call("create", "serviceaccounts", "token"))
     assert isinstance(found, TokenRequest)
@@ -69,7 +69,7 @@ def test_a_custom_resource_equals_its_document() -> None:
     assert widget.metadata is widget.metadata
 
 
-def test_a_large_list_in_slices_is_the_same_list() -> None:
+def test_large_list_decoded_in_slices_is_equal() -> None:
     item = '{"metadata":{"name":"n%d","managedFields":[{"manager":"m","fieldsV1":{"f:x":{}}}]}}'
     items = ",".join(item % number for number in range(1001))
     body = f'{{"metadata":{{"resourceVersion":"9"}},"items":[{items}]}}'.encode()
@@ -80,7 +80,7 @@ def test_a_large_list_in_slices_is_the_same_list() -> None:
     assert gc.isenabled()
 
 
-def test_an_item_does_not_keep_the_bytes_of_its_list() -> None:
+def test_item_does_not_retain_the_bytes_of_its_list() -> None:
     item = b'{"metadata":{"managedFields":[{"fieldsV1":{"f:x":{}}}]}}'
     body = b'{"metadata":{},"items":[%b]}' % item
     before = sys.getrefcount(body)

@@ -1,4 +1,4 @@
-"""What the client does by itself, whatever carries its calls: turns, retries, deadlines, causes; in virtual time."""
+"""Tests of the client independent of its transport: rate limits, retries, deadlines, causes; in virtual time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from kubeloop.sim.loop import VirtualClock, VirtualLoop, run_virtual
 
 
 class Scripted:
-    """A transport that answers as it is told, and notes what it was asked and when."""
+    """Transport with scripted responses that records calls and their times."""
 
     def __init__(self, *answers: Any, documents: dict[str, Any] | None = None) -> None:
         self._answers = list(answers)
@@ -45,7 +45,7 @@ class Scripted:
     def is_in_process(self, resource: Resource) -> bool:
         return False
 
-    def edition(self) -> object | None:
+    def discovery_version(self) -> object | None:
         return None
 
     async def stream(self, call: Call) -> AsyncIterator[bytes]:
@@ -58,7 +58,7 @@ class Scripted:
         return self._documents[path]
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Metrics without effect."""
 
 
 def in_virtual_time(main: Callable[[VirtualClock], Awaitable[None]]) -> None:
@@ -71,7 +71,7 @@ BUSY = errors.too_many_requests("slow down", 3)
 
 
 @pytest.mark.parametrize("error", [BUSY, errors.server_timeout("", "nodes", "get", 3), errors.timeout("late", 3)])
-def test_a_server_that_asks_to_wait_is_asked_again_after_that_time(error: Exception) -> None:
+def test_retry_after_is_honored(error: Exception) -> None:
     async def main(clock: VirtualClock) -> None:
         transport = Scripted(error, error, NODE)
         assert await Client(transport).create(NODE) is NODE
@@ -80,7 +80,7 @@ def test_a_server_that_asks_to_wait_is_asked_again_after_that_time(error: Except
     in_virtual_time(main)
 
 
-def test_ten_retries_are_enough() -> None:
+def test_retries_are_limited_to_ten() -> None:
     async def main(clock: VirtualClock) -> None:
         transport = Scripted(errors.too_many_requests("slow down", 1))
         with pytest.raises(errors.TooManyRequests):
@@ -99,7 +99,7 @@ def test_ten_retries_are_enough() -> None:
         ConnectError("x"),
     ],
 )
-def test_other_failures_are_final(error: Exception) -> None:
+def test_other_failures_are_not_retried(error: Exception) -> None:
     async def main(clock: VirtualClock) -> None:
         transport = Scripted(error)
         with pytest.raises(type(error)):
@@ -109,7 +109,7 @@ def test_other_failures_are_final(error: Exception) -> None:
     in_virtual_time(main)
 
 
-def test_a_lost_connection_is_tried_again_for_reads_alone() -> None:
+def test_lost_connection_is_retried_for_reads_only() -> None:
     async def main(clock: VirtualClock) -> None:
         transport = Scripted(ConnectionLost("gone"), NODE)
         assert await Client(transport).get(Node, "n") is NODE
@@ -120,26 +120,26 @@ def test_a_lost_connection_is_tried_again_for_reads_alone() -> None:
     in_virtual_time(main)
 
 
-def test_a_call_has_its_time_and_no_more() -> None:
+def test_call_timeout_is_enforced() -> None:
     async def never() -> None:
         await asyncio.sleep(1e6)
 
     async def main(clock: VirtualClock) -> None:
-        with pytest.raises(CallTimeout, match=r"^get nodes n: no answer within 30 s$"):
+        with pytest.raises(CallTimeout, match=r"^get nodes n: no response within 30 s$"):
             await Client(Scripted(never)).get(Node, "n")
         assert clock.monotonic() == 30.0
 
     in_virtual_time(main)
 
 
-def test_documents_and_discovery_have_their_time_too() -> None:
+def test_raw_and_discovery_calls_have_timeouts() -> None:
     class Silent(Scripted):
         async def document(self, path: str) -> Any:
             await asyncio.sleep(1e6)
 
     async def main(clock: VirtualClock) -> None:
         client = Client(Silent(NODE))
-        with pytest.raises(CallTimeout, match=r"^get /version: no answer within 30 s$"):
+        with pytest.raises(CallTimeout, match=r"^get /version: no response within 30 s$"):
             await client.document("/version")
         with pytest.raises(CallTimeout):
             await client.get("widgets.example.com/v1", "w", "x")
@@ -147,7 +147,7 @@ def test_documents_and_discovery_have_their_time_too() -> None:
     in_virtual_time(main)
 
 
-def test_retries_share_one_deadline_and_the_answer_is_told_not_the_timeout() -> None:
+def test_retries_share_one_deadline_and_the_last_error_is_raised() -> None:
     async def main(clock: VirtualClock) -> None:
         with pytest.raises(errors.TooManyRequests):
             await Client(Scripted(errors.too_many_requests("slow down", 20))).get(Node, "n")
@@ -156,20 +156,20 @@ def test_retries_share_one_deadline_and_the_answer_is_told_not_the_timeout() -> 
     in_virtual_time(main)
 
 
-def test_waits_and_retries_are_told_to_the_metrics() -> None:
-    class Noted(NoClientMetrics):
+def test_waits_and_retries_are_reported_to_metrics() -> None:
+    class RecordingMetrics(NoClientMetrics):
         def __init__(self) -> None:
             self.waits: list[tuple[str, float]] = []
             self.retries: list[tuple[str, str]] = []
 
-        def waited(self, verb: str, seconds: float) -> None:
+        def rate_limiter_wait(self, verb: str, seconds: float) -> None:
             self.waits.append((verb, seconds))
 
         def retry(self, verb: str, code: str) -> None:
             self.retries.append((verb, code))
 
     async def main(clock: VirtualClock) -> None:
-        noted = Noted()
+        noted = RecordingMetrics()
         client = Client(Scripted(BUSY, ConnectionLost("x"), NODE), limiter=TokenBucket(0.1, 1, clock), metrics=noted)
         await client.get(Node, "n")
         assert noted.retries == [("get", "429"), ("get", "<error>")]
@@ -178,7 +178,7 @@ def test_waits_and_retries_are_told_to_the_metrics() -> None:
     in_virtual_time(main)
 
 
-def test_calls_wait_for_their_turn() -> None:
+def test_calls_wait_for_the_rate_limiter() -> None:
     async def main(clock: VirtualClock) -> None:
         transport = Scripted(NODE)
         client = Client(transport, limiter=TokenBucket(10, 2, clock))
@@ -191,7 +191,7 @@ def test_calls_wait_for_their_turn() -> None:
     in_virtual_time(main)
 
 
-def test_a_turn_that_was_not_used_is_given_back() -> None:
+def test_unused_token_is_returned_to_the_limiter() -> None:
     async def main(clock: VirtualClock) -> None:
         bucket = TokenBucket(1, 1, clock)
         await bucket.wait()
@@ -204,7 +204,7 @@ def test_a_turn_that_was_not_used_is_given_back() -> None:
     in_virtual_time(main)
 
 
-def test_writes_say_why_and_reads_do_not() -> None:
+def test_writes_have_a_cause_and_reads_do_not() -> None:
     async def main(clock: VirtualClock) -> None:
         transport = Scripted(NODE)
         client = Client(transport, cause=lambda: "outer")
@@ -220,7 +220,7 @@ def test_writes_say_why_and_reads_do_not() -> None:
     in_virtual_time(main)
 
 
-def test_an_object_goes_where_it_says() -> None:
+def test_object_is_sent_to_its_namespace() -> None:
     async def main(clock: VirtualClock) -> None:
         transport = Scripted(NODE)
         client = Client(transport)
@@ -228,17 +228,17 @@ def test_an_object_goes_where_it_says() -> None:
         await client.create(here)
         await client.create(ConfigMap(metadata=ObjectMeta(name="a")), "y")
         assert [call.namespace for call in transport.calls] == ["x", "y"]
-        with pytest.raises(UsageError, match="the object is of namespace x, the call of y"):
+        with pytest.raises(UsageError, match="the object is in namespace x, but the call is for y"):
             await client.create(here, "y")
-        with pytest.raises(UsageError, match="ObjectMeta is no resource's class"):
+        with pytest.raises(UsageError, match="ObjectMeta is not the class of a resource"):
             await client.create(ObjectMeta())
-        with pytest.raises(UsageError, match="has to say its apiVersion and kind"):
+        with pytest.raises(UsageError, match="must have apiVersion and kind"):
             await client.create({"metadata": {}})
 
     in_virtual_time(main)
 
 
-def test_deletions_send_options_only_if_there_are_some() -> None:
+def test_delete_sends_options_only_if_set() -> None:
     async def main(clock: VirtualClock) -> None:
         transport = Scripted({})
         client = Client(transport)
@@ -251,7 +251,7 @@ def test_deletions_send_options_only_if_there_are_some() -> None:
     in_virtual_time(main)
 
 
-def test_pages_ask_for_the_version_once() -> None:
+def test_pages_send_the_version_once() -> None:
     pages = [
         ListResult(items=(1,), resource_version="5", continue_token="next"),
         ListResult(items=(2,), resource_version="5"),
@@ -259,7 +259,9 @@ def test_pages_ask_for_the_version_once() -> None:
 
     async def main(clock: VirtualClock) -> None:
         transport = Scripted(*pages)
-        found = [page async for page in Client(transport).pages(Pod, "x", limit=1, resource_version="0", labels="a=b")]
+        found = [
+            page async for page in Client(transport).list_pages(Pod, "x", limit=1, resource_version="0", labels="a=b")
+        ]
         assert found == pages
         assert [dict(call.options) for call in transport.calls] == [
             {"labelSelector": "a=b", "limit": "1", "resourceVersion": "0"},
@@ -283,7 +285,7 @@ DOCUMENTS = {
 }
 
 
-def test_custom_resources_are_found_by_discovery_once() -> None:
+def test_custom_resources_are_discovered_once() -> None:
     widget = Unstructured(
         {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w", "namespace": "x"}}
     )
@@ -323,7 +325,7 @@ def test_a_custom_resource_is_sent_as_its_document() -> None:
     in_virtual_time(main)
 
 
-def test_what_is_not_served_yet_is_asked_for_again() -> None:
+def test_unserved_resource_is_discovered_again() -> None:
     async def main(clock: VirtualClock) -> None:
         documents: dict[str, Any] = {"/apis": {"groups": []}}
         client = Client(Scripted(NODE, documents=documents))
@@ -336,7 +338,7 @@ def test_what_is_not_served_yet_is_asked_for_again() -> None:
 
 
 @pytest.mark.parametrize("what", ["", ".apps", "pods/latest", "pods/"])
-def test_names_that_are_none_are_refused(what: str) -> None:
+def test_invalid_names_are_rejected(what: str) -> None:
     async def main(clock: VirtualClock) -> None:
         with pytest.raises((UsageError, NoKindMatchError)):
             await Client(Scripted(NODE, documents={"/apis": {}})).get(what + "x" * (what == "pods/"), "n", "x")
@@ -344,8 +346,8 @@ def test_names_that_are_none_are_refused(what: str) -> None:
     in_virtual_time(main)
 
 
-@pytest.mark.parametrize("ask", [lambda client: client.watch(Node), lambda client: client.logs("p", "ns")])
-def test_whoever_stops_listening_lets_go_of_the_connection_at_once(ask: Callable[[Client], Any]) -> None:
+@pytest.mark.parametrize("ask", [lambda client: client.watch(Node), lambda client: client.stream_logs("p", "ns")])
+def test_closed_watch_releases_its_connection(ask: Callable[[Client], Any]) -> None:
     class Endless(Scripted):
         closed = False
 

@@ -15,10 +15,10 @@ from kubeloop.clock import SystemClock
 
 
 def token_of(credentials: TokenFileCredentials) -> str:
-    return asyncio.run(credentials.identity()).token
+    return asyncio.run(credentials.get_identity()).token
 
 
-def test_a_token_outlives_a_moment_without_its_file(tmp_path: Path) -> None:
+def test_token_survives_a_temporarily_missing_file(tmp_path: Path) -> None:
     path = tmp_path / "token"
     path.write_text(" one \n")
     credentials = TokenFileCredentials(str(path))
@@ -31,7 +31,7 @@ def test_a_token_outlives_a_moment_without_its_file(tmp_path: Path) -> None:
     assert token_of(credentials) == "two"
 
 
-def test_no_token_at_all_is_told(tmp_path: Path) -> None:
+def test_missing_token_is_reported(tmp_path: Path) -> None:
     with pytest.raises(CredentialError, match="No such file"):
         token_of(TokenFileCredentials(str(tmp_path / "none")))
     (tmp_path / "empty").touch()
@@ -40,7 +40,7 @@ def test_no_token_at_all_is_told(tmp_path: Path) -> None:
     assert token_of(TokenFileCredentials(str(tmp_path / "none"), "fallback")) == "fallback"
 
 
-def test_what_is_said_outright_counts_more_than_a_plugin(tmp_path: Path) -> None:
+def test_explicit_credentials_take_precedence_over_a_plugin(tmp_path: Path) -> None:
     plugin = ExecConfig("x", "client.authentication.k8s.io/v1")
 
     def kind(**options: object) -> type:
@@ -51,4 +51,4 @@ def test_what_is_said_outright_counts_more_than_a_plugin(tmp_path: Path) -> None
     assert kind(token="t") is StaticCredentials
     assert kind(token="t", token_file="f") is TokenFileCredentials
     assert kind(certificate=Pem(file="c"), key=Pem(file="k")) is StaticCredentials
-    assert asyncio.run(credentials_of(ServerConfig("https://a"), SystemClock()).identity()) == NO_IDENTITY
+    assert asyncio.run(credentials_of(ServerConfig("https://a"), SystemClock()).get_identity()) == NO_IDENTITY

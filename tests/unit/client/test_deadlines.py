@@ -1,4 +1,4 @@
-"""Calls that take too long end, and nobody else does."""
+"""Tests of call deadlines: late calls are cancelled, and no others."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ async def call(deadlines: Deadlines, seconds: float, takes: float) -> str:
         await asyncio.sleep(takes)
         return "done"
     except asyncio.CancelledError:
-        if deadline.was_cut():
+        if deadline.is_own_cancellation():
             raise TooLate from None
         raise
     finally:
         deadline.end()
 
 
-def test_each_call_ends_at_its_own_time() -> None:
+def test_each_call_ends_at_its_deadline() -> None:
     async def scenario() -> None:
         deadlines, loop = Deadlines(), asyncio.get_running_loop()
         ends: dict[int, float] = {}
@@ -45,7 +45,7 @@ def test_each_call_ends_at_its_own_time() -> None:
     run_virtual(scenario())
 
 
-def test_calls_in_time_are_left_alone_however_many_come_after_each_other() -> None:
+def test_calls_within_their_deadline_are_not_affected() -> None:
     async def scenario() -> None:
         deadlines = Deadlines()
         for _ in range(50):
@@ -55,7 +55,7 @@ def test_calls_in_time_are_left_alone_however_many_come_after_each_other() -> No
     run_virtual(scenario())
 
 
-def test_a_call_that_is_slow_beside_quick_ones_is_found() -> None:
+def test_slow_call_among_fast_ones_is_cancelled() -> None:
     async def scenario() -> None:
         deadlines = Deadlines()
         slow = asyncio.create_task(call(deadlines, 10, 1000))
@@ -69,7 +69,7 @@ def test_a_call_that_is_slow_beside_quick_ones_is_found() -> None:
     run_virtual(scenario())
 
 
-def test_a_cancellation_from_elsewhere_is_no_deadline() -> None:
+def test_external_cancellation_is_not_a_deadline() -> None:
     async def scenario() -> None:
         task = asyncio.create_task(call(Deadlines(), 10, 100))
         await asyncio.sleep(1)
@@ -80,7 +80,7 @@ def test_a_cancellation_from_elsewhere_is_no_deadline() -> None:
     run_virtual(scenario())
 
 
-def test_a_cancellation_that_comes_with_the_deadline_wins() -> None:
+def test_simultaneous_cancellation_wins_over_the_deadline() -> None:
     async def scenario() -> None:
         task = asyncio.create_task(call(Deadlines(), 10, 100))
         await asyncio.sleep(0)
@@ -91,7 +91,7 @@ def test_a_cancellation_that_comes_with_the_deadline_wins() -> None:
     run_virtual(scenario())
 
 
-def test_a_client_may_be_used_in_one_loop_after_the_other() -> None:
+def test_client_may_be_used_in_successive_event_loops() -> None:
     deadlines = Deadlines()
     assert run_virtual(call(deadlines, 10, 1)) == "done"
     with pytest.raises(TooLate):

@@ -1,4 +1,4 @@
-"""Credentials from a program: run once, kept until they expire, its failures told."""
+"""Tests of exec credential plugins: run once, cached until they expire, and failures reported."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ V1 = "client.authentication.k8s.io/v1"
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-class Hands:
+class ManualClock:
     """A clock that is moved by hand."""
 
     def __init__(self) -> None:
@@ -37,8 +37,8 @@ class Hands:
         return Random(0)
 
 
-def plugin(tmp_path: Path, status: Any, clock: Hands, more: str = "", **spec: Any) -> ExecCredentials:
-    """A program that notes each run and what it was told, then prints a credential."""
+def plugin(tmp_path: Path, status: Any, clock: ManualClock, more: str = "", **spec: Any) -> ExecCredentials:
+    """Program that records each run and its input, then prints a credential."""
     script = tmp_path / "plugin.py"
     printed = json.dumps({"kind": "ExecCredential", "apiVersion": V1, "status": status})
     script.write_text(
@@ -55,64 +55,66 @@ def runs(tmp_path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (tmp_path / "runs").read_text().splitlines()]
 
 
-def test_it_runs_once_however_many_ask(tmp_path: Path) -> None:
+def test_plugin_runs_once_for_concurrent_callers(tmp_path: Path) -> None:
     async def main() -> list[ClientIdentity]:
-        credentials = plugin(tmp_path, {"token": "TOKEN"}, Hands())
-        found = await asyncio.gather(*(credentials.identity() for _ in range(5)))
-        return [*found, await credentials.identity()]
+        credentials = plugin(tmp_path, {"token": "TOKEN"}, ManualClock())
+        found = await asyncio.gather(*(credentials.get_identity() for _ in range(5)))
+        return [*found, await credentials.get_identity()]
 
     assert asyncio.run(main()) == [ClientIdentity("secret")] * 6
     assert runs(tmp_path) == [{"kind": "ExecCredential", "apiVersion": V1, "spec": {"interactive": False}}]
 
 
-def test_it_runs_again_when_its_answer_expires_or_is_refused(tmp_path: Path) -> None:
-    clock = Hands()
+def test_plugin_runs_again_when_credentials_expire_or_are_rejected(tmp_path: Path) -> None:
+    clock = ManualClock()
     status = {"token": "TOKEN", "expirationTimestamp": (NOW + timedelta(hours=1)).isoformat()}
 
     async def main() -> None:
         credentials = plugin(tmp_path, status, clock)
-        first = await credentials.identity()
+        first = await credentials.get_identity()
         clock.time += timedelta(minutes=59)
-        await credentials.identity()
+        await credentials.get_identity()
         assert len(runs(tmp_path)) == 1
-        credentials.rejected(first)
-        await credentials.identity()
+        credentials.invalidate(first)
+        await credentials.get_identity()
         assert len(runs(tmp_path)) == 2
         clock.time += timedelta(minutes=2)
-        await credentials.identity()
+        await credentials.get_identity()
         assert len(runs(tmp_path)) == 3
 
     asyncio.run(main())
 
 
-def test_it_is_told_of_the_cluster_if_it_wants_to(tmp_path: Path) -> None:
+def test_plugin_gets_cluster_info_if_configured(tmp_path: Path) -> None:
     async def main() -> None:
         info = {"server": "https://a"}
-        await plugin(tmp_path, {"token": "t"}, Hands(), provide_cluster_info=True, cluster_info=info).identity()
+        await plugin(
+            tmp_path, {"token": "t"}, ManualClock(), provide_cluster_info=True, cluster_info=info
+        ).get_identity()
 
     asyncio.run(main())
     assert runs(tmp_path)[0]["spec"] == {"interactive": False, "cluster": {"server": "https://a"}}
 
 
-def test_a_call_that_gives_up_leaves_it_running(tmp_path: Path) -> None:
+def test_cancelled_call_leaves_the_plugin_running(tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     wait = f"import time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)"
 
     async def main() -> None:
-        credentials = plugin(tmp_path, {"token": "TOKEN"}, Hands(), wait)
+        credentials = plugin(tmp_path, {"token": "TOKEN"}, ManualClock(), wait)
         with pytest.raises(TimeoutError):
-            await asyncio.wait_for(credentials.identity(), 0.05)
+            await asyncio.wait_for(credentials.get_identity(), 0.05)
         gate.touch()
-        assert await credentials.identity() == ClientIdentity("secret")
+        assert await credentials.get_identity() == ClientIdentity("secret")
         assert len(runs(tmp_path)) == 1
 
     asyncio.run(main())
 
 
-def test_closing_ends_it(tmp_path: Path) -> None:
+def test_close_terminates_the_plugin(tmp_path: Path) -> None:
     async def main() -> None:
-        credentials = plugin(tmp_path, {"token": "t"}, Hands(), "import time; time.sleep(60)")
-        waiting = asyncio.create_task(credentials.identity())
+        credentials = plugin(tmp_path, {"token": "t"}, ManualClock(), "import time; time.sleep(60)")
+        waiting = asyncio.create_task(credentials.get_identity())
         await asyncio.sleep(0.05)
         credentials.close()
         with pytest.raises(asyncio.CancelledError):
@@ -121,13 +123,13 @@ def test_closing_ends_it(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_a_failing_or_missing_program_is_told(tmp_path: Path) -> None:
+def test_failing_or_missing_plugin_is_reported(tmp_path: Path) -> None:
     async def fails() -> None:
-        await plugin(tmp_path, {}, Hands(), "sys.exit(3)").identity()
+        await plugin(tmp_path, {}, ManualClock(), "sys.exit(3)").get_identity()
 
     async def is_missing() -> None:
         spec = ExecConfig("no-such-program", V1, install_hint="install it", interactive_mode="Never")
-        await ExecCredentials(spec, Hands()).identity()
+        await ExecCredentials(spec, ManualClock()).get_identity()
 
     with pytest.raises(CredentialError, match="failed with exit code 3"):
         asyncio.run(fails())
@@ -149,13 +151,13 @@ def test_a_failing_or_missing_program_is_told(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_an_answer_that_is_none_is_refused(printed: Any, why: str) -> None:
+def test_invalid_plugin_output_is_rejected(printed: Any, why: str) -> None:
     output = printed if isinstance(printed, str) else json.dumps(printed)
     with pytest.raises(CredentialError, match=why):
         decode_exec_credential(output.encode(), V1)
 
 
-def test_a_program_that_must_ask_a_person_needs_a_terminal() -> None:
+def test_interactive_plugin_needs_a_terminal() -> None:
     always = ExecConfig("x", V1, interactive_mode="Always")
     assert is_interactive(always, True)
     with pytest.raises(CredentialError, match="standard input is not a terminal"):

@@ -60,7 +60,7 @@ def test_a_connection_serves_many_calls() -> None:
     run(main)
 
 
-def test_an_answer_may_come_byte_by_byte() -> None:
+def test_response_may_arrive_byte_by_byte() -> None:
     body = answer(NODE.replace(b'"n"', '"ñ"'.encode()))
 
     async def main() -> None:
@@ -71,7 +71,7 @@ def test_an_answer_may_come_byte_by_byte() -> None:
     run(main)
 
 
-def test_a_body_may_be_chunked_packed_or_end_with_the_connection() -> None:
+def test_body_may_be_chunked_compressed_or_end_with_the_connection() -> None:
     packed = gzip.compress(NODE)
     head = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(packed)
 
@@ -93,7 +93,7 @@ def test_a_body_may_be_chunked_packed_or_end_with_the_connection() -> None:
     run(main)
 
 
-def test_interim_answers_are_passed_over() -> None:
+def test_interim_responses_are_skipped() -> None:
     async def main() -> None:
         script = always(b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n", answer(NODE))
         async with raw_server(script) as server, client_of(server.port) as client:
@@ -102,7 +102,7 @@ def test_interim_answers_are_passed_over() -> None:
     run(main)
 
 
-def test_a_server_that_asks_to_wait_is_asked_again() -> None:
+def test_retry_after_is_honored() -> None:
     busy = answer(b"", "503 Service Unavailable", ["Retry-After: 1"])
 
     async def main() -> None:
@@ -113,7 +113,7 @@ def test_a_server_that_asks_to_wait_is_asked_again() -> None:
     run(main)
 
 
-def test_a_failure_without_a_time_to_wait_is_final() -> None:
+def test_failure_without_retry_after_is_final() -> None:
     async def main() -> None:
         script = always(answer(b"boom", "500 Internal Server Error"))
         async with raw_server(script) as server, client_of(server.port) as client:
@@ -124,7 +124,7 @@ def test_a_failure_without_a_time_to_wait_is_final() -> None:
     run(main)
 
 
-def test_waiting_past_the_deadline_is_not_begun() -> None:
+def test_wait_beyond_the_deadline_is_not_started() -> None:
     async def main() -> None:
         script = always(answer(b"", "429 Too Many Requests", ["Retry-After: 60"]))
         async with raw_server(script) as server, client_of(server.port) as client:
@@ -134,7 +134,7 @@ def test_waiting_past_the_deadline_is_not_begun() -> None:
     run(main)
 
 
-def test_a_read_survives_a_connection_that_went_stale() -> None:
+def test_read_survives_a_stale_connection() -> None:
     async def script(peer: Peer, number: int) -> None:
         await peer.request()
         await peer.say(answer(NODE))
@@ -152,7 +152,7 @@ def test_a_read_survives_a_connection_that_went_stale() -> None:
     run(main)
 
 
-def test_a_write_whose_connection_breaks_is_not_repeated() -> None:
+def test_write_on_a_broken_connection_is_not_repeated() -> None:
     async def script(peer: Peer, number: int) -> None:
         await peer.request()
         peer.reset()
@@ -190,7 +190,7 @@ def test_an_idle_connection_that_the_server_closed_is_not_used() -> None:
     [(), (b"HTTP/1.1 200 OK\r\n",), (b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nslow",)],
     ids=["silence", "half a head", "half a body"],
 )
-def test_whatever_takes_too_long_is_given_up(pieces: tuple[bytes, ...]) -> None:
+def test_timeout_is_enforced(pieces: tuple[bytes, ...]) -> None:
     async def script(peer: Peer, number: int) -> None:
         await peer.request()
         await peer.say(*pieces)
@@ -198,13 +198,13 @@ def test_whatever_takes_too_long_is_given_up(pieces: tuple[bytes, ...]) -> None:
 
     async def main() -> None:
         async with raw_server(script) as server, client_of(server.port) as client:
-            with pytest.raises(CallTimeout, match=r"^get nodes n: no answer within 0\.05 s$"):
+            with pytest.raises(CallTimeout, match=r"^get nodes n: no response within 0\.05 s$"):
                 await client.with_timeout(0.05).get(Node, "n")
 
     run(main)
 
 
-def test_a_watch_whose_beginning_takes_too_long_is_given_up() -> None:
+def test_watch_start_timeout_is_enforced() -> None:
     async def script(peer: Peer, number: int) -> None:
         await peer.request()
         await peer.gone()
@@ -221,14 +221,14 @@ def test_a_watch_whose_beginning_takes_too_long_is_given_up() -> None:
     ("said", "why"),
     [
         (b"SSH-2.0-OpenSSH_9.6\r\n", "not HTTP"),
-        (answer(b"<html>"), "no Node"),
-        (answer(b'{"metadata":{"name":7}}'), "no Node"),
-        (answer(b"x", headers=["Content-Encoding: br"]), "content encoding is br"),
-        (answer(b"x", headers=["Content-Encoding: gzip"]), "compressed body is broken"),
+        (answer(b"<html>"), "not a Node"),
+        (answer(b'{"metadata":{"name":7}}'), "not a Node"),
+        (answer(b"x", headers=["Content-Encoding: br"]), "content encoding br"),
+        (answer(b"x", headers=["Content-Encoding: gzip"]), "compressed body of the response is invalid"),
         (b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n", "another protocol"),
     ],
 )
-def test_what_is_no_answer_is_told_as_such(said: bytes, why: str) -> None:
+def test_invalid_response_is_reported(said: bytes, why: str) -> None:
     async def main() -> None:
         async with raw_server(always(said)) as server, client_of(server.port) as client:
             with pytest.raises(ProtocolError, match=why):
@@ -237,7 +237,7 @@ def test_what_is_no_answer_is_told_as_such(said: bytes, why: str) -> None:
     run(main)
 
 
-def test_a_server_that_says_more_than_asked_loses_its_connection() -> None:
+def test_excess_response_data_closes_the_connection() -> None:
     async def main() -> None:
         async with raw_server(always(answer(NODE) + answer(NODE))) as server, client_of(server.port) as client:
             for _ in range(2):
@@ -247,7 +247,7 @@ def test_a_server_that_says_more_than_asked_loses_its_connection() -> None:
     run(main)
 
 
-def test_a_refusal_in_plain_text_is_known_by_its_code() -> None:
+def test_plain_text_error_is_classified_by_its_code() -> None:
     async def main() -> None:
         async with raw_server(always(answer(b"nope", "404 Not Found"))) as server, client_of(server.port) as client:
             with pytest.raises(errors.NotFound, match="could not find the requested resource"):
@@ -256,7 +256,7 @@ def test_a_refusal_in_plain_text_is_known_by_its_code() -> None:
     run(main)
 
 
-def test_nobody_at_home_is_a_connect_error() -> None:
+def test_unreachable_server_is_a_connect_error() -> None:
     async def main() -> None:
         async with raw_server(always()) as server:
             port = server.port
@@ -273,7 +273,7 @@ EVENTS = b"".join(
 )
 
 
-def test_watch_events_may_be_cut_anywhere() -> None:
+def test_watch_events_may_be_split_anywhere() -> None:
     pieces = [chunked(EVENTS[at : at + 13]) for at in range(0, len(EVENTS), 13)]
 
     async def main() -> None:
@@ -288,7 +288,7 @@ def test_watch_events_may_be_cut_anywhere() -> None:
     run(main)
 
 
-def test_all_events_that_come_together_are_one_batch() -> None:
+def test_simultaneous_events_are_one_batch() -> None:
     async def main() -> None:
         script = always(STREAM + chunked(EVENTS) + b"0\r\n\r\n")
         async with raw_server(script) as server, client_of(server.port) as client:
@@ -298,7 +298,7 @@ def test_all_events_that_come_together_are_one_batch() -> None:
     run(main)
 
 
-def test_an_error_in_a_watch_comes_after_the_events_before_it() -> None:
+def test_error_in_a_watch_follows_earlier_events() -> None:
     status = b'{"kind":"Status","status":"Failure","message":"too old","reason":"Expired","code":410}'
     body = EVENTS + b'{"type":"ERROR","object":%b}\n' % status
 
@@ -313,7 +313,7 @@ def test_an_error_in_a_watch_comes_after_the_events_before_it() -> None:
 
 
 @pytest.mark.parametrize("last", [b"", chunked(EVENTS[:30])])
-def test_a_watch_that_breaks_is_lost_and_not_ended(last: bytes) -> None:
+def test_broken_watch_raises_an_error(last: bytes) -> None:
     async def script(peer: Peer, number: int) -> None:
         await peer.request()
         await peer.say(STREAM + chunked(EVENTS), last)
@@ -327,7 +327,7 @@ def test_a_watch_that_breaks_is_lost_and_not_ended(last: bytes) -> None:
     run(main)
 
 
-def test_a_watcher_that_reads_slowly_holds_the_server_back() -> None:
+def test_slow_watcher_applies_backpressure() -> None:
     line = b'{"type":"ADDED","object":{"metadata":{"name":"%b"}}}\n' % (b"x" * 100_000)
     sent = 0
 
@@ -355,7 +355,7 @@ def test_a_watcher_that_reads_slowly_holds_the_server_back() -> None:
     run(main)
 
 
-def test_a_watch_that_is_left_lets_go_of_its_connection() -> None:
+def test_closed_watch_releases_its_connection() -> None:
     left = asyncio.Event()
 
     async def script(peer: Peer, number: int) -> None:
@@ -374,7 +374,7 @@ def test_a_watch_that_is_left_lets_go_of_its_connection() -> None:
     run(main)
 
 
-def test_a_busy_server_is_asked_again_for_a_watch() -> None:
+def test_busy_server_is_retried_for_a_watch() -> None:
     busy = answer(b"", "429 Too Many Requests", ["Retry-After: 1"])
 
     async def main() -> None:
@@ -385,12 +385,12 @@ def test_a_busy_server_is_asked_again_for_a_watch() -> None:
     run(main)
 
 
-def test_a_log_comes_line_by_line_as_it_is_written() -> None:
+def test_log_is_streamed_by_line() -> None:
     pieces = [chunked(piece) for piece in (b"eins\nzw", b"ei\ngr\xc3", b"\xbcn", b"\nlast")]
 
     async def main() -> None:
         async with raw_server(always(STREAM, *pieces, b"0\r\n\r\n")) as server, client_of(server.port) as client:
-            lines = [line async for line in client.logs("p", "ns", container="c", follow=True, tail_lines=0)]
+            lines = [line async for line in client.stream_logs("p", "ns", container="c", follow=True, tail_lines=0)]
             assert lines == ["eins", "zwei", "grün", "last"]
             path = "GET /api/v1/namespaces/ns/pods/p/log?container=c&follow=true&tailLines=0 HTTP/1.1"
             assert server.heads[0].startswith(path)
@@ -398,7 +398,7 @@ def test_a_log_comes_line_by_line_as_it_is_written() -> None:
     run(main)
 
 
-def test_requests_say_who_asks_and_why() -> None:
+def test_requests_have_user_agent_and_cause() -> None:
     whom = ImpersonationConfig("jane", "u1", ("devs", "ops"), {"example.com/Reason": ("x",)})
 
     async def main() -> None:
@@ -434,7 +434,7 @@ def test_warnings_are_passed_on(caplog: pytest.LogCaptureFixture) -> None:
     assert [record.getMessage() for record in caplog.records] == ['unknown field "x"', "second, with comma"]
 
 
-def test_a_rotated_token_is_used_from_the_next_call(tmp_path: Path) -> None:
+def test_rotated_token_is_used_for_the_next_call(tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text("one\n")
 
@@ -453,7 +453,7 @@ def test_a_rotated_token_is_used_from_the_next_call(tmp_path: Path) -> None:
     run(main)
 
 
-def test_a_refused_token_is_replaced_if_there_is_a_newer_one(tmp_path: Path) -> None:
+def test_rejected_token_is_replaced_by_a_newer_one(tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text("one")
 
@@ -471,7 +471,7 @@ def test_a_refused_token_is_replaced_if_there_is_a_newer_one(tmp_path: Path) -> 
     run(main)
 
 
-def test_a_refused_token_that_is_the_only_one_is_unauthorized() -> None:
+def test_rejected_single_token_is_unauthorized() -> None:
     async def main() -> None:
         async with raw_server(always(answer(b"", "401 Unauthorized"))) as server:
             async with client_of(server.port, token="old") as client:
@@ -482,7 +482,7 @@ def test_a_refused_token_that_is_the_only_one_is_unauthorized() -> None:
     run(main)
 
 
-def test_closing_tells_those_who_wait() -> None:
+def test_close_cancels_waiting_calls() -> None:
     asked = asyncio.Event()
 
     async def script(peer: Peer, number: int) -> None:
@@ -501,8 +501,8 @@ def test_closing_tells_those_who_wait() -> None:
     run(main)
 
 
-def test_every_attempt_is_told_to_the_metrics() -> None:
-    class Noted(NoClientMetrics):
+def test_every_attempt_is_reported_to_metrics() -> None:
+    class RecordingMetrics(NoClientMetrics):
         def __init__(self) -> None:
             self.told: list[tuple[object, ...]] = []
 
@@ -519,7 +519,7 @@ def test_every_attempt_is_told_to_the_metrics() -> None:
         peer.reset()
 
     async def main() -> None:
-        noted = Noted()
+        noted = RecordingMetrics()
         async with raw_server(script) as server:
             config = ServerConfig(f"http://127.0.0.1:{server.port}")
             async with Client(HttpTransport(config, SystemClock(), environ={}, metrics=noted)) as client:

@@ -38,7 +38,7 @@ def b64(text: str) -> str:
     return base64.b64encode(text.encode()).decode()
 
 
-def test_everything_that_a_kubeconfig_says_is_read(tmp_path: Path) -> None:
+def test_all_kubeconfig_fields_are_read(tmp_path: Path) -> None:
     cluster = {
         "certificate-authority-data": b64("CA"),
         "tls-server-name": "kubernetes",
@@ -64,7 +64,7 @@ def test_everything_that_a_kubeconfig_says_is_read(tmp_path: Path) -> None:
     assert (whom.user, whom.uid, whom.groups, dict(whom.extra)) == ("jane", "u1", ("devs",), {"reason": ("x", "y")})
 
 
-def test_a_context_can_be_chosen(tmp_path: Path) -> None:
+def test_context_can_be_selected(tmp_path: Path) -> None:
     both = document("a")
     other = document("b")
     for section in ("clusters", "users", "contexts"):
@@ -73,7 +73,7 @@ def test_a_context_can_be_chosen(tmp_path: Path) -> None:
     assert loaded(tmp_path, both, "b").server == "https://b:6443"
 
 
-def test_of_several_files_the_first_to_say_something_wins(tmp_path: Path) -> None:
+def test_first_of_several_files_wins(tmp_path: Path) -> None:
     first = document("a")
     del first["current-context"]
     second = document("b")
@@ -84,7 +84,7 @@ def test_of_several_files_the_first_to_say_something_wins(tmp_path: Path) -> Non
     assert load_config(context="a", environ=environ).server == "https://a:6443"
 
 
-def test_relative_names_are_meant_from_their_own_file(tmp_path: Path) -> None:
+def test_relative_paths_are_resolved_from_their_file(tmp_path: Path) -> None:
     first = write(tmp_path / "x" / "one", document("a", user={"tokenFile": "token"}))
     second = write(tmp_path / "y" / "two", document("b", user={"tokenFile": "token"}))
     environ = {"KUBECONFIG": f"{first}:{second}"}
@@ -92,12 +92,12 @@ def test_relative_names_are_meant_from_their_own_file(tmp_path: Path) -> None:
     assert load_config(context="b", environ=environ).token_file == str(tmp_path / "y" / "token")
 
 
-def test_without_a_variable_the_home_folder_is_looked_in(tmp_path: Path) -> None:
+def test_home_folder_is_used_without_the_variable(tmp_path: Path) -> None:
     write(tmp_path / ".kube" / "config", document("a"))
     assert load_config(environ={"HOME": str(tmp_path)}).server == "https://a:6443"
 
 
-def test_in_a_pod_its_service_account_is_used(tmp_path: Path) -> None:
+def test_in_cluster_config_uses_the_service_account(tmp_path: Path) -> None:
     for name, content in (("token", "t"), ("ca.crt", "CA"), ("namespace", "work\n")):
         write(tmp_path / name, content)
     environ = {"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "443"}
@@ -136,24 +136,24 @@ _V1 = {"command": "x", "apiVersion": "client.authentication.k8s.io/v1"}
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        ("a: [", "is no YAML"),
-        ("- 1", "is no kubeconfig"),
-        ({"kind": "Pod"}, "is no kubeconfig"),
-        ({}, "no current context; there are: none"),
+        ("a: [", "is not YAML"),
+        ("- 1", "is not a kubeconfig"),
+        ({"kind": "Pod"}, "is not a kubeconfig"),
+        ({}, "no current context; known contexts: none"),
         ({**document(), "current-context": "z"}, "there is no context 'z'; there are: a"),
         ({**document(), "clusters": []}, "there is no cluster 'a'; there are: none"),
         ({**document(), "users": []}, "there is no user 'a'"),
         ({**document(), "clusters": ["a"]}, "an entry of clusters is not a mapping"),
-        (document(cluster={"server": "a:6443"}), "is no http or https URL"),
-        (document(cluster={"server": "https://a:port"}), "cannot be read"),
-        (document(cluster={"certificate-authority-data": "!"}), "certificate-authority-data is no base64"),
+        (document(cluster={"server": "a:6443"}), "is not an http or https URL"),
+        (document(cluster={"server": "https://a:port"}), "cannot be parsed"),
+        (document(cluster={"certificate-authority-data": "!"}), "certificate-authority-data is not base64"),
         (
             document(cluster={"certificate-authority": "x", "insecure-skip-tls-verify": True}),
             "root certificates file with the insecure flag is not allowed",
         ),
-        (document(user={"client-certificate": "x"}), "only one of them is given"),
-        (document(user={"username": "x"}), "basic authentication is gone"),
-        (document(user={"auth-provider": {"name": "gcp"}}), "auth-provider, which is gone"),
+        (document(user={"client-certificate": "x"}), "must be given together"),
+        (document(user={"username": "x"}), "basic authentication is no longer supported"),
+        (document(user={"auth-provider": {"name": "gcp"}}), "auth-provider, which is no longer supported"),
         (document(user={"as-groups": ["x"]}), "without impersonating a user"),
         (document(user={"exec": {"apiVersion": _V1["apiVersion"]}}), "no command"),
         (document(user={"exec": {**_V1, "apiVersion": "v1"}}), "apiVersion is 'v1'"),
@@ -161,16 +161,16 @@ _V1 = {"command": "x", "apiVersion": "client.authentication.k8s.io/v1"}
         (document(user={"exec": {**_V1, "interactiveMode": "Maybe"}}), "interactiveMode is 'Maybe'"),
     ],
 )
-def test_what_is_wrong_is_said(tmp_path: Path, content: Any, why: str) -> None:
+def test_invalid_kubeconfig_is_reported(tmp_path: Path, content: Any, why: str) -> None:
     with pytest.raises(ConfigError, match=why):
         loaded(tmp_path, content)
 
 
-def test_a_file_that_is_asked_for_has_to_be_there(tmp_path: Path) -> None:
+def test_explicit_file_must_exist(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="No such file"):
         load_config(tmp_path / "none")
 
 
-def test_no_configuration_at_all_is_said_with_where_it_was_looked_for(tmp_path: Path) -> None:
+def test_missing_configuration_lists_the_searched_places(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"none of .*\.kube/config exists, and this is not a pod"):
         load_config(environ={"HOME": str(tmp_path)})

@@ -9,8 +9,8 @@ from typing import Any, cast
 import pytest
 
 from kubeloop.client.errors import ClientError
-from kubeloop.client.http.connection import HttpConnection
 from kubeloop.client.http.pool import ConnectionPool
+from kubeloop.http.client import HttpClientConnection
 from kubeloop.sim.loop import run_virtual
 
 
@@ -28,8 +28,8 @@ class Wire:
             asyncio.get_running_loop().call_soon(self._on_lost, self)
 
 
-async def dial(on_lost: Callable[[Any], None]) -> HttpConnection:
-    return cast(HttpConnection, Wire(on_lost))
+async def dial(on_lost: Callable[[Any], None]) -> HttpClientConnection:
+    return cast(HttpClientConnection, Wire(on_lost))
 
 
 def play(main: Callable[[ConnectionPool], Awaitable[None]]) -> None:
@@ -39,7 +39,7 @@ def play(main: Callable[[ConnectionPool], Awaitable[None]]) -> None:
     run_virtual(run())
 
 
-def test_the_last_used_is_used_next() -> None:
+def test_most_recently_used_connection_is_reused() -> None:
     async def main(pool: ConnectionPool) -> None:
         (first, _), (second, _) = await pool.acquire(), await pool.acquire()
         pool.release(first)
@@ -51,7 +51,7 @@ def test_the_last_used_is_used_next() -> None:
     play(main)
 
 
-def test_an_idle_connection_is_closed_after_a_while() -> None:
+def test_idle_connection_is_closed_after_a_timeout() -> None:
     async def main(pool: ConnectionPool) -> None:
         connection, _ = await pool.acquire()
         pool.release(connection)
@@ -64,7 +64,7 @@ def test_an_idle_connection_is_closed_after_a_while() -> None:
     play(main)
 
 
-def test_no_more_are_kept_than_are_of_use() -> None:
+def test_idle_connections_are_limited() -> None:
     async def main(pool: ConnectionPool) -> None:
         busy = [(await pool.acquire())[0] for _ in range(100)]
         for connection in busy:
@@ -75,7 +75,7 @@ def test_no_more_are_kept_than_are_of_use() -> None:
     play(main)
 
 
-def test_one_that_broke_is_not_handed_out() -> None:
+def test_broken_connection_is_not_reused() -> None:
     async def main(pool: ConnectionPool) -> None:
         connection, _ = await pool.acquire()
         pool.release(connection)
@@ -85,7 +85,7 @@ def test_one_that_broke_is_not_handed_out() -> None:
     play(main)
 
 
-def test_outdated_ones_are_dropped_and_busy_ones_are_left() -> None:
+def test_outdated_idle_connections_are_closed() -> None:
     async def main(pool: ConnectionPool) -> None:
         (idle, _), (busy, _) = await pool.acquire(), await pool.acquire()
         pool.release(idle)
@@ -96,7 +96,7 @@ def test_outdated_ones_are_dropped_and_busy_ones_are_left() -> None:
     play(main)
 
 
-def test_a_closed_pool_has_none() -> None:
+def test_closed_pool_has_no_connections() -> None:
     async def main(pool: ConnectionPool) -> None:
         connection, _ = await pool.acquire()
         await pool.close()

@@ -1,23 +1,23 @@
-"""Which proxy, if any, and what the environment excepts from it."""
+"""Tests of the choice of a proxy and its exceptions."""
 
 from __future__ import annotations
 
 import pytest
 
 from kubeloop.client.errors import ConfigError
-from kubeloop.client.http.proxies import Proxy, parse_proxy, proxy_for
+from kubeloop.client.http.proxy import Proxy, parse_proxy, proxy_for
 
 PROXY = {"HTTPS_PROXY": "http://me:s%40cret@proxy:3128"}
 
 
-def test_the_kubeconfigs_proxy_counts_more_than_the_environments() -> None:
+def test_proxy_of_the_kubeconfig_overrides_the_environment() -> None:
     assert proxy_for("https://a:6443", "http://other", PROXY) == Proxy("other", 80)
     assert proxy_for("https://a:6443", "", PROXY) == Proxy("proxy", 3128, "me", "s@cret")
     assert proxy_for("http://a:6443", "", PROXY) is None
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "[::1]"])
-def test_this_machine_is_reached_without_a_proxy(host: str) -> None:
+def test_loopback_is_reached_without_a_proxy(host: str) -> None:
     assert proxy_for(f"https://{host}:6443", "", PROXY) is None
 
 
@@ -41,12 +41,12 @@ def test_this_machine_is_reached_without_a_proxy(host: str) -> None:
         ("anything", "no/network", False),
     ],
 )
-def test_exceptions_name_hosts_domains_ports_and_networks(host: str, exceptions: str, direct: bool) -> None:
+def test_no_proxy_supports_hosts_domains_ports_and_networks(host: str, exceptions: str, direct: bool) -> None:
     found = proxy_for(f"https://{host}:6443", "", {**PROXY, "NO_PROXY": exceptions})
     assert (found is None) == direct
 
 
 @pytest.mark.parametrize("text", ["socks5://a:1", "https://a", "http://", "http://a:port"])
-def test_a_proxy_that_cannot_be_used_is_told(text: str) -> None:
+def test_unusable_proxy_is_reported(text: str) -> None:
     with pytest.raises(ConfigError, match="the proxy address"):
         parse_proxy(text)

@@ -1,4 +1,4 @@
-"""What a server serves, by its own word."""
+"""Tests of the served resources by discovery."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def asked(documents: dict[str, Any]) -> ServedResources:
 BASE = {"/api": {"versions": ["v1"]}, "/apis": {"groups": [group("a", "v1", "v2", preferred="v2")]}}
 
 
-def test_resource_is_preferred_in_the_preferred_version_or_the_first_that_has_it() -> None:
+def test_resource_is_in_the_preferred_version_or_the_first_that_serves_it() -> None:
     served = asked(
         {
             **BASE,
@@ -49,31 +49,31 @@ def test_resource_is_preferred_in_the_preferred_version_or_the_first_that_has_it
             "/apis/a/v2": listed("a/v2", "things", "things/status"),
         }
     )
-    names = [(one.group_version, one.plural) for one in served.preferred()]
+    names = [(one.group_version, one.plural) for one in served.preferred_resources()]
     assert names == [("v1", "pods"), ("a/v2", "things"), ("a/v1", "old")]
-    assert len(list(served.all())) == 4
-    assert served.complaint() == ""
+    assert len(list(served.all_resources())) == 4
+    assert served.error_text() == ""
 
 
-def test_version_that_cannot_be_asked_is_a_failure_and_the_others_are_told() -> None:
+def test_failing_version_is_reported_and_others_are_returned() -> None:
     broken = {"/apis/a/v1": ConnectionLost("gone"), "/apis/a/v2": InternalError("broken")}
     served = asked({**BASE, "/api/v1": listed("v1", "pods"), **broken})
-    assert [one.plural for one in served.all()] == ["pods"]
+    assert [one.plural for one in served.all_resources()] == ["pods"]
     assert served.failures.keys() == {"a/v1", "a/v2"}
-    assert served.complaint() == (
+    assert served.error_text() == (
         "unable to retrieve the complete list of server APIs: a/v1: gone, a/v2: broken"
     )  # fmt: skip
 
 
-def test_server_that_does_not_tell_its_groups_is_an_error() -> None:
+def test_failed_group_discovery_is_an_error() -> None:
     with pytest.raises(NotFound):
         asked({"/api": {"versions": ["v1"]}})
 
 
-def test_built_in_kinds_are_those_of_the_table_unless_the_server_has_others() -> None:
+def test_builtin_kinds_come_from_the_table_unless_the_server_differs() -> None:
     known = resource_of_class(ConfigMap)
     entry = {"name": "configmaps", "kind": "ConfigMap", "namespaced": True, "verbs": list(known.verbs)}
     same = asked({**BASE, "/api/v1": {"groupVersion": "v1", "resources": [entry]}})
-    assert next(iter(same.all())) is known
+    assert next(iter(same.all_resources())) is known
     other = asked({**BASE, "/api/v1": {"groupVersion": "v1", "resources": [entry | {"verbs": ["get"]}]}})
-    assert next(iter(other.all())).verbs == ("get",)
+    assert next(iter(other.all_resources())).verbs == ("get",)

@@ -18,7 +18,7 @@ from kubeloop.client.interner import _MOST_PARTS, _TRIALS, Interner
 
 
 def pod(number: int, **container: Any) -> Pod:
-    """As it comes over the wire: nothing of it is anybody else's."""
+    """Decode as from the wire, without shared parts."""
     env = [{"name": "MODE", "value": "a value, not short"}, {"name": "SELF", "value": f"pod-{number}"}]
     resources = {"requests": {"cpu": "10m"}}
     one = {"name": "app", "image": "registry.example/app:1", "env": env, "resources": resources, **container}
@@ -29,10 +29,10 @@ def pod(number: int, **container: Any) -> Pod:
 def shared(*objects: Any) -> None:
     sharing = Interner()
     for one in objects:
-        sharing.share(one)
+        sharing.intern(one)
 
 
-def test_equal_parts_become_one() -> None:
+def test_equal_parts_are_interned() -> None:
     one, two = pod(1), pod(2)
     shared(one, two)
     first, second = one.spec.containers[0], two.spec.containers[0]
@@ -42,7 +42,7 @@ def test_equal_parts_become_one() -> None:
     assert one.metadata.labels is two.metadata.labels
 
 
-def test_what_differs_stays() -> None:
+def test_different_parts_are_not_interned() -> None:
     before = [pod(number) for number in range(3 * _TRIALS)]
     after = [pod(number) for number in range(3 * _TRIALS)]
     shared(*after)
@@ -50,39 +50,39 @@ def test_what_differs_stays() -> None:
     assert [codec.encode(one) for one in after] == [codec.encode(one) for one in before]
 
 
-def test_amounts_stay_amounts() -> None:
+def test_quantities_are_kept() -> None:
     found = [pod(number, resources={"limits": {"cpu": "1"}}, name="1") for number in range(2)]
     shared(*found)
     assert type(found[1].spec.containers[0].resources.limits["cpu"]) is Quantity
     assert type(found[1].spec.containers[0].name) is str
 
 
-def test_a_piece_of_a_longer_text_does_not_keep_the_text() -> None:
+def test_substring_does_not_retain_the_full_text() -> None:
     sharing = Interner()
     for number in range(2 * _TRIALS):
         text = b'{"metadata":{"managedFields":[{"fieldsV1":{"f:data":{"f:%d":{}}}}]}}' % (number % 100)
         alone = sys.getrefcount(text)
         found = codec.decode(text, ConfigMap)
         assert sys.getrefcount(text) == alone + 1
-        sharing.share(found)
+        sharing.intern(found)
         assert sys.getrefcount(text) == alone
         assert bytes(found.metadata.managed_fields[0].fields_v1) == b'{"f:data":{"f:%d":{}}}' % (number % 100)
 
 
-def test_places_where_nothing_repeats_collect_nothing() -> None:
+def test_fields_without_repetition_are_not_interned() -> None:
     sharing = Interner()
-    unused = 1_000_000  # Python 3.12 never forgets an interned text, so those of other tests would be known
+    unused = 1_000_000  # Python 3.12 never frees an interned string, so those of other tests would be found
     for number in range(_MOST_PARTS * 2):
-        sharing.share(pod(unused + number))
-    places = {one.name: one for one in sharing._places[ObjectMeta]}
+        sharing.intern(pod(unused + number))
+    places = {one.name: one for one in sharing._slots[ObjectMeta]}
     assert "uid" not in places
     assert "labels" in places
-    assert all(len(one._parts) <= _MOST_PARTS for ones in sharing._places.values() for one in ones)
+    assert all(len(one._parts) <= _MOST_PARTS for ones in sharing._slots.values() for one in ones)
 
 
-def test_what_is_no_struct_is_left_alone() -> None:
+def test_non_structs_are_unchanged() -> None:
     document = {"spec": {"a": [1]}}
-    Interner().share(document)
+    Interner().intern(document)
     assert document == {"spec": {"a": [1]}}
 
 
@@ -113,17 +113,17 @@ pods = st.builds(
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(pods, max_size=12))
-def test_whatever_is_shared_nothing_changes(objects: list[Pod]) -> None:
+def test_interning_preserves_equality(objects: list[Pod]) -> None:
     sharing = Interner()
     for one in objects:
         wire = codec.encode(one)
         mine = codec.decode(wire, Pod)
-        sharing.share(mine)
+        sharing.intern(mine)
         assert codec.encode(mine) == wire
         assert mine == codec.decode(wire, Pod)
 
 
-def test_a_mapping_that_is_shared_cannot_be_changed() -> None:
+def test_interned_mapping_is_immutable() -> None:
     one = pod(1)
     shared(one)
     labels: Any = one.metadata.labels
@@ -134,7 +134,7 @@ def test_a_mapping_that_is_shared_cannot_be_changed() -> None:
         lambda: labels.__setitem__("a", "b"),
         lambda: labels.__delitem__("app"),
     ):
-        with pytest.raises(TypeError, match="make a changed copy"):
+        with pytest.raises(TypeError, match="modify a copy"):
             change()
     assert labels == {"app": "shop"}
     assert {**labels, "a": "b"} == {"app": "shop", "a": "b"}

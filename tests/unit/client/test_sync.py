@@ -15,6 +15,7 @@ from kubeloop.api.generated.core_v1 import Node
 from kubeloop.client import Client, SyncClient
 from kubeloop.client.config.server_config import ServerConfig
 from kubeloop.client.errors import UsageError
+from tests.bounds import GIVE_UP_SECONDS
 from tests.unit.client.raw_server import NODE, STREAM, Peer, RawServer, answer, chunked
 
 EVENT = b'{"type":"ADDED","object":%b}\n' % NODE
@@ -32,7 +33,7 @@ async def _script(peer: Peer, number: int) -> None:
 
 @contextmanager
 def server() -> Iterator[RawServer]:
-    """A server on a loop of its own, since the test has none."""
+    """Server in its own event loop, since the test has none."""
     raw, loop, started = RawServer(_script), asyncio.new_event_loop(), threading.Event()
 
     async def main() -> None:
@@ -50,12 +51,12 @@ def server() -> Iterator[RawServer]:
 
     thread = threading.Thread(target=run)
     thread.start()
-    started.wait(10)
+    started.wait(GIVE_UP_SECONDS)
     try:
         yield raw
     finally:
         loop.call_soon_threadsafe(stopped.set)
-        thread.join(10)
+        thread.join(GIVE_UP_SECONDS)
 
 
 def test_calls_block_views_work_and_errors_are_the_same() -> None:
@@ -69,7 +70,7 @@ def test_calls_block_views_work_and_errors_are_the_same() -> None:
             client.get(Node, "")
 
 
-def test_a_watch_is_a_plain_iterator_that_can_be_left() -> None:
+def test_watch_is_an_iterator_that_can_be_closed() -> None:
     with server() as raw, SyncClient(ServerConfig(f"http://127.0.0.1:{raw.port}")) as client:
         for seen, batch in enumerate(client.watch(Node), 1):
             assert batch[0].object.metadata.name == "n"
@@ -78,7 +79,7 @@ def test_a_watch_is_a_plain_iterator_that_can_be_left() -> None:
         assert client.get(Node, "n").metadata.name == "n"
 
 
-def test_every_public_method_is_there_under_its_name() -> None:
+def test_every_public_method_has_a_sync_form() -> None:
     public = [name for name, found in vars(Client).items() if inspect.isfunction(found) and name[0] != "_"]
     assert "get" in public
     assert all(callable(getattr(SyncClient, name)) for name in public)

@@ -1,4 +1,4 @@
-"""TLS and tunnels on real sockets: who is trusted, what certificate is shown, how a proxy is asked."""
+"""Tests of TLS and tunnels on real sockets: trust, client certificates, and proxies."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from kubeloop.client.config.server_config import ExecConfig, Pem, ServerConfig
 from kubeloop.client.errors import ConfigError, ProxyError, TlsError
 from kubeloop.client.http.transport import HttpTransport
 from kubeloop.clock import SystemClock
+from tests.bounds import GIVE_UP_SECONDS
 from tests.unit.client.raw_server import NODE, Peer, RawServer, answer, raw_server
 
 
@@ -46,35 +47,35 @@ async def tls_server(pki: Pki) -> AsyncIterator[RawServer]:
     listener = await asyncio.start_server(server.serve, "127.0.0.1", 0, ssl=context)
     server.port = listener.sockets[0].getsockname()[1]
     try:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(GIVE_UP_SECONDS):
             yield server
     finally:
         listener.close()
 
 
 async def name_seen(port: int, pki: Pki, **options: Any) -> str:
-    """Whom the server took us for."""
+    """Return the user that the server authenticated."""
     facts: dict[str, Any] = {"authority": Pem(file=str(pki.ca)), "server_name": "kubernetes", **options}
     config = ServerConfig(f"https://127.0.0.1:{port}", **facts)
     async with Client(HttpTransport(config, SystemClock(), environ={})) as client:
         return (await client.get(Node, "n")).metadata.name
 
 
-def test_a_server_is_known_by_its_authority_and_name(pki: Pki) -> None:
+def test_server_is_verified_by_ca_and_name(pki: Pki) -> None:
     async def main() -> None:
         async with tls_server(pki) as server:
             assert await name_seen(server.port, pki) == "nobody"
             assert await name_seen(server.port, pki, authority=Pem(data=pki.ca.read_bytes())) == "nobody"
             with pytest.raises(TlsError, match="IP address mismatch"):
                 await name_seen(server.port, pki, server_name="")
-            with pytest.raises(TlsError, match="not to be trusted"):
+            with pytest.raises(TlsError, match="is not trusted"):
                 await name_seen(server.port, pki, authority=Pem())
             assert await name_seen(server.port, pki, authority=Pem(), server_name="", insecure=True) == "nobody"
 
     asyncio.run(main())
 
 
-def test_a_client_certificate_is_shown_from_files_and_from_data(pki: Pki) -> None:
+def test_client_certificate_is_loaded_from_files_and_data(pki: Pki) -> None:
     async def main() -> None:
         async with tls_server(pki) as server:
             for certificate, key in (
@@ -86,7 +87,7 @@ def test_a_client_certificate_is_shown_from_files_and_from_data(pki: Pki) -> Non
     asyncio.run(main())
 
 
-def test_a_plugin_may_bring_a_certificate(pki: Pki, tmp_path: Path) -> None:
+def test_plugin_may_provide_a_certificate(pki: Pki, tmp_path: Path) -> None:
     version = "client.authentication.k8s.io/v1"
     status = {"clientCertificateData": pki.admin_certificate.read_text(), "clientKeyData": pki.admin_key.read_text()}
     printed = tmp_path / "printed.json"
@@ -100,7 +101,7 @@ def test_a_plugin_may_bring_a_certificate(pki: Pki, tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_certificates_that_cannot_be_used_are_told(pki: Pki, tmp_path: Path) -> None:
+def test_unusable_certificates_are_reported(pki: Pki, tmp_path: Path) -> None:
     async def main() -> None:
         with pytest.raises(ConfigError, match=r"none\.crt\) cannot be used: No such file"):
             await name_seen(1, pki, authority=Pem(file=str(tmp_path / "none.crt")))
@@ -128,7 +129,7 @@ async def _tunnel(peer: Peer, number: int) -> None:
         group.create_task(_pipe(peer._reader, writer))
 
 
-def test_a_proxy_is_asked_for_a_tunnel_and_tls_goes_through_it(pki: Pki) -> None:
+def test_tls_is_tunneled_through_a_proxy(pki: Pki) -> None:
     async def main() -> None:
         async with tls_server(pki) as server, raw_server(_tunnel) as proxy:
             url = f"http://me:secret@127.0.0.1:{proxy.port}"
@@ -144,11 +145,11 @@ def test_a_proxy_is_asked_for_a_tunnel_and_tls_goes_through_it(pki: Pki) -> None
     ("said", "why"),
     [
         (b"HTTP/1.1 403 Forbidden\r\n\r\n", "refused a tunnel: 403 Forbidden"),
-        (b"", "hung up before"),
-        (b"x" * 20_000, "refused a tunnel: no HTTP"),
+        (b"", "closed the connection before"),
+        (b"x" * 20_000, "refused a tunnel: not HTTP"),
     ],
 )
-def test_a_proxy_that_says_no_is_told(pki: Pki, said: bytes, why: str) -> None:
+def test_proxy_rejection_is_reported(pki: Pki, said: bytes, why: str) -> None:
     async def script(peer: Peer, number: int) -> None:
         await peer.request()
         await peer.say(said)

@@ -14,7 +14,7 @@ from kubeloop.api.requests import Call
 from kubeloop.api.unstructured import Unstructured
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.client.errors import ProtocolError
-from kubeloop.client.http.watch_lines import WatchDecoder
+from kubeloop.client.http.lines import WatchDecoder
 from kubeloop.client.interner import Interner
 
 NODES = Call(verb="watch", resource=resource_of_class(Node))
@@ -28,7 +28,7 @@ LINES = (
 
 @settings(max_examples=60)
 @given(st.lists(st.integers(0, len(LINES)), max_size=6))
-def test_events_are_the_same_wherever_the_bytes_are_cut(cuts: list[int]) -> None:
+def test_events_do_not_depend_on_chunk_boundaries(cuts: list[int]) -> None:
     lines, events = WatchDecoder(NODES, Interner()), []
     edges = [0, *sorted(cuts), len(LINES)]
     for start, end in pairwise(edges):
@@ -49,6 +49,6 @@ def test_custom_resources_are_mappings_with_metadata() -> None:
     "line",
     [b"nonsense\n", b'{"type":"ODD","object":{}}\n', b'{"type":"ADDED"}\n', b'{"type":"ADDED","object":{"spec":7}}\n'],
 )
-def test_what_is_no_event_is_told(line: bytes) -> None:
+def test_invalid_event_is_reported(line: bytes) -> None:
     with pytest.raises(ProtocolError, match="the watch sent"):
         WatchDecoder(NODES, Interner()).feed(line)

@@ -1,4 +1,4 @@
-"""A loop with a kind of its own: what happens while the server won't have the kind."""
+"""Tests of a controller with its own CRD, while the server rejects the CRD."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ GARDEN = {"apiVersion": "example.com/v1", "kind": "Garden", "metadata": {"name":
 
 
 def wire(context: ControllerContext) -> Controller[ObjectKey]:
-    gardens = context.informers.of(context.defines(GARDENS))
+    gardens = context.informers.for_resource(context.declare_kind(GARDENS))
 
     async def reconcile(key: ObjectKey) -> None:
         await context.client.patch(GARDENS.resource, key.name, {"beds": 2}, key.namespace)
@@ -41,14 +41,14 @@ def beds(cluster: Cluster) -> int:
     return int(found["beds"])
 
 
-def test_the_kind_is_served_when_the_loop_starts(cluster: Cluster) -> None:
+def test_kind_is_served_when_the_controller_starts(cluster: Cluster) -> None:
     cluster.start(wire)
     cluster.add(GARDEN)
     cluster.settle()
     assert beds(cluster) == 2
 
 
-def test_a_server_that_refuses_the_kind_makes_an_ill_loop_that_recovers(cluster: Cluster) -> None:
+def test_rejected_kind_makes_an_unhealthy_controller_that_recovers(cluster: Cluster) -> None:
     refused = cluster.faults.fail("patch", "customresourcedefinitions", times=None, error=errors.internal_error("no"))
     loop = wire_with_kinds(wire, cluster.context)
     manager = LoopManager([loop], cluster.clock)

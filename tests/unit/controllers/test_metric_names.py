@@ -10,7 +10,7 @@ import pytest
 from kubeloop.api.generated.core_v1 import PersistentVolume, PersistentVolumeClaim
 from kubeloop.controllers import CONTROLLERS, attach_detach, persistentvolume_binder, root_ca_certificate_publisher
 from kubeloop.controllers.app.config import ManagerConfig
-from kubeloop.runtime.metrics import MetricRegistry
+from kubeloop.metrics import MetricRegistry
 from kubeloop.testing import Cluster, namespace
 from tests.controllers.storage import NS, claim, user_of, volume
 
@@ -64,7 +64,7 @@ NAMES = {
         "unfinished_work_seconds work_duration_seconds"
     ),
 }
-# controller-runtime's, for people who know operators.
+# controller-runtime's names, known to operator authors.
 OUR_OWN = (
     "active_workers max_concurrent_reconciles reconcile_errors_total reconcile_time_seconds reconcile_timeouts_total "
     "reconcile_total terminal_reconcile_errors_total"
@@ -76,12 +76,11 @@ def names() -> Iterator[str]:
         yield from (f"{front}_{one}" for one in rest.split())
 
 
-def test_the_loops_measure_what_upstream_s_do(cluster: Cluster) -> None:
+def test_metric_names_match_upstream(cluster: Cluster) -> None:
     config = ManagerConfig(allocate_node_cidrs=True, cluster_cidr="10.244.0.0/16")
     context = replace(cluster.context, config=config, root_ca="some certificate")
     for one in CONTROLLERS:
-        if one.is_available:
-            one.wire()(context.for_another())
+        one.wire()(context.without_kinds())
     found = {one for one in context.telemetry.registry.names if not one.startswith("resourcepoolstatusrequest_")}
     assert found == set(names())
 
@@ -127,7 +126,7 @@ def test_attached_volumes_are_counted_by_driver(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize(("fails", "code"), [(False, "200"), (True, "503")])
-def test_publishing_is_counted_by_how_it_ended(cluster: Cluster, fails: bool, code: str) -> None:
+def test_syncs_are_counted_by_result(cluster: Cluster, fails: bool, code: str) -> None:
     cluster.start(lambda context: root_ca_certificate_publisher.wire(replace(context, root_ca="some certificate")))
     if fails:
         cluster.faults.fail("create", "configmaps")

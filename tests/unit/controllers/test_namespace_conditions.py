@@ -1,4 +1,4 @@
-"""What namespaces tell of their deletion, how long pods may take, and what is to be made of what remains."""
+"""Tests of namespace conditions, estimated deletion times, and remaining content."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def pod(grace: int | None, phase: str = "Running") -> Pod:
     return Pod(spec=PodSpec(termination_grace_period_seconds=grace), status=PodStatus(phase=phase))
 
 
-def test_all_is_well_at_first_and_nothing_changes_thereafter() -> None:
+def test_conditions_start_healthy_and_are_stable() -> None:
     first = conditions_after((), DeletionFindings(), BEFORE)
     assert {one.status for one in first} == {"False"}
     assert len(first) == 5
@@ -44,7 +44,7 @@ def test_all_is_well_at_first_and_nothing_changes_thereafter() -> None:
     assert changed_conditions(first, again) == []
 
 
-def test_transition_time_changes_with_the_status_alone() -> None:
+def test_transition_time_changes_with_the_status_only() -> None:
     first = conditions_after((), DeletionFindings(remaining=Counter({"things.example.com": 2})), BEFORE)
     less = conditions_after(first, DeletionFindings(remaining=Counter({"things.example.com": 1})), NOW)
     (told,) = changed_conditions(first, less)
@@ -54,15 +54,15 @@ def test_transition_time_changes_with_the_status_alone() -> None:
     assert (well.status, well.reason, well.last_transition_time) == ("False", "ContentRemoved", NOW)
 
 
-def test_failures_are_told_in_order() -> None:
+def test_failures_are_reported_in_order() -> None:
     findings = DeletionFindings(failures=[InternalError("second"), InternalError("first")])
     (told,) = [one for one in conditions_after((), findings, NOW) if one.status == "True"]
     assert told.type == "NamespaceDeletionContentFailure"
     assert told.message == "Failed to delete all resource types, 2 remaining: first, second"
-    assert findings.complaints == findings.failures
+    assert findings.errors == findings.failures
 
 
-def test_what_cannot_be_discovered_or_read_is_told() -> None:
+def test_discovery_failures_are_reported() -> None:
     served = ServedResources(
         (("v1",), ("a/v1", "a/b/v1")), {}, {"b/v1": InternalError("no"), "a/v1": InternalError("never")}
     )
@@ -71,7 +71,7 @@ def test_what_cannot_be_discovered_or_read_is_told() -> None:
     assert parsing_failure(served) == "unexpected GroupVersion string: a/b/v1"
     told = conditions_after((), DeletionFindings(discovery="x", parsing="y"), NOW)
     assert [one.reason for one in told if one.status == "True"] == ["DiscoveryFailed", "GroupVersionParsingFailed"]
-    assert len(DeletionFindings(discovery="x", parsing="y").complaints) == 2
+    assert len(DeletionFindings(discovery="x", parsing="y").errors) == 2
 
 
 @pytest.mark.parametrize(
@@ -83,12 +83,12 @@ def test_what_cannot_be_discovered_or_read_is_told() -> None:
         ([], 0, 0),
     ],
 )
-def test_pods_may_take_as_long_as_the_slowest_that_runs(pods: list[Pod], after: int, seconds: int) -> None:
+def test_estimate_is_the_longest_grace_period(pods: list[Pod], after: int, seconds: int) -> None:
     deleted = parse_time(BEFORE)
     assert estimate_grace_seconds(pods, deleted, deleted + timedelta(seconds=after)) == seconds
 
 
-def test_what_remains_takes_its_time_or_has_gone_wrong() -> None:
+def test_remaining_content_is_waiting_or_failed() -> None:
     plain, held = ObjectMeta(name="a"), ObjectMeta(name="b", finalizers=("x/y", "x/z"))
     assert evaluate_remaining(THINGS, "ns", [], 30).seconds == 0
     assert evaluate_remaining(THINGS, "ns", [plain], 30).seconds == 30

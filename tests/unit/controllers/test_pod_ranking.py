@@ -1,4 +1,4 @@
-"""Which pods go first when an owner has too many."""
+"""Tests of the order in which pods are deleted."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -86,17 +86,17 @@ def test_the_first_difference_decides(first: Pod, last: Pod) -> None:
     assert order(last, first) == order(first, last) == [first, last]
 
 
-def test_pods_on_crowded_nodes_go_before_lonely_ones() -> None:
+def test_pods_on_crowded_nodes_are_deleted_first() -> None:
     crowded, lonely = pod(node="busy", ready=1000), pod(node="calm", ready=10)
     assert order(lonely, crowded, busy=2, calm=1) == [crowded, lonely]
 
 
-def test_no_more_go_than_are_asked_for_and_of_equals_chance_decides() -> None:
+def test_exactly_the_requested_number_is_chosen_and_ties_are_random() -> None:
     pods = [pod("d"), pod("b"), pod("c", ready=99), pod("a", ready=None)]
     assert [one.metadata.uid for one in order(*pods, count=3)] == ["a", "b", "c"]
     assert order(*pods, count=0) == []
 
 
 @pytest.mark.parametrize(("text", "cost"), [("7", 7), ("-7", -7), ("0", 0), ("007", 0), ("+7", 0), ("4294967296", 0)])
-def test_a_cost_is_read_strictly(text: str, cost: int) -> None:
+def test_deletion_cost_is_parsed_strictly(text: str, cost: int) -> None:
     assert deletion_cost(pod(cost=text)) == cost

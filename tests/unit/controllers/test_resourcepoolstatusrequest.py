@@ -1,4 +1,4 @@
-"""What a pool of devices offers: whole devices, partitions of them, shares of their capacity."""
+"""Tests of device pool summaries: devices, partitions, shareable capacity."""
 
 from __future__ import annotations
 
@@ -11,7 +11,12 @@ from kubeloop.api import codec
 from kubeloop.api.generated.resource_v1 import DeviceTaintRule, ResourceClaim, ResourceSlice
 from kubeloop.api.generated.resource_v1alpha3 import ResourcePoolStatusRequest, ResourcePoolStatusRequestSpec
 from kubeloop.controllers.resourcepoolstatusrequest import expiration_of
-from kubeloop.controllers.resourcepoolstatusrequest.answer import is_incomplete, pool_allocations, pools_of, status_of
+from kubeloop.controllers.resourcepoolstatusrequest.pool_status import (
+    is_incomplete,
+    pool_allocations,
+    pools_of,
+    status_of,
+)
 
 DRIVER = "gpu.example.com"
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -61,7 +66,7 @@ def counts(pool: dict[str, Any]) -> tuple[int, ...]:
 # Whole devices
 
 
-def test_devices_of_all_slices_are_counted_and_pools_come_by_name() -> None:
+def test_devices_of_all_slices_are_counted_and_pools_are_sorted() -> None:
     found = pools(
         piece(device("a"), of=2, pool="q", name="s1"),
         piece(device("b"), device("c"), of=2, pool="q", name="s2"),
@@ -73,18 +78,18 @@ def test_devices_of_all_slices_are_counted_and_pools_come_by_name() -> None:
     ]
 
 
-def test_other_drivers_and_other_pools_are_not_told_of() -> None:
+def test_other_drivers_and_pools_are_excluded() -> None:
     other = codec.from_plain({"spec": {"driver": "x", "pool": {"name": "p"}}}, ResourceSlice)
     assert [one["poolName"] for one in pools(piece(), piece(pool="q"), other)] == ["p", "q"]
     assert [one["poolName"] for one in pools(piece(), piece(pool="q"), poolName="q")] == ["q"]
 
 
-def test_only_the_last_generation_counts() -> None:
+def test_only_the_latest_generation_counts() -> None:
     (found,) = pools(piece(device("a"), device("b"), generation=1), piece(device("c"), generation=2, name="t"))
     assert (found["generation"], counts(found)) == (2, (1, 0, 1, 0))
 
 
-def test_a_pool_with_slices_to_come_has_no_counts() -> None:
+def test_incomplete_pool_has_no_counts() -> None:
     (found,) = pools(piece(device("a"), of=3), piece(device("b"), of=3, name="t"))
     assert found == {
         "driver": DRIVER,
@@ -96,13 +101,13 @@ def test_a_pool_with_slices_to_come_has_no_counts() -> None:
     assert not is_incomplete(pools(piece()))
 
 
-def test_a_node_is_named_if_all_slices_agree() -> None:
+def test_node_is_set_if_all_slices_agree() -> None:
     assert pools(piece(nodeName="n"))[0]["nodeName"] == "n"
     assert "nodeName" not in pools(piece(nodeName="n", of=2), piece(nodeName="m", of=2, name="t"))[0]
     assert "nodeName" not in pools(piece())[0]
 
 
-def test_a_device_is_taken_once_however_many_share_it_and_not_by_who_looks_on() -> None:
+def test_shared_device_counts_once_and_admin_access_does_not() -> None:
     claims = [
         claim({"device": "a"}, {"device": "a"}),
         claim({"device": "b", "adminAccess": True}),
@@ -139,7 +144,7 @@ def test_a_rule_without_a_selector_selects_nothing() -> None:
     assert counts(pools(piece(device("a")), rules=[bare])[0]) == (1, 0, 1, 0)
 
 
-def test_devices_that_are_taken_and_tainted_do_not_count_below_nothing() -> None:
+def test_allocated_tainted_devices_do_not_cause_negative_counts() -> None:
     tainted = device("a", taints=[{"key": "k", "effect": "NoExecute"}])
     assert counts(pools(piece(tainted), claims=[claim({"device": "a"})])[0]) == (1, 1, 0, 1)
 
@@ -158,21 +163,21 @@ def partitions(pool: dict[str, Any]) -> list[tuple[str, int, int]]:
     return [(one["type"], one["total"], one["allocatable"]) for one in pool.get("partitionSummary", ())]
 
 
-def test_partitions_are_measured_each_against_what_is_left() -> None:
+def test_partitions_are_counted_by_remaining_counters() -> None:
     whole = piece(*PARTS, partitionTypeAttribute=TYPE, **memory("40Gi"))
     assert partitions(pools(whole)[0]) == [("large", 1, 1), ("small", 3, 3)]
     used = [claim({"device": "s1"})]
     assert partitions(pools(whole, claims=used)[0]) == [("large", 1, 0), ("small", 3, 2)]
 
 
-def test_counters_run_out_before_devices_do() -> None:
+def test_counters_limit_available_devices() -> None:
     assert partitions(pools(piece(*PARTS, partitionTypeAttribute=TYPE, **memory("25Gi")))[0]) == [
         ("large", 1, 0),
         ("small", 3, 2),
     ]
 
 
-def test_the_request_says_how_to_group_if_no_slice_does() -> None:
+def test_request_sets_the_partition_attribute_if_no_slice_does() -> None:
     whole = piece(*PARTS, **memory("40Gi"))
     assert partitions(pools(whole)[0]) == []
     assert len(partitions(pools(whole, defaultPartitionTypeAttribute=TYPE)[0])) == 2
@@ -180,12 +185,12 @@ def test_the_request_says_how_to_group_if_no_slice_does() -> None:
     assert len(partitions(pools(declared, defaultPartitionTypeAttribute="x.example.com/no")[0])) == 2
 
 
-def test_an_attribute_of_the_drivers_own_domain_may_stand_bare() -> None:
+def test_attribute_of_the_drivers_domain_may_be_unqualified() -> None:
     bare = piece(part("a", "small", "1Gi", "type"), partitionTypeAttribute=TYPE, **memory("4Gi"))
     assert partitions(pools(bare)[0]) == [("small", 1, 1)]
 
 
-def test_devices_that_consume_no_counters_are_no_partitions() -> None:
+def test_devices_without_counters_are_not_partitions() -> None:
     whole = piece(device("whole"), *PARTS[1:], partitionTypeAttribute=TYPE, **memory("40Gi"))
     assert partitions(pools(whole)[0]) == [("small", 3, 3)]
 
@@ -211,7 +216,7 @@ def test_devices_that_consume_no_counters_are_no_partitions() -> None:
         ),
     ],
 )
-def test_partitions_that_make_no_sense_are_told_and_counts_stay(wrong: ResourceSlice, message: str) -> None:
+def test_invalid_partitions_are_reported_and_counts_are_kept(wrong: ResourceSlice, message: str) -> None:
     (found,) = pools(wrong)
     assert found["validationError"] == message
     assert "partitionSummary" not in found
@@ -219,7 +224,7 @@ def test_partitions_that_make_no_sense_are_told_and_counts_stay(wrong: ResourceS
     assert not is_incomplete([found])
 
 
-def test_a_long_problem_is_cut_to_what_a_status_can_hold() -> None:
+def test_long_error_is_truncated() -> None:
     (found,) = pools(
         piece(part("a", "é" * 200, "1"), part("b", "é" * 200, "2"), partitionTypeAttribute=TYPE, **memory("4"))
     )
@@ -247,7 +252,7 @@ def test_shares_of_capacity_are_summed() -> None:
     }
 
 
-def test_more_consumed_than_there_is_leaves_nothing() -> None:
+def test_overconsumed_capacity_leaves_zero() -> None:
     claims = [claim({"device": "a", "consumedCapacity": {"lanes": "9"}})]
     assert pools(piece(shared("a", lanes="4")), claims=claims)[0]["shareableSummary"]["capacity"] == [
         {"name": "lanes", "total": "4", "consumed": "9", "available": "0"}
@@ -258,7 +263,7 @@ def test_pools_without_shareable_devices_have_no_shares() -> None:
     assert "shareableSummary" not in pools(piece(device("a", capacity={"lanes": {"value": "1"}})))[0]
 
 
-def test_too_many_kinds_of_capacity_are_a_problem_of_the_pool() -> None:
+def test_excess_capacity_names_are_an_error_of_the_pool() -> None:
     (found,) = pools(piece(shared("a", **{f"c{i}": "1" for i in range(33)})))
     assert found["validationError"] == (
         f"ShareableSummaryOverCap: pool {DRIVER}/p has 33 shareable capacity keys, exceeding the maximum of 32"
@@ -266,7 +271,7 @@ def test_too_many_kinds_of_capacity_are_a_problem_of_the_pool() -> None:
     assert "shareableSummary" not in found
 
 
-def test_the_problem_of_partitions_goes_first_and_shares_stay() -> None:
+def test_partition_error_takes_precedence() -> None:
     (found,) = pools(piece(*PARTS, shared("x", lanes="1"), partitionTypeAttribute=TYPE))
     assert found["validationError"].startswith("PartitionTypeMissing:")
     assert found["shareableSummary"]["fullyAvailableDevices"] == 1
@@ -275,7 +280,7 @@ def test_the_problem_of_partitions_goes_first_and_shares_stay() -> None:
 # The status, and when a request goes
 
 
-def test_a_status_tells_of_as_many_pools_as_were_asked_for() -> None:
+def test_status_pool_limit_is_honored() -> None:
     found = pools(*(piece(pool=f"p{i}") for i in range(3)))
     status = status_of(found, 2, NOW)
     assert (status["poolCount"], len(status["pools"])) == (3, 2)
@@ -291,12 +296,12 @@ def test_a_status_tells_of_as_many_pools_as_were_asked_for() -> None:
     assert len(status_of([{}] * 101, None, NOW)["pools"]) == 100
 
 
-def test_a_status_counts_pools_with_problems() -> None:
+def test_status_counts_pools_with_errors() -> None:
     found = pools(piece(*PARTS, partitionTypeAttribute=TYPE), piece(pool="q"))
     assert status_of(found, 100, NOW)["conditions"][0]["message"] == "Calculated status for 2 pools (1 incomplete)"
 
 
-def test_a_driver_without_pools_is_told_of_too() -> None:
+def test_driver_without_pools_is_reported() -> None:
     assert status_of([], 100, NOW)["poolCount"] == 0
     assert "pools" not in status_of([], 100, NOW)
 
@@ -311,7 +316,7 @@ def test_a_driver_without_pools_is_told_of_too() -> None:
         ({"conditions": [{"type": "Other", "lastTransitionTime": "2026-01-01T05:00:00Z"}]}, 1),
     ],
 )
-def test_when_a_request_goes(status: Any, hours: int) -> None:
+def test_expiration_of_a_request(status: Any, hours: int) -> None:
     plain = {"metadata": {"creationTimestamp": "2026-01-01T00:00:00Z"}, "status": status}
     request = codec.from_plain(plain, ResourcePoolStatusRequest)
     end = expiration_of(request)
@@ -319,5 +324,5 @@ def test_when_a_request_goes(status: Any, hours: int) -> None:
     assert (end - NOW).total_seconds() == hours * 3600
 
 
-def test_a_request_that_tells_no_times_stays() -> None:
+def test_request_without_times_is_kept() -> None:
     assert expiration_of(ResourcePoolStatusRequest()) is None

@@ -43,7 +43,7 @@ def test_data_is_a_patch_that_replaces_the_template_with_sorted_keys() -> None:
     assert revision_data(template()) == expected
 
 
-def test_data_escapes_what_go_escapes() -> None:
+def test_data_is_escaped_like_go() -> None:
     dangerous = stateful_set().spec.template
     with_arguments = container(args=("<&>\u2028",))
     spec = type(dangerous.spec)(containers=(with_arguments,))
@@ -56,36 +56,36 @@ def test_hash_is_fnv_1_of_32_bits(data: bytes, number: int) -> None:
     assert revision_hash(data) == safe_text(number)
 
 
-def test_collision_count_makes_another_hash() -> None:
+def test_collision_count_changes_the_hash() -> None:
     assert len({revision_hash(b"x"), revision_hash(b"x", 0), revision_hash(b"x", 1)}) == 3
     assert revision_hash(b"x", 12) == revision_hash(b"x12")
 
 
-def test_name_leaves_room_for_the_hash() -> None:
+def test_name_is_truncated_for_the_hash() -> None:
     assert revision_name("web", "abc") == "web-abc"
     assert len(revision_name("w" * 253, "0123456789")) == 234
 
 
-def test_template_is_read_back_as_servers_complete_it() -> None:
+def test_template_round_trips_with_server_defaults() -> None:
     found = template_of_revision(revision("a", data=revision_data(template())))
     assert found.spec.restart_policy == "Always"
     assert found.metadata.labels == {"app": "app"}
 
 
 @pytest.mark.parametrize("data", [b"null", b"{}", b'{"spec":{"template":5}}', b'{"spec":{"template":{"spec":[]}}}'])
-def test_data_that_is_no_template_is_told_and_equals_nothing(data: bytes) -> None:
-    with pytest.raises(UnreadableRevision, match="a holds no pod template"):
+def test_invalid_data_is_reported_and_equals_nothing(data: bytes) -> None:
+    with pytest.raises(UnreadableRevision, match="a contains no pod template"):
         template_of_revision(revision("a", data=data))
-    assert not RevisionTemplateCache().holds(revision("a", data=data), revision_data(template()))
+    assert not RevisionTemplateCache().is_equal(revision("a", data=data), revision_data(template()))
 
 
 def test_revisions_are_equal_if_their_templates_are() -> None:
     complete = revision_data(template_of_revision(revision("a", data=revision_data(template()))))
-    assert RevisionTemplateCache().holds(revision("a", data=revision_data(template())), complete)
-    assert not RevisionTemplateCache().holds(revision("b", data=revision_data(template("y"))), complete)
+    assert RevisionTemplateCache().is_equal(revision("a", data=revision_data(template())), complete)
+    assert not RevisionTemplateCache().is_equal(revision("b", data=revision_data(template("y"))), complete)
 
 
-def test_order_is_by_number_then_age_then_name() -> None:
+def test_revisions_are_sorted_by_number_age_and_name() -> None:
     early, late = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
     given = [revision("d", 2), revision("c", 1, age=late), revision("b", 1, age=early), revision("a", 1, age=late)]
     assert [one.metadata.name for one in sort_revisions(given)] == ["b", "a", "c", "d"]
@@ -107,6 +107,8 @@ def test_next_number_follows_the_highest() -> None:
         (-1, [], []),
     ],
 )
-def test_oldest_idle_revisions_beyond_the_limit_go(limit: int | None, live: list[str], gone: list[str]) -> None:
+def test_oldest_unused_revisions_beyond_the_limit_are_deleted(
+    limit: int | None, live: list[str], gone: list[str]
+) -> None:
     given = [revision(f"r{number}", number) for number in range(1, 5)]
     assert [one.metadata.name for one in revisions_to_truncate(given, live, limit)] == gone

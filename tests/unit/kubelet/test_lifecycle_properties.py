@@ -1,4 +1,4 @@
-"""What holds for every pod, whatever its containers do: random pods on the simulated runtime, moment by moment."""
+"""Property tests of the pod lifecycle on the simulated runtime."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.patch.strategic import apply_strategic_merge_patch
 from kubeloop.api.scalars.wire import Time
 from kubeloop.client.discovery.rest_mapper import resource_of_class
-from kubeloop.kubelet.events.recorder import PodEvents
+from kubeloop.kubelet.events.pod_events import PodEvents
+from kubeloop.kubelet.simulated.addresses import PodAddressAllocator
 from kubeloop.kubelet.simulated.runtime import SimulatedRuntime
 from kubeloop.kubelet.status.generate import StatusInputs, build_status_patch, generate_pod_status
 from kubeloop.kubelet.sync.pod_state import PodState
@@ -25,7 +26,7 @@ from kubeloop.kubelet.sync.pod_syncer import PodSyncer
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-class HandClock:
+class ManualClock:
     """A clock that is set by hand."""
 
     def __init__(self) -> None:
@@ -44,6 +45,15 @@ class HandClock:
 
 class Silent:
     def event(self, obj: object, type: str, reason: str, message: str, *, host: str) -> None: ...
+
+
+class NoSources:
+    async def resolve(self, pod: Pod, container: Container) -> None: ...
+
+
+class NoNodes:
+    def allocatable_of(self, name: str) -> dict[str, str]:
+        return {}
 
 
 def container(name: str, seconds: int | None, code: int, **fields: str) -> Container:
@@ -80,22 +90,25 @@ def history_of(pod: Pod, moments: int = 25) -> list[PodStatus]:
 
 async def _history(pod: Pod, moments: int) -> list[PodStatus]:
     statuses: list[PodStatus] = []
-    clock = HandClock()
-    actor = PodSyncer(SimulatedRuntime(clock), PodEvents(Silent(), "all"), clock)
-    memory = PodState(reported=PodStatus(phase="Pending"), met_at=Time("2026-01-01T00:00:00Z"))
+    clock = ManualClock()
+    runtime = SimulatedRuntime(clock, NoNodes(), PodAddressAllocator(lambda _: ()), (), lambda _: None)
+    actor = PodSyncer(runtime, PodEvents(Silent(), "all"), clock, NoSources())
+    memory = PodState(reported_status=PodStatus(phase="Pending"), first_seen=Time("2026-01-01T00:00:00Z"))
     for _ in range(moments):
-        decision, seen, memory = await actor.bring_on(pod, memory)
-        assert not decision.acts, "it was brought on as far as it goes"
-        status = generate_pod_status(pod, seen, memory, StatusInputs(("10.0.0.1",), clock.now(), decision.ended))
+        decision, seen, memory = await actor.sync_pod(pod, memory)
+        assert not decision.has_actions, "it was brought on as far as it goes"
+        status = generate_pod_status(
+            pod, seen, memory, StatusInputs(("10.0.0.1",), clock.now(), decision.is_terminated)
+        )
         memory = PodState(
-            reported=status,
-            met_at=memory.met_at,
+            reported_status=status,
+            first_seen=memory.first_seen,
             backoffs=memory.backoffs,
-            waiting=memory.waiting,
+            waiting_containers=memory.waiting_containers,
             probes=memory.probes,
         )
         statuses.append(status)
-        if decision.ended or decision.wake_at is None:
+        if decision.is_terminated or decision.wake_at is None:
             break
         assert decision.wake_at > clock.moment
         clock.moment = decision.wake_at
@@ -107,7 +120,7 @@ RANKS = {"Pending": 0, "Running": 1, "Succeeded": 2, "Failed": 2}
 
 @given(pods())
 @settings(max_examples=60, deadline=None)
-def test_phases_only_go_forward_and_counts_only_up(pod: Pod) -> None:
+def test_phases_only_advance_and_counts_only_increase(pod: Pod) -> None:
     statuses = history_of(pod)
     ranks = [RANKS[status.phase] for status in statuses]
     assert ranks == sorted(ranks)
@@ -119,7 +132,7 @@ def test_phases_only_go_forward_and_counts_only_up(pod: Pod) -> None:
 
 @given(pods())
 @settings(max_examples=60, deadline=None)
-def test_no_container_begins_before_all_init_containers_are_through(pod: Pod) -> None:
+def test_no_container_starts_before_all_init_containers_completed(pod: Pod) -> None:
     sidecars = {one.name for one in pod.spec.init_containers if one.restart_policy == "Always"}
     for status in history_of(pod):
         begun = any(one.container_id for one in status.container_statuses)
@@ -131,7 +144,7 @@ def test_no_container_begins_before_all_init_containers_are_through(pod: Pod) ->
 
 @given(pods())
 @settings(max_examples=60, deadline=None)
-def test_pod_that_restarts_nothing_ends_as_its_containers_do(pod: Pod) -> None:
+def test_phase_without_restarts_follows_the_containers(pod: Pod) -> None:
     if pod.spec.restart_policy != "Never":
         return
     *_, last = history_of(pod, 200)
@@ -154,14 +167,14 @@ def test_pod_that_restarts_nothing_ends_as_its_containers_do(pod: Pod) -> None:
 
 @given(pods())
 @settings(max_examples=60, deadline=None)
-def test_patches_make_of_one_status_the_next(pod: Pod) -> None:
+def test_patches_transform_one_status_to_the_next(pod: Pod) -> None:
     written = codec.to_plain(Pod(metadata=pod.metadata, spec=pod.spec))
     before = PodStatus()
     for status in history_of(pod):
         patch = build_status_patch(before, status)
         assert build_status_patch(status, status) == {}
         if patch:
-            written = apply_strategic_merge_patch(written, {"status": patch}, resource_of_class(Pod).node)
+            written = apply_strategic_merge_patch(written, {"status": patch}, resource_of_class(Pod).schema_node)
         found = codec.from_plain(written, Pod).status
         assert {one.type: one for one in found.conditions} == {one.type: one for one in status.conditions}
         fields = ("phase", "container_statuses", "init_container_statuses", "pod_ips", "host_ips", "start_time")
@@ -169,7 +182,7 @@ def test_patches_make_of_one_status_the_next(pod: Pod) -> None:
         before = status
 
 
-def test_ready_moment_is_that_of_the_last_change() -> None:
+def test_ready_transition_time_is_the_last_change() -> None:
     spec = PodSpec(node_name="n1", restart_policy="Always", containers=(container("app", 15, 1),))
     pod = Pod(metadata=ObjectMeta(name="p", namespace="ns", uid="u", generation=1), spec=spec)
     first, *_ = history_of(pod)

@@ -1,4 +1,4 @@
-"""Which phase a pod is in, for every mixture of states that its containers may be in."""
+"""Tests of the phase of a pod, for every combination of container states."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def phase(policy: str, regular: str, init: str = "", *, sidecar: str = "", rules
         ("OnFailure", "ended 0, ended 1", "Running"),
     ],
 )
-def test_phase_follows_from_containers_and_their_policy(policy: str, states: str, expected: str) -> None:
+def test_phase_follows_containers_and_restart_policy(policy: str, states: str, expected: str) -> None:
     assert phase(policy, states) == expected
 
 
@@ -105,7 +105,7 @@ def test_phase_follows_from_containers_and_their_policy(policy: str, states: str
         ("Never", "ended 0, ended 0", "Succeeded"),
     ],
 )
-def test_pod_that_is_over_begins_nothing_again_whatever_its_policy(policy: str, states: str, expected: str) -> None:
+def test_finished_pod_restarts_nothing(policy: str, states: str, expected: str) -> None:
     assert phase(policy, states, ended=True) == expected
 
 
@@ -126,7 +126,7 @@ def test_pod_that_is_over_begins_nothing_again_whatever_its_policy(policy: str, 
         ("Never", "waits for all", "waits for all", "Running"),
     ],
 )
-def test_init_containers_hold_a_pod_up_or_let_it_fail(policy: str, init: str, states: str, expected: str) -> None:
+def test_init_containers_block_or_fail_a_pod(policy: str, init: str, states: str, expected: str) -> None:
     assert phase(policy, states, init) == expected
 
 
@@ -145,7 +145,7 @@ def test_init_containers_hold_a_pod_up_or_let_it_fail(policy: str, init: str, st
         ("Never", "ended 0", "ended 1", "Failed"),
     ],
 )
-def test_sidecars_keep_a_pod_running_but_never_decide_how_it_ends(
+def test_sidecars_keep_a_pod_running_but_do_not_decide_its_phase(
     policy: str, sidecar: str, states: str, expected: str
 ) -> None:
     assert phase(policy, states, sidecar=sidecar) == expected
@@ -164,5 +164,5 @@ def test_sidecars_keep_a_pod_running_but_never_decide_how_it_ends(
         ("all", "waits for all, ended 1", "Running"),
     ],
 )
-def test_rules_of_containers_come_before_the_policy(rules: str, states: str, expected: str) -> None:
+def test_container_rules_precede_the_policy(rules: str, states: str, expected: str) -> None:
     assert phase("Never", states, rules=rules) == expected

@@ -1,4 +1,4 @@
-"""When containers are started again, and how long they wait."""
+"""Tests of container restarts and their backoff."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
         ("", 0, True),
     ],
 )
-def test_policy_of_the_pod_decides(policy: str, code: int, again: bool) -> None:
+def test_pod_policy_decides(policy: str, code: int, again: bool) -> None:
     assert should_restart(Container(name="a"), PodSpec(restart_policy=policy), code) is again
 
 
-def test_policy_of_the_container_comes_before_that_of_the_pod() -> None:
+def test_container_policy_precedes_the_pod_policy() -> None:
     assert should_restart(Container(name="a", restart_policy="Always"), PodSpec(restart_policy="Never"), 0)
     assert not should_restart(Container(name="a", restart_policy="Never"), PodSpec(restart_policy="Always"), 1)
 
@@ -50,14 +50,14 @@ def test_policy_of_the_container_comes_before_that_of_the_pod() -> None:
 @pytest.mark.parametrize(
     ("operator", "code", "again"), [("In", 42, True), ("In", 1, False), ("NotIn", 1, True), ("NotIn", 42, False)]
 )
-def test_rules_come_before_the_policy(operator: str, code: int, again: bool) -> None:
+def test_rules_precede_the_policy(operator: str, code: int, again: bool) -> None:
     codes = ContainerRestartRuleOnExitCodes(operator=operator, values=(42,))
     rule = ContainerRestartRule(action="Restart", exit_codes=codes)
     container = Container(name="a", restart_policy="Never", restart_policy_rules=(rule,))
     assert should_restart(container, PodSpec(restart_policy="Never"), code) is again
 
 
-def test_delays_double_up_to_the_longest() -> None:
+def test_backoff_doubles_up_to_the_maximum() -> None:
     delays, back_off = [], None
     for _ in range(8):
         back_off = next_backoff(back_off, NOW, NOW)
@@ -67,15 +67,15 @@ def test_delays_double_up_to_the_longest() -> None:
 
 @given(delay=st.floats(INITIAL_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS), ran=st.floats(0, 3 * BACKOFF_RESET_SECONDS))
 @settings(max_examples=50)
-def test_container_that_ran_for_long_begins_anew(delay: float, ran: float) -> None:
+def test_long_running_container_resets_the_backoff(delay: float, ran: float) -> None:
     before = RestartBackOff(delay, NOW)
     finished = NOW + timedelta(seconds=ran)
     after = next_backoff(before, finished, finished)
     if ran > BACKOFF_RESET_SECONDS + 1e-3:
-        assert before.ends(finished) is None
+        assert before.expiration(finished) is None
         assert after.delay == INITIAL_BACKOFF_SECONDS
     elif ran < BACKOFF_RESET_SECONDS - 1e-3:
-        ends = before.ends(finished)
+        ends = before.expiration(finished)
         assert ends is not None
         assert ends > finished
         assert after.delay == min(2 * delay, MAX_BACKOFF_SECONDS)

@@ -12,7 +12,7 @@ from kubeloop.api.generated.core_v1 import ContainerStatus, HostIP, Pod, PodCond
 from kubeloop.api.patch import apply_strategic_merge_patch
 from kubeloop.api.scalars.wire import Time
 from kubeloop.client.discovery.rest_mapper import resource_of_class
-from kubeloop.kubelet.status.patch import KubeletStatusPatch
+from kubeloop.kubelet.status.status_manager import KubeletStatusPatch
 
 _TYPES = ("PodScheduled", "Ready", "ContainersReady", "PodResizePending", "shop.example/warm")
 _TIMES = (Time("2030-01-01T00:00:00Z"), Time("2030-01-01T00:00:05Z"))
@@ -48,35 +48,35 @@ def _statuses(types: tuple[str, ...]) -> st.SearchStrategy[PodStatus]:
 def _patched(before: PodStatus, document: dict[str, Any]) -> PodStatus:
     live = {"status": codec.to_plain(before)}
     patch = {"status": codec.to_plain(document["status"])}
-    patched = apply_strategic_merge_patch(live, patch, resource_of_class(Pod).node)
+    patched = apply_strategic_merge_patch(live, patch, resource_of_class(Pod).schema_node)
     return codec.from_plain(patched["status"], PodStatus)
 
 
 @given(_statuses(_TYPES), _statuses(_TYPES[:4]))
-def test_what_comes_of_a_change_is_what_its_patch_makes(before: PodStatus, after: PodStatus) -> None:
+def test_change_equals_its_patch(before: PodStatus, after: PodStatus) -> None:
     change = KubeletStatusPatch("uid", before, after)
-    laid = change.laid_over(before)
+    laid = change.apply_to(before)
     if laid is not None:
         assert laid == _patched(before, change.document)
 
 
 @given(_statuses(_TYPES[:1]), _statuses(_TYPES[:3]))
-def test_the_first_report_of_a_pod_needs_no_merging(before: PodStatus, after: PodStatus) -> None:
+def test_first_status_needs_no_merge(before: PodStatus, after: PodStatus) -> None:
     scheduled = PodCondition(type="PodScheduled", status="True", last_transition_time=Time("2031-01-01T00:00:00Z"))
     whole = codec.from_plain({**codec.to_plain(after), "conditions": codec.to_plain((scheduled,))}, PodStatus)
-    assert KubeletStatusPatch("uid", before, whole).laid_over(before) is not None
+    assert KubeletStatusPatch("uid", before, whole).apply_to(before) is not None
 
 
 @given(_statuses(_TYPES))
-def test_there_is_nothing_to_say_of_what_is_as_it_was(status: PodStatus) -> None:
+def test_unchanged_status_has_no_patch(status: PodStatus) -> None:
     assert not KubeletStatusPatch("uid", status, status)
 
 
-def test_what_somebody_else_has_changed_is_merged() -> None:
+def test_concurrent_change_is_merged() -> None:
     before, after = PodStatus(phase="Pending"), PodStatus(phase="Running")
-    assert KubeletStatusPatch("uid", before, after).laid_over(PodStatus(phase="Pending", reason="Mine")) is None
+    assert KubeletStatusPatch("uid", before, after).apply_to(PodStatus(phase="Pending", reason="Mine")) is None
 
 
-def test_a_condition_that_no_longer_holds_is_merged_away() -> None:
+def test_removed_condition_is_merged() -> None:
     before = PodStatus(conditions=(PodCondition(type="PodResizePending", status="True"),))
-    assert KubeletStatusPatch("uid", before, PodStatus()).laid_over(before) is None
+    assert KubeletStatusPatch("uid", before, PodStatus()).apply_to(before) is None

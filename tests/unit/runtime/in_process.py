@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from kubeloop.api.kinds import RESOURCES, Resource
 from kubeloop.api.requests import Call
 from kubeloop.apiserver.admission import AdmissionChain
-from kubeloop.apiserver.app import ApiServer
+from kubeloop.apiserver.app import ApiServer, ApiServerDependencies
 from kubeloop.apiserver.authentication import Authenticator
 from kubeloop.apiserver.flowcontrol.inflight import InFlightLimiter
 from kubeloop.apiserver.inprocess.transport import InProcessTransport
@@ -50,20 +50,22 @@ class Server:
         self.clock = VirtualClock(loop, seed=seed)
         self._registry = registry = StorageRegistry(store, RESOURCES)
         app = ApiServer(
-            registry,
-            self.clock,
-            Authenticator({}),
-            AdmissionChain(),
-            InFlightLimiter(200, 1000),
-            HealthChecks({}, {}),
-            lambda: "x",
+            ApiServerDependencies(
+                registry,
+                self.clock,
+                Authenticator({}),
+                AdmissionChain(),
+                InFlightLimiter(200, 1000),
+                HealthChecks({}, {}),
+                lambda: "x",
+            )
         )
         self.transport = InProcess(app, User("admin", ("system:masters",)))
         self.client = Client(self.transport)
 
     def drop_watches(self, kind: Resource) -> None:
         """End all watches of a resource, as a server that restarts does."""
-        self._registry.of(kind).hub.close()
+        self._registry.storage_of(kind).hub.close()
 
     async def create(self, kind: Resource, obj: Any) -> Any:
         return await self.client.create(obj)

@@ -1,4 +1,4 @@
-"""A server that does what a test's script says, with all the ways in which real ones and networks fail."""
+"""Server that follows a test's script, with the failures of real servers and networks."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def test_an_object_is_found_by_namespace_and_name() -> None:
     assert len(cache) == 1
 
 
-def test_a_newer_object_takes_the_older_ones_place() -> None:
+def test_newer_object_replaces_the_older_one() -> None:
     cache = Indexer()
     old, new = pod("a"), pod("a", node="n")
     cache.put(old)
@@ -57,7 +57,7 @@ def test_a_newer_object_takes_the_older_ones_place() -> None:
     assert cache.list() == (new,)
 
 
-def test_what_is_removed_is_nowhere() -> None:
+def test_removed_object_is_not_found() -> None:
     cache = Indexer()
     cache.put(pod("a"))
     assert cache.remove(ObjectKey("default", "a")) is not None
@@ -83,14 +83,14 @@ def test_an_index_follows_changes() -> None:
     assert names(cache.by_index(NODE, "two")) == ["a"]
 
 
-def test_an_index_that_comes_late_knows_what_is_there() -> None:
+def test_index_added_later_has_existing_objects() -> None:
     cache = Indexer()
     cache.put(pod("a", node="one"))
     cache.add_indexer(NODE, node_name_of)
     assert names(cache.by_index(NODE, "one")) == ["a"]
 
 
-def test_an_index_is_asked_again_only_when_the_part_that_it_reads_is_another() -> None:
+def test_index_is_reevaluated_only_if_its_part_changes() -> None:
     asked: list[str] = []
 
     @depends_on(lambda one: one.spec)
@@ -124,7 +124,7 @@ def test_the_same_index_may_be_added_twice_but_not_another_of_its_name() -> None
     cache = Indexer()
     cache.add_indexer(NODE, node_name_of)
     cache.add_indexer(NODE, node_name_of)
-    with pytest.raises(ValueError, match="another index called node"):
+    with pytest.raises(ValueError, match="the index node exists"):
         cache.add_indexer(NODE, owner_uids_of)
 
 
@@ -133,7 +133,7 @@ def test_an_unknown_index_is_an_error() -> None:
         Indexer().by_index("nope", "x")
 
 
-def test_an_index_function_that_fails_leaves_everything_as_it_was() -> None:
+def test_failing_index_function_changes_nothing() -> None:
     cache = Indexer()
     cache.add_indexer(NODE, node_name_of)
     first = pod("a", node="one")
@@ -144,23 +144,23 @@ def test_an_index_function_that_fails_leaves_everything_as_it_was() -> None:
     assert cache.list() == cache.by_index(NODE, "one") == (first,)
 
 
-def test_alike_objects_are_kept_together() -> None:
+def test_equivalent_objects_are_grouped() -> None:
     cache = Indexer()
     cache.put(pod("a", node="one"))
-    cache.add_grouping("nodes", by_namespace_and_node)
+    cache.add_group_index("nodes", by_namespace_and_node)
     cache.put(pod("b", node="one"))
     cache.put(pod("c", node="two"))
-    found = cache.alike("nodes", "default")
+    found = cache.by_group("nodes", "default")
     assert {look: names(alike.values()) for look, alike in found.items()} == {"one": ["a", "b"], "two": ["c"]}
-    assert cache.alike("nodes", "other") == {}
+    assert cache.by_group("nodes", "other") == {}
 
 
 def test_the_same_grouping_may_be_added_twice_but_not_another_of_its_name() -> None:
     cache = Indexer()
-    cache.add_grouping("nodes", by_namespace_and_node)
-    cache.add_grouping("nodes", by_namespace_and_node)
-    with pytest.raises(ValueError, match="another grouping called nodes"):
-        cache.add_grouping("nodes", lambda _: None)
+    cache.add_group_index("nodes", by_namespace_and_node)
+    cache.add_group_index("nodes", by_namespace_and_node)
+    with pytest.raises(ValueError, match="the grouping nodes exists"):
+        cache.add_group_index("nodes", lambda _: None)
 
 
 class CacheIsItsModel(RuleBasedStateMachine):
@@ -171,7 +171,7 @@ class CacheIsItsModel(RuleBasedStateMachine):
         self.cache = Indexer()
         self.cache.add_indexer(NODE, node_name_of)
         self.cache.add_indexer("undeclared", lambda one: (one.spec.node_name,))
-        self.cache.add_grouping("nodes", by_namespace_and_node)
+        self.cache.add_group_index("nodes", by_namespace_and_node)
         self.model: dict[tuple[str, str], Pod] = {}
 
     @rule(name=st.sampled_from("abc"), namespace=st.sampled_from("xy"), node=st.sampled_from(["", "m", "n"]))
@@ -201,7 +201,7 @@ class CacheIsItsModel(RuleBasedStateMachine):
             for one in self.model.values():
                 if one.metadata.namespace == namespace and one.spec.node_name:
                     expected.setdefault(one.spec.node_name, set()).add(id(one))
-            found = self.cache.alike("nodes", namespace)
+            found = self.cache.by_group("nodes", namespace)
             assert {look: set(map(id, alike.values())) for look, alike in found.items()} == expected
 
 

@@ -20,7 +20,7 @@ PODS = next(one for one in RESOURCES if one.plural == "pods")
 
 
 class Recording:
-    """A transport that remembers calls, and fails those for the name `taken`."""
+    """Transport that records calls, and fails those for the name `taken`."""
 
     def __init__(self) -> None:
         self.calls: list[Call] = []
@@ -38,7 +38,7 @@ class Recording:
     def is_in_process(self, resource: Any) -> bool:
         return True
 
-    def edition(self) -> object | None:
+    def discovery_version(self) -> object | None:
         return self
 
     async def document(self, path: str) -> Any:
@@ -51,7 +51,7 @@ class Recording:
         self.closed = True
 
 
-def test_writes_carry_the_cause_and_are_remembered_with_their_outcome() -> None:
+def test_writes_have_a_cause_and_are_recorded_with_their_outcome() -> None:
     async def main() -> None:
         inner = Recording()
         transport = CauseTransport(inner)
@@ -75,7 +75,7 @@ def test_writes_carry_the_cause_and_are_remembered_with_their_outcome() -> None:
     run_virtual(main())
 
 
-def test_a_caused_transport_does_everything_else_as_the_one_within() -> None:
+def test_caused_transport_delegates_everything_else() -> None:
     async def main() -> None:
         inner = Recording()
         transport = CauseTransport(inner)
@@ -83,7 +83,7 @@ def test_a_caused_transport_does_everything_else_as_the_one_within() -> None:
         assert [batch[0].resource_version async for batch in transport.watch(call)] == ["5"]
         assert [piece async for piece in transport.stream(Call(verb="get", resource=PODS, name="a"))] == [b"a"]
         assert transport.is_in_process(PODS)
-        assert transport.edition() is inner
+        assert transport.discovery_version() is inner
         assert await transport.document("/version") == {"path": "/version"}
         await transport.close()
         assert inner.closed

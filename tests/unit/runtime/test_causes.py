@@ -1,4 +1,4 @@
-"""Why a key was woken: merged, bounded, attached to writes, and never outside of a reconcile."""
+"""Tests of causes: merged, bounded, attached to writes, and limited to a reconcile."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def origin(name: str, revision: int = 1, event: causes.Event = "MODIFIED") -> Or
     return Origin("Pod", "default", name, str(revision), event)
 
 
-def test_a_later_change_of_an_object_stands_for_the_earlier() -> None:
+def test_later_change_replaces_the_earlier_one() -> None:
     known = (origin("a", 1), origin("b", 2))
     assert merge_origins(known, (origin("a", 3),)) == (origin("b", 2), origin("a", 3))
 
 
-def test_a_resync_tells_nothing_new_of_an_object_that_has_changed() -> None:
+def test_resync_adds_nothing_to_a_changed_object() -> None:
     known = (origin("a", 1),)
     assert merge_origins(known, (origin("a", 1, "resync"), origin("b", 1, "resync"))) == (
         *known,
@@ -40,7 +40,7 @@ def test_a_resync_tells_nothing_new_of_an_object_that_has_changed() -> None:
     )
 
 
-def test_the_latest_origins_are_kept_when_there_are_too_many() -> None:
+def test_latest_origins_are_kept_above_the_limit() -> None:
     known: tuple[Origin, ...] = ()
     for number in range(100):
         known = merge_origins(known, (origin(f"pod-{number}"),))
@@ -51,7 +51,7 @@ changes = st.lists(st.builds(origin, st.sampled_from("abcd"), st.integers(1, 9))
 
 
 @given(changes, changes)
-def test_every_newer_change_is_in_the_merger_once_an_object(known: causes.Origins, newer: causes.Origins) -> None:
+def test_merge_keeps_the_newest_change_per_object(known: causes.Origins, newer: causes.Origins) -> None:
     merged = merge_origins(merge_origins((), known), newer)
     names = [one.name for one in merged]
     assert len(names) == len(set(names))
@@ -60,7 +60,7 @@ def test_every_newer_change_is_in_the_merger_once_an_object(known: causes.Origin
     assert set(merged) == set(latest.values())
 
 
-def test_the_text_is_compact_json_of_who_and_why() -> None:
+def test_text_is_compact_json() -> None:
     text = Cause("replicaset-controller", "default/web", (origin("a", 7),)).text
     assert " " not in text
     assert json.loads(text) == {
@@ -84,12 +84,12 @@ def test_the_text_always_fits_a_header(count: int, name: str, key: str) -> None:
         assert len(told["origins"]) + told.get("leftOut", 0) == count
 
 
-def test_outside_of_a_reconcile_there_is_no_cause() -> None:
+def test_no_cause_exists_outside_of_a_reconcile() -> None:
     assert current_cause() is None
     assert cause_text() == ""
 
 
-def test_tasks_started_under_a_cause_have_it_and_its_end_restores_what_was() -> None:
+def test_tasks_inherit_the_cause_and_it_is_restored() -> None:
     async def main() -> None:
         cause = Cause("c", "k")
         token = causes.set_current(cause)
@@ -103,8 +103,8 @@ def test_tasks_started_under_a_cause_have_it_and_its_end_restores_what_was() -> 
     run_virtual(main())
 
 
-def test_a_reconcile_that_writes_without_end_is_remembered_within_bounds() -> None:
+def test_recorded_writes_of_a_reconcile_are_bounded() -> None:
     cause = Cause("c", "k")
     for number in range(MAX_WRITES + 10):
-        cause.wrote(RecordedWrite("create", "pods", "d", str(number), "1"))
+        cause.record_write(RecordedWrite("create", "pods", "d", str(number), "1"))
     assert len(cause.writes) == MAX_WRITES

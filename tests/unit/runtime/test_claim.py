@@ -64,12 +64,12 @@ def pod(owner: str = NOBODYS, app: str = "web", deleted: bool = False, namespace
         (replica_set(namespace=""), pod(namespace="anywhere"), ClaimAction.ADOPT),
     ],
 )
-def test_the_verdict_on_an_object(owner: apps_v1.ReplicaSet, obj: core_v1.Pod, verdict: ClaimAction) -> None:
+def test_claim_decision(owner: apps_v1.ReplicaSet, obj: core_v1.Pod, verdict: ClaimAction) -> None:
     claimant = ClaimOwner(owner, SETS, parse_label_selector("app=web"))
     assert claim_action_of(claimant, obj, lambda one: one.metadata.labels["app"] == "web") is verdict
 
 
-def test_the_patches_are_upstreams() -> None:
+def test_patches_match_upstream() -> None:
     reference = controller_reference(replica_set(), SETS)
     assert adoption_patch(reference, "pod", ["f"]) == {
         "metadata": {
@@ -105,7 +105,7 @@ def new_pod(name: str, app: str = "web") -> core_v1.Pod:
     return core_v1.Pod(metadata=meta_v1.ObjectMeta(name=name, namespace="d", labels={"app": app}), spec=spec)
 
 
-def test_on_a_server_orphans_are_adopted_and_strays_released_with_their_finalizers() -> None:
+def test_server_adopts_orphans_and_releases_with_finalizers() -> None:
     async def scenario(server: Server) -> None:
         claimant = ClaimOwner(replica_set(), SETS, parse_label_selector("app=web"), ("example.com/tracking",))
         orphan, other = [await server.create(PODS, one) for one in (new_pod("a"), new_pod("b", app="other"))]
@@ -122,7 +122,7 @@ def test_on_a_server_orphans_are_adopted_and_strays_released_with_their_finalize
     play(scenario)
 
 
-def test_a_namesake_of_what_the_cache_shows_is_neither_adopted_nor_released() -> None:
+def test_recreated_object_is_neither_adopted_nor_released() -> None:
     async def scenario(server: Server) -> None:
         claimant = ClaimOwner(replica_set(), SETS, parse_label_selector("app=web"))
         created = await server.create(PODS, new_pod("p"))
@@ -134,7 +134,7 @@ def test_a_namesake_of_what_the_cache_shows_is_neither_adopted_nor_released() ->
     play(scenario)
 
 
-def test_what_is_gone_is_not_claimed_and_no_error() -> None:
+def test_missing_object_is_not_claimed_without_error() -> None:
     async def scenario(server: Server) -> None:
         claimant = ClaimOwner(replica_set(), SETS, parse_label_selector("app=web"))
         assert await claim(server.client, claimant, PODS, [pod(), pod(MINE, app="other")], fine) == []
@@ -143,7 +143,7 @@ def test_what_is_gone_is_not_claimed_and_no_error() -> None:
 
 
 class Patches:
-    """A client that notes patches, and fails them if told to."""
+    """Client that records patches, and fails them on request."""
 
     def __init__(self, error: Exception | None = None) -> None:
         self.error = error
@@ -155,7 +155,7 @@ class Patches:
             raise self.error
 
 
-def test_the_server_is_asked_about_the_owner_once_and_only_before_an_adoption() -> None:
+def test_owner_is_read_once_and_only_before_an_adoption() -> None:
     asked = []
 
     async def check() -> None:
@@ -171,7 +171,7 @@ def test_the_server_is_asked_about_the_owner_once_and_only_before_an_adoption() 
     play(scenario)
 
 
-def test_an_owner_that_is_gone_adopts_nothing_but_keeps_what_it_has() -> None:
+def test_missing_owner_adopts_nothing_but_keeps_its_objects() -> None:
     async def gone() -> None:
         raise AdoptionError("gone")
 
@@ -185,11 +185,11 @@ def test_an_owner_that_is_gone_adopts_nothing_but_keeps_what_it_has() -> None:
     play(scenario)
 
 
-def test_one_failure_does_not_keep_the_others_from_being_seen_to() -> None:
+def test_one_failure_does_not_block_others() -> None:
     async def scenario(server: Server) -> None:
         client = Patches(conflict("", "pods", "p"))
         claimant = ClaimOwner(replica_set(), SETS, parse_label_selector("app=web"))
-        with pytest.raises(ExceptionGroup, match="can't claim 2 pods") as raised:
+        with pytest.raises(ExceptionGroup, match="failed to claim 2 pods") as raised:
             await claim(client, claimant, PODS, [pod(), pod(MINE, app="other")], fine)
         assert [type(error) for error in raised.value.exceptions] == [Conflict, Conflict]
         assert client.names == ["p", "p"]
@@ -197,7 +197,7 @@ def test_one_failure_does_not_keep_the_others_from_being_seen_to() -> None:
     play(scenario)
 
 
-def test_what_is_not_wanted_is_as_if_it_did_not_match() -> None:
+def test_filtered_object_counts_as_not_matching() -> None:
     async def scenario(server: Server) -> None:
         client = Patches()
         claimant = ClaimOwner(replica_set(), SETS, parse_label_selector("app=web"))
@@ -207,7 +207,7 @@ def test_what_is_not_wanted_is_as_if_it_did_not_match() -> None:
     play(scenario)
 
 
-def test_the_live_check_knows_a_namesake_a_dying_and_a_missing_owner() -> None:
+def test_live_check_detects_recreated_terminating_and_missing_owners() -> None:
     async def scenario(server: Server) -> None:
         async def read(found: Any) -> Any:
             if isinstance(found, Exception):

@@ -1,4 +1,4 @@
-"""The worker: what becomes of a key whose reconcile succeeds, fails, hangs, is cancelled or gives up."""
+"""Tests of the worker: keys whose reconcile succeeds, fails, hangs, is cancelled or is terminal."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ async def test_each_key_is_reconciled(world: World) -> None:
 
 
 @in_virtual_time
-async def test_as_many_keys_as_workers_are_in_work_at_once_and_no_key_twice(world: World) -> None:
+async def test_concurrent_keys_are_limited_to_workers_and_no_key_runs_twice(world: World) -> None:
     busy: Counter[str] = Counter()
     most = 0
 
@@ -122,20 +122,20 @@ async def test_as_many_keys_as_workers_are_in_work_at_once_and_no_key_twice(worl
 
 
 @in_virtual_time
-async def test_a_failed_key_comes_again_with_growing_delays_until_it_succeeds(world: World) -> None:
+async def test_failed_key_is_retried_with_backoff(world: World) -> None:
     controller = world.run(failing(ValueError("no"), times=4))
     controller.queue.add("a")
     await world.loop.advance(60)
     assert [moment for moment, _ in world.seen] == [0, 0.005, 0.015, 0.035, 0.075]
-    assert controller.queue.retries("a") == 0
+    assert controller.queue.num_requeues("a") == 0
     status = controller.status()
     assert (status.errors, status.last_error, status.last_error_key) == (4, "ValueError: no", "a")
-    assert status.healthy  # it isn't the loop that is ill
+    assert status.healthy  # the controller itself is healthy
     assert world.metric("controller_runtime_reconcile_errors_total") == 4
 
 
 @in_virtual_time
-async def test_a_key_that_fails_holds_no_other_up(world: World) -> None:
+async def test_failing_key_blocks_no_other(world: World) -> None:
     async def reconcile(key: str) -> None:
         if key == "bad":
             raise RuntimeError
@@ -148,7 +148,7 @@ async def test_a_key_that_fails_holds_no_other_up(world: World) -> None:
 
 
 @in_virtual_time
-async def test_a_terminal_error_rests_until_the_key_is_woken_anew(world: World) -> None:
+async def test_terminal_error_waits_for_a_new_event(world: World) -> None:
     controller = world.run(failing(TerminalError("bad spec"), times=1))
     controller.queue.add("a")
     await world.loop.advance(10_000)
@@ -160,7 +160,7 @@ async def test_a_terminal_error_rests_until_the_key_is_woken_anew(world: World) 
 
 
 @in_virtual_time
-async def test_a_result_brings_the_key_back_at_its_moment(world: World) -> None:
+async def test_result_requeues_the_key_on_time(world: World) -> None:
     async def reconcile(_key: str) -> Result | None:
         return Result(requeue_after=30) if len(world.seen) < 3 else None
 
@@ -168,11 +168,11 @@ async def test_a_result_brings_the_key_back_at_its_moment(world: World) -> None:
     controller.queue.add("a")
     await world.loop.advance(1000)
     assert world.seen == [(0, "a"), (30, "a"), (60, "a")]
-    assert controller.queue.retries("a") == 0
+    assert controller.queue.num_requeues("a") == 0
 
 
 @in_virtual_time
-async def test_asking_to_come_back_at_once_comes_back_after_the_others(world: World) -> None:
+async def test_immediate_requeue_follows_other_keys(world: World) -> None:
     async def reconcile(key: str) -> Result | None:
         return Result(requeue_after=0) if len(world.seen) == 1 else None
 
@@ -184,7 +184,7 @@ async def test_asking_to_come_back_at_once_comes_back_after_the_others(world: Wo
 
 
 @in_virtual_time
-async def test_reading_an_old_state_is_no_error_of_the_loop(world: World) -> None:
+async def test_stale_read_is_not_an_error(world: World) -> None:
     stale = ExceptionGroup("several", [errors.conflict("", "pods", "a"), errors.not_found("", "pods", "b")])
     controller = world.run(failing(stale, times=2))
     controller.queue.add("a")
@@ -195,7 +195,7 @@ async def test_reading_an_old_state_is_no_error_of_the_loop(world: World) -> Non
 
 
 @in_virtual_time
-async def test_an_old_state_that_never_ends_is_an_error(world: World) -> None:
+async def test_permanently_stale_read_is_an_error(world: World) -> None:
     controller = world.run(failing(errors.not_found("", "namespaces", "gone")))
     controller.queue.add("a")
     await world.loop.advance(1)
@@ -203,7 +203,7 @@ async def test_an_old_state_that_never_ends_is_an_error(world: World) -> None:
 
 
 @in_virtual_time
-async def test_a_real_error_among_stale_ones_is_an_error(world: World) -> None:
+async def test_real_error_among_stale_reads_is_an_error(world: World) -> None:
     mixed = ExceptionGroup("several", [errors.conflict("", "pods", "a"), ValueError("no")])
     controller = world.run(failing(mixed, times=1))
     controller.queue.add("a")
@@ -212,7 +212,7 @@ async def test_a_real_error_among_stale_ones_is_an_error(world: World) -> None:
 
 
 @in_virtual_time
-async def test_a_reconcile_that_takes_too_long_is_stopped_and_tried_again(world: World) -> None:
+async def test_reconcile_timeout_is_enforced_and_retried(world: World) -> None:
     async def slow_at_first(_key: str) -> None:
         if len(world.seen) == 1:
             await asyncio.sleep(3600)
@@ -221,12 +221,12 @@ async def test_a_reconcile_that_takes_too_long_is_stopped_and_tried_again(world:
     controller.queue.add("a")
     await world.loop.advance(20)
     assert [moment for moment, _ in world.seen] == [0, 10.005]
-    assert controller.status().last_error == "TimeoutError: not done after 10 s"
+    assert controller.status().last_error == "TimeoutError: timed out after 10 s"
     assert world.metric("controller_runtime_reconcile_timeouts_total") == 1
 
 
 @in_virtual_time
-async def test_a_timeout_of_the_reconciles_own_is_an_ordinary_failure(world: World) -> None:
+async def test_inner_timeout_is_an_ordinary_failure(world: World) -> None:
     controller = world.run(failing(TimeoutError("the server is slow"), times=1), timeout=10)
     controller.queue.add("a")
     await world.loop.advance(1)
@@ -235,7 +235,7 @@ async def test_a_timeout_of_the_reconciles_own_is_an_ordinary_failure(world: Wor
 
 
 @in_virtual_time
-async def test_a_hung_reconcile_shows_in_health_with_its_key(world: World) -> None:
+async def test_hung_reconcile_is_unhealthy_with_its_key(world: World) -> None:
     async def hang(_key: str) -> None:
         await asyncio.Event().wait()
 
@@ -249,7 +249,7 @@ async def test_a_hung_reconcile_shows_in_health_with_its_key(world: World) -> No
 
 
 @in_virtual_time
-async def test_something_cancelled_within_a_reconcile_is_its_failure_not_the_workers_end(world: World) -> None:
+async def test_inner_cancellation_is_a_failure_of_the_reconcile(world: World) -> None:
     async def reconcile(_key: str) -> None:
         if len(world.seen) == 1:
             other = asyncio.create_task(asyncio.sleep(3600))
@@ -284,7 +284,7 @@ async def test_a_cancelled_controller_keeps_its_keys_and_can_run_again(world: Wo
 
 
 @in_virtual_time
-async def test_a_reconcile_that_swallows_its_cancellation_ends_the_worker_all_the_same(world: World) -> None:
+async def test_reconcile_that_swallows_cancellation_ends_the_worker(world: World) -> None:
     async def reconcile(_key: str) -> None:
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.sleep(3600)
@@ -299,15 +299,15 @@ async def test_a_reconcile_that_swallows_its_cancellation_ends_the_worker_all_th
 
 
 @in_virtual_time
-async def test_a_controller_runs_once_at_a_time(world: World) -> None:
+async def test_controller_cannot_run_twice_concurrently(world: World) -> None:
     controller = world.run(fine)
     await world.loop.settle()
-    with pytest.raises(RuntimeError, match="loop runs already"):
+    with pytest.raises(RuntimeError, match="loop is already running"):
         await controller.run()
 
 
 @in_virtual_time
-async def test_what_is_worse_than_an_exception_ends_the_loop_for_its_keeper_to_see(world: World) -> None:
+async def test_base_exception_ends_the_controller(world: World) -> None:
     class Worse(BaseException):
         pass
 
@@ -321,7 +321,7 @@ async def test_what_is_worse_than_an_exception_ends_the_loop_for_its_keeper_to_s
 
 
 @in_virtual_time
-async def test_draining_finishes_what_waits_and_ends_the_run(world: World) -> None:
+async def test_drain_finishes_queued_keys(world: World) -> None:
     async def slow(_key: str) -> None:
         await asyncio.sleep(1)
 
@@ -336,7 +336,7 @@ async def test_draining_finishes_what_waits_and_ends_the_run(world: World) -> No
 
 
 @in_virtual_time
-async def test_draining_gives_up_after_its_grace(world: World) -> None:
+async def test_drain_stops_after_its_grace_period(world: World) -> None:
     async def hang(_key: str) -> None:
         await asyncio.Event().wait()
 
@@ -351,7 +351,7 @@ async def test_draining_gives_up_after_its_grace(world: World) -> None:
 
 
 @in_virtual_time
-async def test_draining_a_controller_that_never_came_to_run_takes_no_time(world: World) -> None:
+async def test_drain_of_a_controller_that_never_ran_is_immediate(world: World) -> None:
     controller = Controller[str]("loop", fine, world.clock)
     controller.queue.add("a")
     assert await controller.drain(grace=10)
@@ -359,7 +359,7 @@ async def test_draining_a_controller_that_never_came_to_run_takes_no_time(world:
 
 
 @in_virtual_time
-async def test_reconciles_that_never_wait_leave_time_for_others(world: World) -> None:
+async def test_reconciles_without_wait_yield_to_others(world: World) -> None:
     controller = world.run(fine, workers=1)
     for number in range(1000):
         controller.queue.add(str(number))
@@ -371,12 +371,12 @@ async def test_reconciles_that_never_wait_leave_time_for_others(world: World) ->
 
 
 @in_virtual_time
-async def test_the_journal_tells_what_was_done_and_why(world: World) -> None:
+async def test_journal_has_actions_and_causes(world: World) -> None:
     async def reconcile(key: str) -> Result | None:
         cause = current_cause()
         assert cause is not None
         if key == "writes":
-            cause.wrote(RecordedWrite("create", "pods", "d", "web-1", "7"))
+            cause.record_write(RecordedWrite("create", "pods", "d", "web-1", "7"))
         return Result(requeue_after=5)
 
     controller = world.run(reconcile)
@@ -394,7 +394,7 @@ async def test_the_journal_tells_what_was_done_and_why(world: World) -> None:
 
 
 @in_virtual_time
-async def test_a_retry_still_has_the_changes_that_woke_the_key_first(world: World) -> None:
+async def test_retry_keeps_the_original_causes(world: World) -> None:
     controller = world.run(failing(ValueError("no"), times=2))
     why = (Origin("Pod", "d", "web-0", "6", "DELETED"),)
     controller.queue.add("a", why)
@@ -403,7 +403,7 @@ async def test_a_retry_still_has_the_changes_that_woke_the_key_first(world: Worl
 
 
 class FakeInformer:
-    """Tells handlers what a test wants told."""
+    """Delivers scripted events to handlers."""
 
     def __init__(self, resource: Resource) -> None:
         self.resource = resource
@@ -412,7 +412,7 @@ class FakeInformer:
         self._synced = asyncio.Event()
 
     @property
-    def synced(self) -> bool:
+    def has_synced(self) -> bool:
         return self._synced.is_set()
 
     async def wait_synced(self) -> None:
@@ -437,7 +437,7 @@ def pod(name: str, revision: str = "1", owner: str = "") -> core_v1.Pod:
 
 
 @in_virtual_time
-async def test_work_begins_when_all_caches_are_there_and_health_names_the_missing(world: World) -> None:
+async def test_work_starts_when_caches_are_synced_and_health_names_missing_ones(world: World) -> None:
     pods, sets = FakeInformer(PODS), FakeInformer(REPLICASETS)
     seen: list[ObjectKey] = []
 
@@ -460,10 +460,10 @@ async def test_work_begins_when_all_caches_are_there_and_health_names_the_missin
 
 
 @in_virtual_time
-async def test_what_is_only_read_is_waited_for_and_wakes_nobody(world: World) -> None:
+async def test_read_only_informers_are_awaited_and_enqueue_nothing(world: World) -> None:
     pods = FakeInformer(PODS)
     controller = Controller[ObjectKey]("rs", _never, world.clock)
-    controller.reads(pods)
+    controller.require_synced(pods)
     running = asyncio.create_task(controller.run())
     await world.loop.settle()
     assert (controller.phase, pods.readers, pods.handlers) == ("waiting for caches", 1, [])
@@ -474,12 +474,12 @@ async def test_what_is_only_read_is_waited_for_and_wakes_nobody(world: World) ->
 
 
 @in_virtual_time
-async def test_an_owned_object_wakes_the_owner_it_has_and_the_one_it_had(world: World) -> None:
+async def test_owned_object_enqueues_its_old_and_new_owner(world: World) -> None:
     pods = FakeInformer(PODS)
     controller = Controller[ObjectKey]("rs", _never, world.clock)
     controller.owns(pods, REPLICASETS)
     pods.handlers[0].on_update(pod("p", "1", owner="old"), pod("p", "2", owner="new"))
-    controller.queue.shutdown()
+    controller.queue.shut_down()
     woken = [item for item in [await controller.queue.get(), await controller.queue.get()] if item is not None]
     assert [str(item.key) for item in woken] == ["d/new", "d/old"]
     assert woken[0].origins == (Origin("Pod", "d", "p", "2", "MODIFIED"),)
@@ -489,7 +489,7 @@ async def _never(_key: ObjectKey) -> None:
     raise AssertionError
 
 
-def test_chance_in_the_order_of_callbacks_changes_nothing_that_matters() -> None:
+def test_callback_order_does_not_matter() -> None:
     for seed in range(20):
         loop = VirtualLoop(shuffle=random.Random(seed))
 

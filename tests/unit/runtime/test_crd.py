@@ -89,7 +89,7 @@ def test_schema_of_a_type(kind: Any, schema: dict[str, Any]) -> None:
     assert schema_of(kind).items() >= schema.items()
 
 
-def test_schema_of_a_struct_uses_wire_names_and_tells_defaults() -> None:
+def test_struct_schema_has_wire_names_and_defaults() -> None:
     assert schema_of(Door) == {
         "type": "object",
         "description": "Something to go through.",
@@ -100,7 +100,7 @@ def test_schema_of_a_struct_uses_wire_names_and_tells_defaults() -> None:
     }
 
 
-def test_what_has_no_default_is_required() -> None:
+def test_fields_without_default_are_required() -> None:
     assert schema_of(Spec)["required"] == ["ownerName"]
 
 
@@ -114,23 +114,23 @@ def test_a_status_has_no_default() -> None:
     assert "default" not in root_schema(House)["properties"]["status"]
 
 
-def test_a_status_is_a_subresource_where_there_is_one() -> None:
+def test_status_is_a_subresource_if_present() -> None:
     assert "status" in HOUSES.resource.by_name
     assert GARDENS.resource.by_name == {}
 
 
-def test_a_name_says_plural_group_and_version() -> None:
+def test_name_is_plural_group_and_version() -> None:
     assert (HOUSES.resource.plural, HOUSES.resource.group, HOUSES.resource.version) == ("houses", "example.com", "v1")
     with pytest.raises(ValueError, match="plural"):
         _ = CustomKind(House, "houses").resource
 
 
-def test_a_column_has_to_lead_somewhere() -> None:
+def test_column_path_must_exist() -> None:
     with pytest.raises(SchemaError, match="there is no roof"):
         _ = CustomKind(House, "houses.example.com/v1", columns={"Roof": ".spec.roof"}).definition
 
 
-def test_objects_are_read_as_they_are_written() -> None:
+def test_objects_round_trip() -> None:
     house = House(metadata=ObjectMeta(name="one"), spec=Spec(owner_name="ann", doors=[Door(is_open=True)]))
     written = HOUSES.write(house)
     assert (written.api_version, written.kind, written["spec"]["ownerName"]) == ("example.com/v1", "House", "ann")
@@ -139,7 +139,7 @@ def test_objects_are_read_as_they_are_written() -> None:
 
 
 @pytest.mark.parametrize("kind", [HOUSES, GARDENS])
-def test_a_server_takes_the_definition(cluster: Cluster, kind: CustomKind[Any]) -> None:
+def test_server_accepts_the_definition(cluster: Cluster, kind: CustomKind[Any]) -> None:
     cluster.run(kind.ensure(cluster.async_client))
     found = cluster.client.get(CustomResourceDefinition, kind.definition.metadata.name)
     assert is_established(found)
@@ -149,7 +149,7 @@ def test_a_server_takes_the_definition(cluster: Cluster, kind: CustomKind[Any]) 
     assert again.metadata.resource_version == version, "the same definition changes nothing"
 
 
-def test_a_server_completes_and_checks_objects_by_it(cluster: Cluster) -> None:
+def test_server_defaults_and_validates_objects(cluster: Cluster) -> None:
     cluster.run(HOUSES.ensure(cluster.async_client))
     about = {"apiVersion": "example.com/v1", "kind": "House", "metadata": {"name": "one", "namespace": "default"}}
     made = HOUSES.read(cluster.client.create({**about, "spec": {"ownerName": "ann"}}))

@@ -1,4 +1,4 @@
-"""From events to keys: whom a change concerns, how urgent it is, and where it came from."""
+"""Tests of event handlers: keys, priority and origin."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def owner(kind: str, api_version: str, controller: bool = True) -> meta_v1.Owner
     return meta_v1.OwnerReference(kind=kind, api_version=api_version, name="o", uid="u", controller=controller)
 
 
-class Told:
-    """A handler on a queue that nobody works on."""
+class QueueHandler:
+    """Handler on a queue without workers."""
 
     def __init__(self, predicate: Predicate | None = None) -> None:
         self.loop = VirtualLoop()
@@ -38,7 +38,7 @@ class Told:
 
     def items(self) -> list[Item[ObjectKey]]:
         async def rest() -> list[Item[ObjectKey]]:
-            self.queue.shutdown()
+            self.queue.shut_down()
             found = []
             while (item := await self.queue.get()) is not None:
                 found.append(item)
@@ -48,8 +48,8 @@ class Told:
             return runner.run(rest())
 
 
-def test_each_event_puts_the_key_with_its_origin() -> None:
-    told = Told()
+def test_each_event_enqueues_the_key_with_its_origin() -> None:
+    told = QueueHandler()
     told.handler.on_add(pod("a", "1"))
     told.handler.on_update(pod("b", "1"), pod("b", "2"))
     told.handler.on_delete(pod("c", "3"))
@@ -60,8 +60,8 @@ def test_each_event_puts_the_key_with_its_origin() -> None:
     ]
 
 
-def test_an_update_without_a_change_is_a_resync_and_waits_behind_changes() -> None:
-    told = Told()
+def test_update_without_a_change_is_a_resync_with_lower_priority() -> None:
+    told = QueueHandler()
     same = pod("a", "1")
     told.handler.on_update(same, same)
     told.handler.on_update(pod("b", "1"), pod("b", "1"))
@@ -73,14 +73,14 @@ def test_an_update_without_a_change_is_a_resync_and_waits_behind_changes() -> No
     ]
 
 
-def test_a_predicate_judges_old_and_new_and_a_resync_as_a_first_sight() -> None:
+def test_predicate_gets_old_and_new_and_a_resync_as_create() -> None:
     asked: list[tuple[Any, Any]] = []
 
     def refuse(old: Any, new: Any) -> bool:
         asked.append((old, new))
         return False
 
-    told = Told(refuse)
+    told = QueueHandler(refuse)
     first, second = pod("a", "1"), pod("a", "2")
     told.handler.on_add(first)
     told.handler.on_update(first, second)
@@ -100,16 +100,16 @@ def test_a_predicate_judges_old_and_new_and_a_resync_as_a_first_sight() -> None:
         (owner("StatefulSet", "apps/v1"), ()),
     ],
 )
-def test_only_a_managing_owner_of_the_kind_is_woken(
+def test_only_a_controlling_owner_of_the_kind_is_enqueued(
     reference: meta_v1.OwnerReference, keys: tuple[ObjectKey, ...]
 ) -> None:
     assert tuple(controller_key(SETS)(pod("p", "1", reference))) == keys
 
 
-def test_an_owner_without_a_namespace_is_found_without_one() -> None:
+def test_cluster_scoped_owner_is_enqueued_without_namespace() -> None:
     assert tuple(controller_key(NODES)(pod("p", "1", owner("Node", "v1")))) == (ObjectKey("", "o"),)
 
 
-def test_keys_read_as_kubectl_writes_them() -> None:
+def test_keys_are_formatted_like_kubectl() -> None:
     assert str(key_of(pod("p"))) == "d/p"
     assert str(ObjectKey("", "node-1")) == "node-1"

@@ -42,9 +42,7 @@ async def _serve(peer: Peer, _: int) -> None:
 
 
 @pytest.mark.parametrize("seconds", [LEASE_SECONDS - 1, LEASE_SECONDS + 1])
-def test_a_write_that_waits_for_its_connection_is_held_back_if_the_process_slept_too_long_meanwhile(
-    seconds: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_queued_write_is_rejected_after_a_long_suspension(seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = SuspendedClock()
     dial = http_transport.dial
 
@@ -74,7 +72,7 @@ def test_a_write_that_waits_for_its_connection_is_held_back_if_the_process_slept
     asyncio.run(main())
 
 
-def test_who_was_suspended_reads_but_writes_nothing_until_the_lease_is_renewed() -> None:
+def test_suspended_process_reads_but_writes_only_after_renewal() -> None:
     clock = SuspendedClock()
 
     async def main() -> None:

@@ -1,4 +1,4 @@
-"""Finalizers come and go without loss of anybody else's."""
+"""Tests of finalizers: added and removed without affecting others."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ async def created(server: Server, *finalizers: str) -> core_v1.ConfigMap:
     return made
 
 
-def test_a_finalizer_is_added_beside_others_and_once() -> None:
+def test_finalizer_is_added_once_beside_others() -> None:
     async def scenario(server: Server) -> None:
         obj = await created(server, OTHERS)
         with_ours = await ensure_finalizer(server.client, MAPS, obj, OURS)
@@ -29,7 +29,7 @@ def test_a_finalizer_is_added_beside_others_and_once() -> None:
     play(scenario)
 
 
-def test_a_finalizer_is_removed_and_others_stay() -> None:
+def test_finalizer_is_removed_and_others_are_kept() -> None:
     async def scenario(server: Server) -> None:
         obj = await created(server, OTHERS, OURS)
         without = await remove_finalizer(server.client, MAPS, obj, OURS)
@@ -39,7 +39,7 @@ def test_a_finalizer_is_removed_and_others_stay() -> None:
     play(scenario)
 
 
-def test_an_object_that_has_changed_meanwhile_is_a_conflict() -> None:
+def test_concurrently_changed_object_is_a_conflict() -> None:
     async def scenario(server: Server) -> None:
         obj = await created(server, OURS)
         await server.patch(MAPS, "d", "a", {"metadata": {"finalizers": [OURS, OTHERS]}})
@@ -52,7 +52,7 @@ def test_an_object_that_has_changed_meanwhile_is_a_conflict() -> None:
     play(scenario)
 
 
-def test_removing_the_last_finalizer_of_a_deleted_object_ends_it() -> None:
+def test_removing_the_last_finalizer_deletes_the_object() -> None:
     async def scenario(server: Server) -> None:
         await created(server, OURS)
         await server.delete(MAPS, "d", "a")

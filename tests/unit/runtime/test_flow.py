@@ -24,7 +24,7 @@ async def with_copying_loop(
 ) -> None:
     """A loop that gives each config map a secret of its name."""
     informers = SharedInformerFactory(server.client, server.clock)
-    maps, secrets = informers.of(MAPS), informers.of(SECRETS)
+    maps, secrets = informers.for_resource(MAPS), informers.for_resource(SECRETS)
     client = Client(CauseTransport(server.transport), cause=cause_text)
     telemetry = Telemetry()
 
@@ -48,7 +48,7 @@ async def with_copying_loop(
     await informers.stop()
 
 
-def test_a_deleted_dependent_comes_back_and_the_journal_knows_why() -> None:
+def test_deleted_dependent_is_recreated_with_its_cause_in_the_journal() -> None:
     async def scenario(server: Server) -> None:
         async def story(controller: Controller[ObjectKey], telemetry: Telemetry) -> None:
             made = await server.create(MAPS, core_v1.ConfigMap(metadata=meta_v1.ObjectMeta(name="a", namespace="d")))

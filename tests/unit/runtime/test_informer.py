@@ -30,8 +30,8 @@ def fresh(name: str, namespace: str = "default", **labels: str) -> ConfigMap:
     return ConfigMap(metadata=ObjectMeta(name=name, namespace=namespace, labels=labels), data={"k": "v"})
 
 
-class Diary:
-    """A handler that writes down what it is told."""
+class RecordingHandler:
+    """Handler that records its events."""
 
     def __init__(self) -> None:
         self.entries: list[str] = []
@@ -50,30 +50,30 @@ class Diary:
         return taken
 
 
-class AttentiveDiary(Diary):
-    """One that wants to know which deletions went unseen."""
+class TombstoneRecordingHandler(RecordingHandler):
+    """Handler that also records missed deletions."""
 
     def on_missed_delete(self, deleted: DeletedFinalStateUnknown) -> None:
         self.entries.append(f"?{deleted.key}@{deleted.last_known.metadata.resource_version}")
 
 
 def idle_informer() -> Informer:
-    """One that is told what happens by the test itself."""
+    """Informer that is fed by the test."""
     return Informer(ScriptedSource(), ResourceSelection(CONFIGS), SystemClock())
 
 
 # The cache follows the server
 
 
-def test_the_cache_holds_the_servers_own_objects() -> None:
+def test_cache_has_the_servers_objects() -> None:
     async def scenario(server: Server) -> None:
         await server.create(CONFIGS, fresh("a"))
         informers = SharedInformerFactory(server.client, server.clock)
-        configs = informers.of(CONFIGS)
-        assert not configs.synced
+        configs = informers.for_resource(CONFIGS)
+        assert not configs.has_synced
         informers.start()
         await informers.wait_synced()
-        assert configs.synced
+        assert configs.has_synced
         first = configs.get("default", "a")
         assert first is not None
         with pytest.raises(AttributeError):
@@ -90,10 +90,10 @@ def test_the_cache_holds_the_servers_own_objects() -> None:
     play(scenario)
 
 
-def test_the_cache_stays_true_over_a_day_of_watches_that_end() -> None:
+def test_cache_stays_consistent_over_many_watches() -> None:
     async def scenario(server: Server) -> None:
         informers = SharedInformerFactory(server.client, server.clock)
-        configs = informers.of(CONFIGS)
+        configs = informers.for_resource(CONFIGS)
         informers.start()
         for hour in range(24):
             await server.loop.advance(3600)
@@ -104,15 +104,18 @@ def test_the_cache_stays_true_over_a_day_of_watches_that_end() -> None:
     play(scenario)
 
 
-def test_selections_have_caches_of_their_own_and_equal_ones_share() -> None:
+def test_equal_selections_share_a_cache() -> None:
     async def scenario(server: Server) -> None:
         for one in (fresh("a", color="red"), fresh("b", color="blue"), fresh("c", "other", color="red")):
             await server.create(CONFIGS, one)
         informers = SharedInformerFactory(server.client, server.clock)
         informers.start()
-        red, here = informers.of(CONFIGS, labels="color=red"), informers.of(CONFIGS, namespace="default")
-        named = informers.of(CONFIGS, fields="metadata.name=b")
-        assert informers.of(CONFIGS, labels="color=red") is red
+        red, here = (
+            informers.for_resource(CONFIGS, labels="color=red"),
+            informers.for_resource(CONFIGS, namespace="default"),
+        )
+        named = informers.for_resource(CONFIGS, fields="metadata.name=b")
+        assert informers.for_resource(CONFIGS, labels="color=red") is red
         assert len({id(one) for one in informers}) == 3
         await informers.wait_synced()
         await server.patch(CONFIGS, "default", "a", {"metadata": {"labels": {"color": "blue"}}})
@@ -126,10 +129,10 @@ def test_selections_have_caches_of_their_own_and_equal_ones_share() -> None:
     play(scenario)
 
 
-def test_a_cache_is_let_go_when_nobody_listens_to_it_or_reads_it() -> None:
+def test_unused_cache_is_dropped() -> None:
     async def scenario(server: Server) -> None:
         informers = SharedInformerFactory(server.client, server.clock)
-        read, unread = informers.of(CONFIGS), informers.of(CONFIGS, labels="color=red")
+        read, unread = informers.for_resource(CONFIGS), informers.for_resource(CONFIGS, labels="color=red")
         read.add_reader()
         for one in (read, unread):
             one.remove_handler(one.add_handler(ResourceEventHandlerFuncs()))
@@ -139,12 +142,12 @@ def test_a_cache_is_let_go_when_nobody_listens_to_it_or_reads_it() -> None:
     play(scenario)
 
 
-def test_a_cache_can_be_of_metadata_alone() -> None:
+def test_cache_can_have_metadata_only() -> None:
     async def scenario(server: Server) -> None:
         await server.create(CONFIGS, fresh("a", color="red"))
         informers = SharedInformerFactory(server.client, server.clock)
         informers.start()
-        thin, whole = informers.of(CONFIGS, metadata_only=True), informers.of(CONFIGS)
+        thin, whole = informers.for_resource(CONFIGS, metadata_only=True), informers.for_resource(CONFIGS)
         await informers.wait_synced()
         await server.create(CONFIGS, fresh("b"))
         await server.loop.settle()
@@ -155,7 +158,7 @@ def test_a_cache_can_be_of_metadata_alone() -> None:
     play(scenario)
 
 
-def test_informers_that_cannot_sync_are_named_with_the_reason() -> None:
+def test_unsynced_informers_are_named_with_the_reason() -> None:
     class Broken:
         def is_in_process(self, resource: Any) -> bool:
             return False
@@ -169,7 +172,7 @@ def test_informers_that_cannot_sync_are_named_with_the_reason() -> None:
 
     async def scenario(server: Server) -> None:
         informers = SharedInformerFactory(Broken(), server.clock)
-        informers.of(CONFIGS, namespace="x")
+        informers.for_resource(CONFIGS, namespace="x")
         informers.start()
         with pytest.raises(TimeoutError, match=r"not synced: configmaps, in x \(down for lunch\)"):
             await informers.wait_synced(10)
@@ -181,13 +184,13 @@ def test_informers_that_cannot_sync_are_named_with_the_reason() -> None:
 # Handlers
 
 
-def test_handlers_hear_of_every_change_in_order() -> None:
+def test_handlers_receive_every_change_in_order() -> None:
     async def scenario(server: Server) -> None:
         await server.create(CONFIGS, fresh("a"))
         informers = SharedInformerFactory(server.client, server.clock)
-        diary = Diary()
-        registration = informers.of(CONFIGS).add_handler(diary)
-        assert not registration.synced
+        diary = RecordingHandler()
+        registration = informers.for_resource(CONFIGS).add_handler(diary)
+        assert not registration.has_synced
         informers.start()
         await registration.wait_synced()
         assert diary.take() == ["+a"]
@@ -200,15 +203,15 @@ def test_handlers_hear_of_every_change_in_order() -> None:
     play(scenario)
 
 
-def test_a_late_handler_gets_the_present_state_at_once() -> None:
-    informer, diary = idle_informer(), Diary()
+def test_late_handler_gets_the_current_state() -> None:
+    informer, diary = idle_informer(), RecordingHandler()
     informer.replace([config("a", 1), config("b", 2)], "5")
     registration = informer.add_handler(diary)
     assert diary.take() == ["+a", "+b"]
-    assert registration.synced
+    assert registration.has_synced
 
 
-def test_handlers_of_the_first_state_see_the_whole_of_it() -> None:
+def test_handlers_of_the_initial_list_see_the_complete_cache() -> None:
     informer = idle_informer()
     sizes: list[int] = []
     informer.add_handler(ResourceEventHandlerFuncs(on_add=lambda _: sizes.append(len(informer))))
@@ -216,18 +219,18 @@ def test_handlers_of_the_first_state_see_the_whole_of_it() -> None:
     assert sizes == [2, 2]
 
 
-def test_a_removed_handler_hears_no_more() -> None:
-    informer, diary = idle_informer(), Diary()
+def test_removed_handler_receives_nothing() -> None:
+    informer, diary = idle_informer(), RecordingHandler()
     informer.remove_handler(informer.add_handler(diary))
     informer.apply([event("ADDED", "a", 1)])
     assert diary.take() == []
 
 
-def test_a_handler_that_fails_harms_nobody_and_is_counted() -> None:
+def test_failing_handler_is_counted_and_isolated() -> None:
     def fail(obj: Any) -> None:
         raise RuntimeError(f"no {obj.metadata.name} please")
 
-    informer, diary = idle_informer(), Diary()
+    informer, diary = idle_informer(), RecordingHandler()
     registration = informer.add_handler(ResourceEventHandlerFuncs(on_add=fail))
     informer.add_handler(diary)
     informer.apply([event("ADDED", "a", 1), event("ADDED", "b", 2)])
@@ -236,14 +239,14 @@ def test_a_handler_that_fails_harms_nobody_and_is_counted() -> None:
     assert str(registration.last_error) == "no b please"
 
 
-def test_a_known_object_that_is_added_again_is_an_update_and_an_unknown_modified_one_an_add() -> None:
-    informer, diary = idle_informer(), Diary()
+def test_repeated_add_is_an_update_and_unknown_modified_is_an_add() -> None:
+    informer, diary = idle_informer(), RecordingHandler()
     informer.add_handler(diary)
     informer.apply([event("MODIFIED", "a", 1), event("ADDED", "a", 2), event("DELETED", "never seen", 3)])
     assert diary.take() == ["+a", "~a"]
 
 
-def test_the_last_state_is_the_one_that_the_deletion_tells() -> None:
+def test_deletion_has_the_final_state() -> None:
     informer = idle_informer()
     gone: list[Any] = []
     informer.add_handler(ResourceEventHandlerFuncs(on_delete=gone.append))
@@ -254,8 +257,8 @@ def test_the_last_state_is_the_one_that_the_deletion_tells() -> None:
 # Relists
 
 
-def test_a_relist_tells_only_of_what_differs() -> None:
-    informer, diary = idle_informer(), AttentiveDiary()
+def test_relist_reports_differences_only() -> None:
+    informer, diary = idle_informer(), TombstoneRecordingHandler()
     informer.add_handler(diary)
     informer.replace([config("a", 1), config("b", 2), config("c", 3)], "5")
     assert diary.take() == ["+a", "+b", "+c"]
@@ -263,16 +266,16 @@ def test_a_relist_tells_only_of_what_differs() -> None:
     assert diary.take() == ["?default/c@3", "~b", "+d"]
 
 
-def test_a_deletion_that_was_missed_reaches_plain_handlers_too() -> None:
-    informer, diary = idle_informer(), Diary()
+def test_missed_deletion_reaches_plain_handlers() -> None:
+    informer, diary = idle_informer(), RecordingHandler()
     informer.add_handler(diary)
     informer.replace([config("a", 1)], "5")
     informer.replace([], "6")
     assert diary.take() == ["+a", "-a"]
 
 
-def test_an_object_that_was_made_anew_unseen_is_deleted_and_added() -> None:
-    informer, diary = idle_informer(), AttentiveDiary()
+def test_recreated_object_is_deleted_and_added() -> None:
+    informer, diary = idle_informer(), TombstoneRecordingHandler()
     informer.add_handler(diary)
     informer.replace([config("a", 1, uid="first")], "5")
     informer.replace([config("a", 9, uid="second")], "9")
@@ -280,14 +283,14 @@ def test_an_object_that_was_made_anew_unseen_is_deleted_and_added() -> None:
     assert informer.get("default", "a").metadata.uid == "second"
 
 
-def test_what_was_deleted_while_the_server_was_away_is_a_tombstone() -> None:
+def test_deletion_during_an_outage_is_a_tombstone() -> None:
     async def scenario(server: Server) -> list[str]:
         gone = errors.too_old_resource_version(5, 8)
         source = ScriptedSource(
             [page(5, config("a", 1), config("b", 2)), page(9, config("b", 2))],
             [[errors.bad_request("no streaming")], [gone]],
         )
-        informer, diary = Informer(source, ResourceSelection(CONFIGS), server.clock), AttentiveDiary()
+        informer, diary = Informer(source, ResourceSelection(CONFIGS), server.clock), TombstoneRecordingHandler()
         informer.add_handler(diary)
         task = asyncio.create_task(informer.run())
         await server.loop.advance(2)
@@ -300,12 +303,12 @@ def test_what_was_deleted_while_the_server_was_away_is_a_tombstone() -> None:
 # Resync
 
 
-def test_each_handler_is_told_of_everything_anew_in_its_own_period() -> None:
+def test_each_handler_has_its_own_resync_period() -> None:
     async def scenario(server: Server) -> None:
         await server.create(CONFIGS, fresh("a"))
         informers = SharedInformerFactory(server.client, server.clock)
-        often, seldom, never = Diary(), Diary(), Diary()
-        configs = informers.of(CONFIGS)
+        often, seldom, never = RecordingHandler(), RecordingHandler(), RecordingHandler()
+        configs = informers.for_resource(CONFIGS)
         configs.add_handler(often, resync=10)
         configs.add_handler(never)
         informers.start()
@@ -324,7 +327,7 @@ def test_each_handler_is_told_of_everything_anew_in_its_own_period() -> None:
 # Transforms
 
 
-def test_what_is_stored_can_be_less_than_what_came() -> None:
+def test_transform_can_reduce_stored_objects() -> None:
     informer, gone = idle_informer(), list[Any]()
     informer.set_transform(lambda obj: msgspec.structs.replace(obj, data={}))
     informer.add_handler(ResourceEventHandlerFuncs(on_delete=gone.append))
@@ -333,7 +336,7 @@ def test_what_is_stored_can_be_less_than_what_came() -> None:
     assert [one.data for one in (*informer.list(), *gone)] == [{}, {}]
 
 
-def test_it_is_too_late_to_transform_what_is_there() -> None:
+def test_transform_cannot_be_set_after_start() -> None:
     informer = idle_informer()
     informer.replace([], "1")
     with pytest.raises(RuntimeError, match="has been started"):
@@ -343,25 +346,25 @@ def test_it_is_too_late_to_transform_what_is_there() -> None:
 # Reading one's own writes
 
 
-def test_a_write_is_awaited_until_the_cache_shows_it() -> None:
+def test_write_is_awaited_until_cached() -> None:
     async def scenario(server: Server) -> None:
         informers = SharedInformerFactory(server.client, server.clock)
-        configs = informers.of(CONFIGS)
+        configs = informers.for_resource(CONFIGS)
         informers.start()
         await informers.wait_synced()
         made = await server.create(CONFIGS, fresh("a"))
-        await configs.seen(made.metadata.resource_version)
+        await configs.wait_for_version(made.metadata.resource_version)
         assert configs.get("default", "a").metadata.uid == made.metadata.uid
-        await configs.seen(made.metadata.resource_version)  # again: it is there already
+        await configs.wait_for_version(made.metadata.resource_version)  # again: it is there already
 
     play(scenario)
 
 
 @pytest.mark.parametrize("news", [[event("ADDED", "z", 12)], [bookmark(10)]])
-def test_later_news_and_bookmarks_count_too(news: Sequence[WatchEvent]) -> None:
+def test_later_events_and_bookmarks_satisfy_the_wait(news: Sequence[WatchEvent]) -> None:
     async def scenario(server: Server) -> None:
         informer = idle_informer()
-        waits = [asyncio.create_task(informer.seen(version)) for version in ("10", "3", "10", "99")]
+        waits = [asyncio.create_task(informer.wait_for_version(version)) for version in ("10", "3", "10", "99")]
         await server.loop.settle()
         informer.apply(news)
         await server.loop.settle()
@@ -372,12 +375,12 @@ def test_later_news_and_bookmarks_count_too(news: Sequence[WatchEvent]) -> None:
     play(scenario)
 
 
-def test_those_who_wait_are_let_go_when_the_informer_stops() -> None:
+def test_stop_releases_waiters() -> None:
     async def scenario(server: Server) -> None:
         informers = SharedInformerFactory(server.client, server.clock)
-        configs = informers.of(CONFIGS)
+        configs = informers.for_resource(CONFIGS)
         informers.start()
-        wait = asyncio.create_task(configs.seen("999"))
+        wait = asyncio.create_task(configs.wait_for_version("999"))
         await server.loop.settle()
         await informers.stop()
         await server.loop.settle()
@@ -386,7 +389,7 @@ def test_those_who_wait_are_let_go_when_the_informer_stops() -> None:
     play(scenario)
 
 
-def test_a_tombstone_says_which_object() -> None:
+def test_tombstone_has_the_object_key() -> None:
     assert str(DeletedFinalStateUnknown(ObjectKey("x", "y"), None).key) == "x/y"
 
 
@@ -394,7 +397,7 @@ def test_a_tombstone_says_which_object() -> None:
 
 
 class Mirror:
-    """A handler that rebuilds the state from what it is told alone."""
+    """Handler that rebuilds the state from its events only."""
 
     def __init__(self) -> None:
         self.objects: dict[ObjectKey, Any] = {}
@@ -411,11 +414,11 @@ class Mirror:
         del self.objects[key_of(obj)]
 
 
-def test_history_that_is_gone_costs_a_relist_and_nothing_else() -> None:
+def test_compacted_history_causes_a_relist_only() -> None:
     async def scenario(server: Server) -> None:
         await server.create(CONFIGS, fresh("a"))
         informers = SharedInformerFactory(server.client, server.clock)
-        configs, diary = informers.of(CONFIGS), Diary()
+        configs, diary = informers.for_resource(CONFIGS), RecordingHandler()
         configs.add_handler(diary)
         informers.start()
         await informers.wait_synced()
@@ -433,11 +436,11 @@ def test_history_that_is_gone_costs_a_relist_and_nothing_else() -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_handlers_and_cache_are_true_through_dropped_watches_and_forgotten_history(seed: int) -> None:
+def test_handlers_and_cache_survive_dropped_watches_and_compaction(seed: int) -> None:
     async def scenario(server: Server) -> None:
         chance = server.clock.random()
         informers = SharedInformerFactory(server.client, server.clock)
-        configs, mirror = informers.of(CONFIGS), Mirror()
+        configs, mirror = informers.for_resource(CONFIGS), Mirror()
         registration = configs.add_handler(mirror)
         informers.start()
         for _ in range(150):

@@ -1,8 +1,8 @@
-"""The journal remembers what matters longest."""
+"""Tests of the journal: relevant entries are kept longest."""
 
 from __future__ import annotations
 
-from kubeloop.runtime.causes.cause import Origin, RecordedWrite
+from kubeloop.runtime.causes.cause import Cause, Origin, RecordedWrite
 from kubeloop.runtime.causes.journal import Journal
 from kubeloop.sim.loop import START
 
@@ -11,10 +11,10 @@ WROTE = (RecordedWrite("create", "pods", "d", "a", "2"),)
 
 
 def write(journal: Journal, key: str, result: str = "success", writes: tuple[RecordedWrite, ...] = ()) -> None:
-    journal.write(START, "loop", key, WHY, writes, result, 0.1)
+    journal.append(START, Cause("loop", key, WHY, writes), result, 0.1)
 
 
-def test_entries_come_in_order_whatever_their_sort() -> None:
+def test_entries_of_all_kinds_are_in_order() -> None:
     journal = Journal()
     write(journal, "a")
     write(journal, "b", writes=WROTE)
@@ -24,7 +24,7 @@ def test_entries_come_in_order_whatever_their_sort() -> None:
     assert [entry.number for entry in journal.entries()] == [1, 2, 3, 4]
 
 
-def test_quiet_reconciles_do_not_push_out_those_that_wrote_or_failed() -> None:
+def test_idle_reconciles_do_not_evict_relevant_ones() -> None:
     journal = Journal(active=3, quiet=2)
     write(journal, "wrote", writes=WROTE)
     write(journal, "failed", result="error")
@@ -33,7 +33,7 @@ def test_quiet_reconciles_do_not_push_out_those_that_wrote_or_failed() -> None:
     assert [entry.key for entry in journal.entries()] == ["wrote", "failed", "98", "99"]
 
 
-def test_it_stays_within_its_bounds() -> None:
+def test_journal_is_bounded() -> None:
     journal = Journal(active=3, quiet=2)
     for number in range(100):
         write(journal, str(number), writes=WROTE)
@@ -41,10 +41,10 @@ def test_it_stays_within_its_bounds() -> None:
     assert journal.written == 100
 
 
-def test_one_can_ask_for_one_loop_and_one_key() -> None:
+def test_journal_can_be_filtered_by_controller_and_key() -> None:
     journal = Journal()
     write(journal, "a")
     write(journal, "b")
-    journal.write(START, "another", "a", (), (), "success", 0)
+    journal.append(START, Cause("another", "a"), "success", 0)
     assert [entry.number for entry in journal.entries(key="a")] == [1, 3]
     assert [entry.number for entry in journal.entries(controller="loop", key="a")] == [1]

@@ -19,15 +19,15 @@ from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.kinds import RESOURCES
 from kubeloop.api.requests import Call
 from kubeloop.api.scalars.times import parse_time
-from kubeloop.runtime.instruments import register_leader_election_metrics
+from kubeloop.metrics import MetricRegistry
 from kubeloop.runtime.leaderelection.fence import Fence, FencedTransport, LeadershipLost
 from kubeloop.runtime.leaderelection.leader_elector import JITTER, LeaderElector, LeaseDurations, new_identity
-from kubeloop.runtime.metrics import MetricRegistry
+from kubeloop.runtime.standard_metrics import register_leader_election_metrics
 from kubeloop.sim.loop import VirtualClock, VirtualLoop, run_virtual
 
 
 class LeaseServer:
-    """One lease, written by compare-and-swap."""
+    """Lease written by compare-and-swap."""
 
     def __init__(self) -> None:
         self.lease: Lease | None = None
@@ -62,7 +62,7 @@ class LeaseServer:
 
 
 class Line:
-    """One candidate's line to the server, which can be cut, slow, and worse."""
+    """Connection of a candidate to the server, which can be cut or slow."""
 
     def __init__(self, server: LeaseServer) -> None:
         self._server = server
@@ -72,7 +72,7 @@ class Line:
         self.failing = False
 
     async def _do(self, action: Callable[[], Lease]) -> Lease:
-        # Requests on the way arrive even when nobody waits for the answer any more.
+        # Requests in flight arrive even if their caller is cancelled.
         return await asyncio.shield(asyncio.ensure_future(self._carry(action)))
 
     async def _carry(self, action: Callable[[], Lease]) -> Lease:
@@ -102,7 +102,7 @@ class Line:
 
 
 class SkewedClock:
-    """Says another time of day than everybody else's, and goes a little faster or slower."""
+    """Clock with another time of day and rate."""
 
     def __init__(self, loop: VirtualLoop, offset: float, rate: float, seed: int) -> None:
         self._clock = VirtualClock(loop, seed=seed)
@@ -173,7 +173,7 @@ def play(scenario: Callable[[World], Awaitable[None]]) -> None:
 # The usual course
 
 
-def test_the_first_candidate_makes_the_lease_and_leads() -> None:
+def test_first_candidate_creates_the_lease_and_leads() -> None:
     async def scenario(world: World) -> None:
         one = world.candidate("one")
         await world.loop.settle()
@@ -186,7 +186,7 @@ def test_the_first_candidate_makes_the_lease_and_leads() -> None:
     play(scenario)
 
 
-def test_the_leader_renews_every_two_seconds_and_others_wait() -> None:
+def test_leader_renews_every_retry_period_and_others_wait() -> None:
     async def scenario(world: World) -> None:
         world.candidate("one")
         await world.loop.settle()
@@ -201,7 +201,7 @@ def test_the_leader_renews_every_two_seconds_and_others_wait() -> None:
     play(scenario)
 
 
-def test_a_leader_that_stops_in_order_gives_the_lease_back_at_once() -> None:
+def test_stopped_leader_releases_the_lease() -> None:
     async def scenario(world: World) -> None:
         one = world.candidate("one")
         await world.loop.settle()
@@ -217,7 +217,7 @@ def test_a_leader_that_stops_in_order_gives_the_lease_back_at_once() -> None:
     play(scenario)
 
 
-def test_a_leader_may_keep_the_lease_when_it_stops() -> None:
+def test_leader_may_keep_the_lease_on_stop() -> None:
     async def scenario(world: World) -> None:
         world.candidate("one", release=False)
         await world.loop.settle()
@@ -227,7 +227,7 @@ def test_a_leader_may_keep_the_lease_when_it_stops() -> None:
     play(scenario)
 
 
-def test_a_leader_that_dies_is_followed_after_its_lease() -> None:
+def test_dead_leader_is_replaced_after_the_lease_duration() -> None:
     async def scenario(world: World) -> None:
         one, two = world.candidate("one"), world.candidate("two")
         await world.loop.advance(10)
@@ -244,7 +244,7 @@ def test_a_leader_that_dies_is_followed_after_its_lease() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_a_standby_looks_again_in_the_moment_in_which_the_lease_ends(seed: int) -> None:
+def test_standby_retries_exactly_when_the_lease_expires(seed: int) -> None:
     async def scenario(world: World) -> None:
         leader = world.candidate("one")
         await world.loop.settle()
@@ -261,7 +261,7 @@ def test_a_standby_looks_again_in_the_moment_in_which_the_lease_ends(seed: int) 
     play(scenario)
 
 
-def test_what_the_leader_does_ends_before_another_can_begin() -> None:
+def test_leader_work_ends_before_another_leader_starts() -> None:
     async def scenario(world: World) -> None:
         line = Line(world.server)
         elector = LeaderElector(line, "kube-system", "manager", "one", VirtualClock(world.loop))
@@ -283,7 +283,7 @@ def test_what_the_leader_does_ends_before_another_can_begin() -> None:
     play(scenario)
 
 
-def test_leading_that_ends_by_itself_ends_the_term() -> None:
+def test_finished_work_ends_the_term() -> None:
     async def scenario(world: World) -> None:
         elector = LeaderElector(Line(world.server), "kube-system", "manager", "one", VirtualClock(world.loop))
 
@@ -297,7 +297,7 @@ def test_leading_that_ends_by_itself_ends_the_term() -> None:
     play(scenario)
 
 
-def test_a_leader_that_is_told_to_stop_may_write_while_it_ends() -> None:
+def test_stopping_leader_may_write_until_it_ends() -> None:
     async def scenario(world: World) -> None:
         elector = LeaderElector(Line(world.server), "kube-system", "manager", "one", VirtualClock(world.loop))
         open_while_ending: list[bool] = []
@@ -322,7 +322,7 @@ def test_a_leader_that_is_told_to_stop_may_write_while_it_ends() -> None:
 # Trouble
 
 
-def test_a_short_illness_of_the_server_costs_nobody_the_lease() -> None:
+def test_short_server_outage_keeps_the_lease() -> None:
     async def scenario(world: World) -> None:
         one = world.candidate("one")
         await world.loop.settle()
@@ -337,7 +337,7 @@ def test_a_short_illness_of_the_server_costs_nobody_the_lease() -> None:
     play(scenario)
 
 
-def test_somebody_else_who_writes_to_the_lease_is_no_rival() -> None:
+def test_unrelated_lease_update_is_not_a_rival() -> None:
     registry = MetricRegistry()
 
     async def scenario(world: World) -> None:
@@ -355,7 +355,7 @@ def test_somebody_else_who_writes_to_the_lease_is_no_rival() -> None:
     play(scenario)
 
 
-def test_a_leader_that_sees_anothers_name_on_the_lease_stops_at_once() -> None:
+def test_leader_stops_when_another_holder_is_observed() -> None:
     async def scenario(world: World) -> None:
         one = world.candidate("one")
         await world.loop.settle()
@@ -368,7 +368,7 @@ def test_a_leader_that_sees_anothers_name_on_the_lease_stops_at_once() -> None:
     play(scenario)
 
 
-def test_a_lease_that_is_deleted_stays_its_holders_while_those_who_saw_it_wait() -> None:
+def test_deleted_lease_is_kept_by_its_holder_while_observers_wait() -> None:
     async def scenario(world: World) -> None:
         one = world.candidate("one")
         await world.loop.settle()
@@ -384,7 +384,7 @@ def test_a_lease_that_is_deleted_stays_its_holders_while_those_who_saw_it_wait()
     play(scenario)
 
 
-def test_an_answer_that_comes_late_opens_no_fence_for_long() -> None:
+def test_late_renewal_response_shortens_the_fence() -> None:
     async def scenario(world: World) -> None:
         one = world.candidate("one")
         one.line.back = 4.0  # for the answer that there is no lease, and for the one that it is made
@@ -394,14 +394,14 @@ def test_an_answer_that_comes_late_opens_no_fence_for_long() -> None:
     play(scenario)
 
 
-def test_a_process_that_leads_without_renewing_is_unhealthy() -> None:
+def test_leader_without_renewal_is_unhealthy() -> None:
     async def scenario(world: World) -> None:
         one = world.candidate("one")
         await world.loop.settle()
-        assert one.elector.unhealthy() == ""
+        assert one.elector.health_error() == ""
         task = world.tasks["one"]
         one.elector._observed_at -= 36
-        assert one.elector.unhealthy() == "failed election to renew leadership on lease manager"
+        assert one.elector.health_error() == "failed election to renew leadership on lease manager"
         assert not task.done()
 
     play(scenario)
@@ -410,7 +410,7 @@ def test_a_process_that_leads_without_renewing_is_unhealthy() -> None:
 # Telling
 
 
-def test_elections_are_told() -> None:
+def test_elections_record_events() -> None:
     told: list[Any] = []
     leaders: list[str] = []
 
@@ -434,16 +434,16 @@ def test_elections_are_told() -> None:
     [
         ((10, 10, 2), "leaseDuration must be greater than renewDeadline"),
         ((15, 2.4, 2), "renewDeadline must be greater than retryPeriod"),
-        ((0.9, 0.5, 0.1), "at least a second"),
+        ((0.9, 0.5, 0.1), "at least one second"),
         ((15, 10, 0), "retryPeriod must be greater than zero"),
     ],
 )
-def test_terms_that_cannot_work_are_refused(terms: tuple[float, float, float], complaint: str) -> None:
+def test_invalid_terms_are_rejected(terms: tuple[float, float, float], complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
         LeaseDurations(*terms)
 
 
-def test_identities_are_the_host_and_something_unique() -> None:
+def test_identity_is_hostname_and_uuid() -> None:
     loop = VirtualLoop()
     clock = VirtualClock(loop)
     one, other = new_identity("node-1", clock), new_identity("node-1", clock)
@@ -473,13 +473,13 @@ class SlowTransport:
 
     def watch(self, call: Call) -> Any: ...
     def is_in_process(self, resource: Any) -> Any: ...
-    def edition(self) -> Any: ...
+    def discovery_version(self) -> Any: ...
     async def document(self, path: str) -> Any: ...
     def stream(self, call: Call) -> Any: ...
     async def close(self) -> None: ...
 
 
-def test_writes_need_an_open_fence_and_reads_need_none() -> None:
+def test_writes_need_an_open_fence_and_reads_do_not() -> None:
     loop = VirtualLoop()
 
     async def main() -> None:
@@ -494,7 +494,7 @@ def test_writes_need_an_open_fence_and_reads_need_none() -> None:
     run_virtual(main(), loop=loop)
 
 
-def test_a_write_on_the_way_is_given_up_when_the_fence_closes_and_goes_on_when_it_moves() -> None:
+def test_write_in_flight_is_cancelled_when_the_fence_closes() -> None:
     loop = VirtualLoop()
 
     async def main() -> None:
@@ -532,7 +532,7 @@ trouble = st.tuples(
     st.lists(st.tuples(st.floats(-1e6, 1e6), st.floats(0.9, 1.1)), min_size=3, max_size=3),
     st.integers(0, 3),
 )
-def test_there_are_never_two_who_may_write(troubles: list[Any], clocks: list[tuple[float, float]], seed: int) -> None:
+def test_at_most_one_candidate_may_write(troubles: list[Any], clocks: list[tuple[float, float]], seed: int) -> None:
     async def scenario(world: World) -> None:
         candidates = [
             world.candidate(f"c{n}", offset=offset, rate=rate, seed=seed + n) for n, (offset, rate) in enumerate(clocks)

@@ -1,4 +1,4 @@
-"""Loops that crash and hang are seen, told of and started again; the others never notice."""
+"""Tests of supervision: crashed and hung loops are reported and restarted without affecting others."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from kubeloop.metrics import MetricRegistry
 from kubeloop.runtime.controller import STUCK_AFTER, UNSYNCED_AFTER, Controller, ControllerStatus, Health
 from kubeloop.runtime.manager import Incident, LoopManager, SupervisorTimeouts
-from kubeloop.runtime.metrics import MetricRegistry
 from kubeloop.sim.loop import VirtualClock, VirtualLoop, run_virtual
 
 BOUNDS = SupervisorTimeouts()
@@ -36,7 +36,7 @@ class Bench:
         return Controller(name, reconcile, self.clock, workers=workers)
 
     async def end(self) -> None:
-        """As SIGTERM would."""
+        """Stop, like SIGTERM."""
         assert self._running is not None
         self._running.cancel()
         await asyncio.wait([self._running])
@@ -52,7 +52,7 @@ async def _main(scenario: Callable[[Bench], Awaitable[None]], bench: Bench) -> N
 
 
 class Scripted:
-    """A loop whose every run does what it is told."""
+    """Loop with scripted runs."""
 
     def __init__(self, name: str, *runs: Callable[[], Awaitable[None]], depth: int = 0) -> None:
         self.name = name
@@ -101,14 +101,14 @@ async def nothing(_: str) -> None:
 
 @pytest.mark.parametrize(
     ("run", "why"),
-    [(crash, "ValueError: broken"), (leave, "RuntimeError: called exit(3)"), (return_at_once, "it ended by itself")],
+    [(crash, "ValueError: broken"), (leave, "RuntimeError: called exit(3)"), (return_at_once, "exited unexpectedly")],
 )
-def test_loop_that_ends_is_started_again_and_told_of(run: Callable[[], Awaitable[None]], why: str) -> None:
+def test_exited_loop_is_restarted_and_reported(run: Callable[[], Awaitable[None]], why: str) -> None:
     async def scenario(bench: Bench) -> None:
         loop = Scripted("a", run)
         manager = bench.keep(loop)
         await bench.loop.settle()
-        assert manager.health("a") == Health(False, f"{why}; it is about to start again")
+        assert manager.health("a") == Health(False, f"{why}; restart pending")
         assert bench.incidents == [Incident("a", "LoopCrashed", why)]
         await bench.loop.advance(2 * BOUNDS.first_delay)
         assert manager.health("a").ok
@@ -121,7 +121,7 @@ def test_loop_that_ends_is_started_again_and_told_of(run: Callable[[], Awaitable
     play(scenario)
 
 
-def test_loop_that_keeps_crashing_is_started_ever_more_rarely() -> None:
+def test_crashing_loop_is_restarted_with_backoff() -> None:
     async def scenario(bench: Bench) -> None:
         loop = Scripted("a", *[crash] * 50)
         bench.keep(loop)
@@ -135,7 +135,7 @@ def test_loop_that_keeps_crashing_is_started_ever_more_rarely() -> None:
     play(scenario)
 
 
-def test_loop_that_recovered_is_started_soon_after_its_next_failure() -> None:
+def test_recovered_loop_restarts_soon_after_its_next_failure() -> None:
     async def fail_later() -> None:
         await asyncio.sleep(2 * BOUNDS.healthy_after)
         await crash()
@@ -151,7 +151,7 @@ def test_loop_that_recovered_is_started_soon_after_its_next_failure() -> None:
     play(scenario)
 
 
-def test_crash_of_one_loop_leaves_the_others_alone() -> None:
+def test_crash_of_one_loop_does_not_affect_others() -> None:
     async def scenario(bench: Bench) -> None:
         done: list[str] = []
 
@@ -170,7 +170,7 @@ def test_crash_of_one_loop_leaves_the_others_alone() -> None:
     play(scenario)
 
 
-def test_hanging_reconcile_ends_the_run_and_its_key_is_done_by_the_next() -> None:
+def test_hanging_reconcile_ends_the_run_and_its_key_is_retried() -> None:
     async def scenario(bench: Bench) -> None:
         tries: list[str] = []
 
@@ -184,7 +184,7 @@ def test_hanging_reconcile_ends_the_run_and_its_key_is_done_by_the_next() -> Non
         loop.queue.add("x")
         await bench.loop.advance(STUCK_AFTER - 1)
         assert manager.health("a").ok
-        await bench.loop.advance(2 * BOUNDS.beat)
+        await bench.loop.advance(2 * BOUNDS.check_period)
         assert [one.reason for one in bench.incidents] == ["LoopHung"]
         assert bench.incidents[0].why.endswith("on x")
         await bench.loop.advance(2 * BOUNDS.first_delay)
@@ -196,7 +196,7 @@ def test_hanging_reconcile_ends_the_run_and_its_key_is_done_by_the_next() -> Non
     play(scenario)
 
 
-def test_loop_that_ignores_its_end_stays_ill_and_harms_nobody() -> None:
+def test_loop_that_ignores_cancellation_stays_unhealthy_and_isolated() -> None:
     async def scenario(bench: Bench) -> None:
         insight = asyncio.Event()
 
@@ -209,7 +209,7 @@ def test_loop_that_ignores_its_end_stays_ill_and_harms_nobody() -> None:
         manager = bench.keep(loop, bench.controller("b", nothing))
         await bench.loop.advance(3 * STUCK_AFTER)
         assert manager.status()[0].state == "hung"
-        assert "hasn't yet" in manager.health("a").why
+        assert "but still running" in manager.health("a").reason
         assert manager.health("b").ok
         assert len(bench.incidents) == 1
         insight.set()
@@ -220,13 +220,13 @@ def test_loop_that_ignores_its_end_stays_ill_and_harms_nobody() -> None:
     play(scenario)
 
 
-def test_loop_that_does_nothing_about_waiting_keys_is_started_again() -> None:
+def test_loop_without_progress_on_queued_keys_is_restarted() -> None:
     async def scenario(bench: Bench) -> None:
         loop = Scripted("a", depth=3)
         bench.keep(loop)
-        await bench.loop.advance(BOUNDS.without_progress + 2 * BOUNDS.beat)
+        await bench.loop.advance(BOUNDS.progress_timeout + 2 * BOUNDS.check_period)
         assert [one.reason for one in bench.incidents] == ["LoopHung"]
-        assert bench.incidents[0].why.startswith("3 keys wait")
+        assert bench.incidents[0].why.startswith("3 keys are queued")
         await bench.loop.advance(2 * BOUNDS.first_delay)
         assert len(loop.starts) == 2
         await bench.end()
@@ -234,7 +234,7 @@ def test_loop_that_does_nothing_about_waiting_keys_is_started_again() -> None:
     play(scenario)
 
 
-def test_idle_loop_is_well_however_long() -> None:
+def test_idle_loop_is_healthy() -> None:
     async def scenario(bench: Bench) -> None:
         manager = bench.keep(bench.controller("a", nothing))
         await bench.loop.advance(86400)
@@ -246,9 +246,9 @@ def test_idle_loop_is_well_however_long() -> None:
 
 
 class Unsynced:
-    """An informer that never hears from its server."""
+    """Informer that never syncs."""
 
-    synced = False
+    has_synced = False
 
     def __init__(self) -> None:
         from kubeloop.api.kinds import RESOURCES
@@ -265,14 +265,14 @@ class Unsynced:
         pass
 
 
-def test_loop_whose_caches_do_not_come_is_ill_but_not_started_again() -> None:
+def test_loop_without_synced_caches_is_unhealthy_but_not_restarted() -> None:
     async def scenario(bench: Bench) -> None:
         loop = bench.controller("a", nothing)
         source = Unsynced()
         loop.watches(source, lambda obj: ())
         manager = bench.keep(loop)
-        await bench.loop.advance(UNSYNCED_AFTER + 10 * BOUNDS.beat)
-        assert source.resource.qualified in manager.health("a").why
+        await bench.loop.advance(UNSYNCED_AFTER + 10 * BOUNDS.check_period)
+        assert source.resource.group_resource in manager.health("a").reason
         assert [one.reason for one in bench.incidents] == ["LoopWaiting"]
         assert manager.status()[0].restarts == 0
         await bench.end()
@@ -280,7 +280,7 @@ def test_loop_whose_caches_do_not_come_is_ill_but_not_started_again() -> None:
     play(scenario)
 
 
-def test_end_waits_for_what_is_queued() -> None:
+def test_shutdown_waits_for_queued_keys() -> None:
     async def scenario(bench: Bench) -> None:
         done: list[str] = []
 
@@ -300,7 +300,7 @@ def test_end_waits_for_what_is_queued() -> None:
     play(scenario)
 
 
-def test_end_waits_no_longer_than_it_may(caplog: pytest.LogCaptureFixture) -> None:
+def test_shutdown_wait_is_limited(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario(bench: Bench) -> None:
         async def reconcile(key: str) -> None:
             await asyncio.sleep(1000)
@@ -315,10 +315,10 @@ def test_end_waits_no_longer_than_it_may(caplog: pytest.LogCaptureFixture) -> No
 
     with caplog.at_level(logging.WARNING):
         play(scenario)
-    assert "not all that waited was done within 10 s: a" in caplog.text
+    assert "not all queues were drained within 10 s: a" in caplog.text
 
 
-def test_loop_that_waits_for_its_next_start_is_not_waited_for_at_the_end() -> None:
+def test_loop_waiting_for_restart_does_not_delay_shutdown() -> None:
     async def scenario(bench: Bench) -> None:
         loop = Scripted("a", crash, crash)
         bench.keep(loop)
@@ -330,7 +330,7 @@ def test_loop_that_waits_for_its_next_start_is_not_waited_for_at_the_end() -> No
     play(scenario)
 
 
-def test_status_tells_the_pace_of_the_last_minute() -> None:
+def test_status_has_the_rate_of_the_last_minute() -> None:
     async def scenario(bench: Bench) -> None:
         async def reconcile(key: str) -> None:
             await asyncio.sleep(0.25)
@@ -351,7 +351,7 @@ def test_status_tells_the_pace_of_the_last_minute() -> None:
     play(scenario)
 
 
-def test_status_tells_the_last_error() -> None:
+def test_status_has_the_last_error() -> None:
     async def scenario(bench: Bench) -> None:
         async def reconcile(key: str) -> None:
             raise ValueError("no such thing")
@@ -368,7 +368,7 @@ def test_status_tells_the_last_error() -> None:
     play(scenario)
 
 
-def test_failing_reporter_is_not_the_loop_s_problem() -> None:
+def test_failing_reporter_does_not_affect_the_loop() -> None:
     async def scenario(bench: Bench) -> None:
         def report(_: Incident) -> None:
             raise OSError("no events today")
@@ -384,7 +384,7 @@ def test_failing_reporter_is_not_the_loop_s_problem() -> None:
     play(scenario)
 
 
-def test_process_that_stood_still_judges_nobody_by_the_clock() -> None:
+def test_suspended_process_does_not_judge_by_the_clock() -> None:
     async def scenario(bench: Bench) -> None:
         async def reconcile(key: str) -> None:
             await asyncio.sleep(1)
@@ -393,15 +393,15 @@ def test_process_that_stood_still_judges_nobody_by_the_clock() -> None:
         bench.keep(loop)
         loop.queue.add("x")
         await bench.loop.settle()
-        bench.loop._now += 1000  # as after SIGSTOP: all timers are late at once
-        await bench.loop.advance(2 * BOUNDS.beat)
+        bench.loop._now += 1000  # as after SIGSTOP: all timers are late together
+        await bench.loop.advance(2 * BOUNDS.check_period)
         assert bench.incidents == []
         await bench.end()
 
     play(scenario)
 
 
-def test_two_loops_of_one_name_are_refused() -> None:
+def test_duplicate_loop_names_are_rejected() -> None:
     async def scenario(bench: Bench) -> None:
         with pytest.raises(ValueError, match="two loops are named a"):
             LoopManager([Scripted("a"), Scripted("a")], bench.clock)

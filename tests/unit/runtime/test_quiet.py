@@ -12,7 +12,7 @@ from kubeloop.testing.builders import config_map
 TURN = 0.05  # seconds of work in each turn of a busy loop
 
 
-class LadenLoop(VirtualLoop):
+class BusyLoop(VirtualLoop):
     """A loop in which work can take time."""
 
     async def work(self, until: float) -> None:
@@ -34,15 +34,15 @@ class Writer:
         raise AssertionError("no event is repeated here")
 
 
-def test_a_loop_with_nothing_to_do_is_quiet_at_once() -> None:
+def test_idle_loop_is_idle_immediately() -> None:
     async def main() -> tuple[bool, float]:
         return await wait_idle(1.0, lambda: False), asyncio.get_running_loop().time()
 
     assert run_virtual(main()) == (True, 0.0)
 
 
-def test_a_quiet_moment_comes_when_the_work_is_done() -> None:
-    loop = LadenLoop()
+def test_wait_idle_returns_when_the_work_is_done() -> None:
+    loop = BusyLoop()
 
     async def main() -> tuple[bool, float]:
         working = asyncio.create_task(loop.work(until=0.5))
@@ -55,8 +55,8 @@ def test_a_quiet_moment_comes_when_the_work_is_done() -> None:
     assert 0.5 <= now < 0.6
 
 
-def test_where_work_never_ends_it_is_not_waited_for_longer_than_told() -> None:
-    loop = LadenLoop()
+def test_wait_idle_is_limited() -> None:
+    loop = BusyLoop()
 
     async def main() -> tuple[bool, float]:
         working = asyncio.create_task(loop.work(until=5.0))
@@ -71,8 +71,8 @@ def test_where_work_never_ends_it_is_not_waited_for_longer_than_told() -> None:
 
 
 def written(events: int, busy: float, then: float) -> list[float]:
-    """When so many events are written that are told at the beginning of so much work."""
-    loop, client = LadenLoop(), Writer()
+    """Return the write times of events recorded at the start of some work."""
+    loop, client = BusyLoop(), Writer()
     recorder = EventRecorder(client, "looper", VirtualClock(loop))
 
     async def main() -> None:
@@ -88,19 +88,19 @@ def written(events: int, busy: float, then: float) -> list[float]:
     return client.times
 
 
-def test_events_give_way_to_the_work_that_they_tell_of() -> None:
+def test_events_yield_to_the_work() -> None:
     times = written(20, busy=0.8, then=0.1)
     assert len(times) == 20
     assert min(times) >= 0.8
 
 
-def test_events_do_not_wait_where_some_could_be_lost() -> None:
+def test_events_do_not_wait_if_some_could_be_lost() -> None:
     times = written(RELAXED_QUEUE_LENGTH + 20, busy=0.8, then=0.1)
     assert len(times) == RELAXED_QUEUE_LENGTH + 20
     assert 20 <= sum(time < 0.2 for time in times) < 20 + HURRIED
 
 
-def test_events_are_written_even_where_work_never_ends() -> None:
+def test_events_are_written_even_under_permanent_load() -> None:
     times = written(3 * HURRIED, busy=2 * LONGEST_WAIT + 40 * TURN, then=0.0)
     assert len(times) >= HURRIED
     assert LONGEST_WAIT <= times[0] < 1.5 * LONGEST_WAIT

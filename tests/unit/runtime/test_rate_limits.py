@@ -1,10 +1,10 @@
-"""How long retries wait: client-go's numbers."""
+"""Tests of retry delays, with client-go's numbers."""
 
 from __future__ import annotations
 
 import pytest
 
-from kubeloop.runtime.queue.rate_limits import (
+from kubeloop.runtime.queue.rate_limiters import (
     BucketRateLimiter,
     ItemExponentialFailureRateLimiter,
     MaxOfRateLimiter,
@@ -20,7 +20,7 @@ def test_each_failure_of_a_key_doubles_its_delay_up_to_a_limit() -> None:
     assert (limiter.retries("a"), limiter.retries("b"), limiter.retries("c")) == (6, 1, 0)
 
 
-def test_a_forgotten_key_starts_anew() -> None:
+def test_forgotten_key_starts_from_scratch() -> None:
     limiter = ItemExponentialFailureRateLimiter[str](base=1, longest=10)
     for _ in range(3):
         limiter.when("a")
@@ -28,21 +28,21 @@ def test_a_forgotten_key_starts_anew() -> None:
     assert (limiter.retries("a"), limiter.when("a")) == (0, 1)
 
 
-def test_ten_thousand_failures_still_give_the_longest_delay() -> None:
+def test_many_failures_give_the_maximum_delay() -> None:
     limiter = ItemExponentialFailureRateLimiter[str]()
     for _ in range(10_000):
         delay = limiter.when("a")
     assert delay == 1000
 
 
-def test_a_bucket_lets_a_burst_pass_then_spaces_evenly() -> None:
+def test_bucket_allows_a_burst_then_spaces_evenly() -> None:
     loop = VirtualLoop()
     bucket = BucketRateLimiter(VirtualClock(loop), qps=10, burst=3)
     assert [bucket.when("any") for _ in range(5)] == pytest.approx([0, 0, 0, 0.1, 0.2])
     loop.close()
 
 
-def test_a_bucket_fills_with_time_but_never_over_its_burst() -> None:
+def test_bucket_refills_up_to_its_burst() -> None:
     loop = VirtualLoop()
 
     async def main() -> None:
@@ -57,7 +57,7 @@ def test_a_bucket_fills_with_time_but_never_over_its_burst() -> None:
     run_virtual(main(), loop=loop)
 
 
-def test_of_several_limiters_the_most_patient_decides_and_all_count() -> None:
+def test_longest_delay_of_several_limiters_applies() -> None:
     slow, fast = (
         ItemExponentialFailureRateLimiter[str](base=1, longest=10),
         ItemExponentialFailureRateLimiter[str](base=0.1, longest=100),
@@ -69,7 +69,7 @@ def test_of_several_limiters_the_most_patient_decides_and_all_count() -> None:
     assert (slow.retries("a"), fast.retries("a"), limiter.retries("a")) == (0, 0, 0)
 
 
-def test_the_default_gives_a_hundred_keys_their_own_delay_and_then_all_ten_a_second() -> None:
+def test_default_limiter_combines_backoff_and_bucket() -> None:
     loop = VirtualLoop()
     limiter = default_controller_rate_limiter(VirtualClock(loop))
     assert [limiter.when(number) for number in range(100)] == pytest.approx([0.005] * 100)

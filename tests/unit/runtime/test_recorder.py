@@ -18,7 +18,7 @@ THING = ConfigMap(metadata=ObjectMeta(name="thing", namespace="default", uid="1-
 
 
 class FlakyClient:
-    """A client that fails as often as it is told, then reaches the server."""
+    """Client that fails some calls, then reaches the server."""
 
     def __init__(self, client: Any, *failures: Exception) -> None:
         self._client = client
@@ -67,7 +67,7 @@ def record(scenario: Callable[[World], Awaitable[None]], *failures: Exception, s
 # One event
 
 
-def test_an_event_says_what_happened_to_which_object_and_who_says_so() -> None:
+def test_event_has_reason_object_and_source() -> None:
     async def scenario(world: World) -> None:
         world.say("it is done")
         (event,) = await world.written()
@@ -83,7 +83,7 @@ def test_an_event_says_what_happened_to_which_object_and_who_says_so() -> None:
     record(scenario)
 
 
-def test_events_of_one_moment_have_names_of_their_own() -> None:
+def test_simultaneous_events_have_distinct_names() -> None:
     async def scenario(world: World) -> None:
         for number in range(5):
             world.say(f"message {number}", reason=f"Reason{number}")
@@ -92,7 +92,7 @@ def test_events_of_one_moment_have_names_of_their_own() -> None:
     record(scenario)
 
 
-def test_an_object_whose_name_makes_no_event_name_gets_a_uuid() -> None:
+def test_invalid_event_name_gets_a_uuid() -> None:
     async def scenario(world: World) -> None:
         odd = core_v1.ObjectReference(kind="ClusterRole", name="system:thing", api_version="rbac/v1")
         world.say("hello", about=odd)
@@ -103,7 +103,7 @@ def test_an_object_whose_name_makes_no_event_name_gets_a_uuid() -> None:
     record(scenario)
 
 
-def test_custom_resources_are_referred_to_by_their_own_kind() -> None:
+def test_custom_resources_are_referenced_by_their_kind() -> None:
     custom = Unstructured(
         {"kind": "Widget", "apiVersion": "x.org/v1", "metadata": {"name": "w", "namespace": "n", "uid": "u"}}
     )
@@ -112,7 +112,7 @@ def test_custom_resources_are_referred_to_by_their_own_kind() -> None:
     assert (reference.namespace, reference.uid) == ("n", "u")
 
 
-def test_a_type_that_there_isnt_is_not_written() -> None:
+def test_invalid_type_is_not_written() -> None:
     async def scenario(world: World) -> None:
         world.say("hello", type="Bad")
         assert await world.written() == []
@@ -123,7 +123,7 @@ def test_a_type_that_there_isnt_is_not_written() -> None:
 # Many events
 
 
-def test_the_same_event_again_raises_the_count() -> None:
+def test_repeated_event_increases_the_count() -> None:
     async def scenario(world: World) -> None:
         for _ in range(3):
             world.say("again")
@@ -136,7 +136,7 @@ def test_the_same_event_again_raises_the_count() -> None:
     record(scenario)
 
 
-def test_an_event_that_has_expired_on_the_server_is_made_again_with_its_count() -> None:
+def test_expired_event_is_recreated_with_its_count() -> None:
     async def scenario(world: World) -> None:
         world.say("again")
         (event,) = await world.written()
@@ -148,7 +148,7 @@ def test_an_event_that_has_expired_on_the_server_is_made_again_with_its_count() 
     record(scenario)
 
 
-def test_from_the_tenth_message_for_one_reason_on_they_are_combined() -> None:
+def test_ten_similar_events_are_aggregated() -> None:
     async def scenario(world: World) -> None:
         for number in range(12):
             world.say(f"number {number}")
@@ -161,7 +161,7 @@ def test_from_the_tenth_message_for_one_reason_on_they_are_combined() -> None:
     record(scenario)
 
 
-def test_after_ten_quiet_minutes_messages_are_told_apart_again() -> None:
+def test_aggregation_ends_after_ten_minutes() -> None:
     async def scenario(world: World) -> None:
         for number in range(9):
             world.say(f"number {number}")
@@ -172,7 +172,7 @@ def test_after_ten_quiet_minutes_messages_are_told_apart_again() -> None:
     record(scenario)
 
 
-def test_a_source_that_says_too_much_of_one_object_is_heard_once_in_five_minutes() -> None:
+def test_spam_filter_limits_events_per_object() -> None:
     async def scenario(world: World) -> None:
         for _ in range(40):
             world.say("again")
@@ -191,7 +191,7 @@ def test_a_source_that_says_too_much_of_one_object_is_heard_once_in_five_minutes
 # Trouble
 
 
-def test_an_event_that_cannot_be_sent_is_tried_again() -> None:
+def test_failed_event_is_retried() -> None:
     async def scenario(world: World) -> None:
         world.say("at last")
         await world.loop.advance(60)
@@ -204,7 +204,7 @@ def test_an_event_that_cannot_be_sent_is_tried_again() -> None:
     record(scenario, ConnectionRefusedError(), TimeoutError(), ConnectionResetError())
 
 
-def test_it_is_tried_twelve_times() -> None:
+def test_event_is_retried_twelve_times() -> None:
     async def scenario(world: World) -> None:
         world.say("never")
         await world.loop.advance(1000)
@@ -216,7 +216,7 @@ def test_it_is_tried_twelve_times() -> None:
     record(scenario, *[ConnectionRefusedError() for _ in range(12)])
 
 
-def test_what_the_server_refuses_is_not_tried_again() -> None:
+def test_rejected_event_is_not_retried() -> None:
     async def scenario(world: World) -> None:
         world.say("no")
         await world.loop.advance(100)
@@ -226,7 +226,7 @@ def test_what_the_server_refuses_is_not_tried_again() -> None:
     record(scenario, errors.forbidden("", "events", "", "the namespace is being terminated"))
 
 
-def test_when_too_many_wait_the_newest_are_dropped_and_nobody_is_held_up() -> None:
+def test_full_queue_drops_the_newest_events_without_blocking() -> None:
     async def scenario(world: World) -> None:
         for number in range(1005):
             world.say(f"number {number}")
@@ -235,17 +235,17 @@ def test_when_too_many_wait_the_newest_are_dropped_and_nobody_is_held_up() -> No
     record(scenario)
 
 
-def test_a_flood_of_one_component_takes_no_room_from_another() -> None:
+def test_flood_of_one_component_does_not_affect_another() -> None:
     async def scenario(world: World) -> None:
         for number in range(1005):
             world.say(f"number {number}")
-        world.recorder.of_component("another").event(THING, "Normal", "Done", "heard all the same")
+        world.recorder.with_component("another").event(THING, "Normal", "Done", "heard all the same")
         assert world.recorder.dropped == 5
 
     record(scenario)
 
 
-def test_what_was_noted_can_be_awaited() -> None:
+def test_recorded_events_can_be_awaited() -> None:
     async def scenario(world: World) -> None:
         world.say("one")
         assert await world.recorder.flush()
@@ -254,7 +254,7 @@ def test_what_was_noted_can_be_awaited() -> None:
     record(scenario)
 
 
-def test_waiting_for_what_cannot_be_written_ends() -> None:
+def test_waiting_for_unwritable_events_ends() -> None:
     async def scenario(world: World) -> None:
         world.say("one")
         assert not await world.recorder.flush(within=0)
@@ -265,7 +265,7 @@ def test_waiting_for_what_cannot_be_written_ends() -> None:
 # Series
 
 
-def test_in_the_newer_group_the_second_event_begins_a_series_and_the_rest_are_counted() -> None:
+def test_events_v1_has_a_series_from_the_second_event() -> None:
     async def scenario(world: World) -> None:
         world.say("first")
         (event,) = await world.written(events_v1.Event)
@@ -284,7 +284,7 @@ def test_in_the_newer_group_the_second_event_begins_a_series_and_the_rest_are_co
     record(scenario, series=True)
 
 
-def test_a_series_is_told_a_last_time_when_it_is_over() -> None:
+def test_finished_series_is_written_once_more() -> None:
     async def scenario(world: World) -> None:
         for _ in range(5):
             world.say("same")
@@ -297,7 +297,7 @@ def test_a_series_is_told_a_last_time_when_it_is_over() -> None:
     record(scenario, series=True)
 
 
-def test_a_series_that_goes_on_is_told_every_half_hour() -> None:
+def test_running_series_is_written_every_half_hour() -> None:
     async def scenario(world: World) -> None:
         for _ in range(31):
             world.say("same")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from kubeloop.api import errors
 from kubeloop.api.requests import WatchEvent
+from kubeloop.client.errors import ConnectError
 from kubeloop.runtime.informer.reflector import Reflector
 from kubeloop.runtime.informer.reflector_states import (
     BackoffState,
@@ -23,6 +25,7 @@ from kubeloop.runtime.informer.reflector_states import (
 )
 from kubeloop.runtime.queue.backoff import Backoff
 from kubeloop.sim.loop import VirtualClock, VirtualLoop, run_virtual
+from tests.bounds import GIVE_UP_SECONDS
 from tests.unit.runtime.scripted import SILENCE, ScriptedSource, Step, bookmark, config, event, page
 
 
@@ -93,7 +96,7 @@ EXPIRED = errors.too_old_resource_version(5, 9)
 UNAVAILABLE = errors.service_unavailable("down")
 
 
-def test_it_starts_with_nothing_known() -> None:
+def test_initial_state_is_empty() -> None:
     async def nothing(world: World) -> None:
         assert world.reflector.state == InitialState()
 
@@ -103,13 +106,13 @@ def test_it_starts_with_nothing_known() -> None:
 # Listing
 
 
-def test_the_first_list_takes_any_version_in_pages() -> None:
+def test_first_list_accepts_any_version_in_pages() -> None:
     source = ScriptedSource(START)
     play(source, at_once)
     assert source.calls("list") == [{"resource_version": "0", "limit": 500}]
 
 
-def test_a_list_comes_in_pages_and_arrives_whole() -> None:
+def test_paged_list_is_delivered_completely() -> None:
     source = ScriptedSource([page(5, config("a", 1), more="next"), page(5, config("b", 2), more="z"), page(5)])
     world = play(source, at_once)
     assert world.copy.objects == {"a": "1", "b": "2"}
@@ -117,7 +120,7 @@ def test_a_list_comes_in_pages_and_arrives_whole() -> None:
     assert world.reflector.state == WatchState("5")
 
 
-def test_nothing_arrives_of_a_list_that_fails_midway() -> None:
+def test_list_failing_midway_delivers_nothing() -> None:
     source = ScriptedSource([page(5, config("a", 1), more="next"), UNAVAILABLE])
     world = play(source, at_once)
     assert world.copy.replaced == 0
@@ -125,14 +128,14 @@ def test_nothing_arrives_of_a_list_that_fails_midway() -> None:
     assert world.reflector.last_error is UNAVAILABLE
 
 
-def test_a_list_that_grew_too_old_between_pages_is_asked_for_at_once() -> None:
+def test_list_expired_between_pages_is_restarted() -> None:
     source = ScriptedSource([page(5, config("a", 1), more="next"), errors.expired(), page(9, config("b", 7))])
     world = play(source, at_once)
     assert world.copy.objects == {"b": "7"}
     assert source.calls("list")[2] == {"resource_version": "0"}
 
 
-def test_a_list_that_never_answers_is_asked_for_again() -> None:
+def test_hanging_list_is_retried() -> None:
     world = play(ScriptedSource([SILENCE, *START]), after(70))
     assert world.copy.objects == {"a": "3"}
 
@@ -140,7 +143,7 @@ def test_a_list_that_never_answers_is_asked_for_again() -> None:
 # Watching
 
 
-def test_a_watch_begins_where_the_list_ended_and_gets_a_time_to_end() -> None:
+def test_watch_starts_at_the_list_version_with_a_timeout() -> None:
     source = ScriptedSource(START)
     play(source, at_once)
     (options,) = source.calls("watch")
@@ -148,14 +151,14 @@ def test_a_watch_begins_where_the_list_ended_and_gets_a_time_to_end() -> None:
     assert 300 <= int(options["timeout_seconds"]) <= 600
 
 
-def test_events_arrive_in_order() -> None:
+def test_events_are_delivered_in_order() -> None:
     changes = [event("ADDED", "b", 6), event("MODIFIED", "a", 7), event("DELETED", "b", 8)]
     world = play(ScriptedSource(START, [[changes, SILENCE]]), at_once)
     assert world.copy.objects == {"a": "7"}
     assert world.reflector.state == WatchState("8")
 
 
-def test_a_watch_that_ends_is_resumed_at_once_from_the_last_version_seen() -> None:
+def test_ended_watch_is_resumed_at_the_last_version() -> None:
     source = ScriptedSource(START, [[[event("ADDED", "b", 6)], 60.0, [bookmark(20)], 60.0]])
     play(source, after(121))
     assert [one["resource_version"] for one in source.calls("watch")] == ["5", "20"]
@@ -171,14 +174,14 @@ def test_a_dropped_connection_is_resumed_after_a_pause() -> None:
     assert world.copy.replaced == 1
 
 
-def test_a_watch_that_ends_at_once_and_says_nothing_is_no_hot_loop() -> None:
+def test_watch_that_ends_immediately_is_backed_off() -> None:
     source = ScriptedSource(START, [[]] * 1000)
     play(source, after(60))
     assert 4 <= len(source.calls("watch")) <= 8
 
 
 @pytest.mark.parametrize("error", [EXPIRED, errors.gone("gone"), errors.too_large_resource_version(5, 1)])
-def test_a_version_that_is_gone_leads_to_a_new_list_no_older_than_what_is_known(error: errors.ApiError) -> None:
+def test_expired_version_causes_a_relist_not_older_than_known(error: errors.ApiError) -> None:
     source = ScriptedSource([*START, page(30, config("z", 30))], [[error]])
     world = play(source, after(2))
     assert source.calls("list")[1] == {"resource_version": "5"}
@@ -187,21 +190,21 @@ def test_a_version_that_is_gone_leads_to_a_new_list_no_older_than_what_is_known(
 
 
 @pytest.mark.parametrize("error", [errors.expired(), errors.too_large_resource_version(5, 1)])
-def test_where_that_version_cannot_be_listed_either_the_newest_is(error: errors.ApiError) -> None:
+def test_relist_falls_back_to_the_latest_version(error: errors.ApiError) -> None:
     source = ScriptedSource([*START, error, page(30)], [[EXPIRED]])
     world = play(source, after(2))
     assert source.calls("list")[2] == {"limit": 500}
     assert world.copy.version == "30"
 
 
-def test_a_watch_that_is_refused_leads_to_a_new_list() -> None:
+def test_rejected_watch_causes_a_relist() -> None:
     source = ScriptedSource([*START, page(40)], [[errors.forbidden("", "pods", "", "no")]])
     world = play(source, after(2))
     assert source.calls("list")[1] == {"limit": 500}
     assert world.copy.version == "40"
 
 
-def test_events_that_go_back_in_time_lead_to_a_new_list() -> None:
+def test_decreasing_versions_cause_a_relist() -> None:
     changes = [event("MODIFIED", "a", 8), event("ADDED", "b", 7)]
     source = ScriptedSource([*START, page(30, config("a", 8), config("b", 7))], [[changes, SILENCE]])
     world = play(source, after(2))
@@ -209,14 +212,14 @@ def test_events_that_go_back_in_time_lead_to_a_new_list() -> None:
     assert world.copy.objects == {"a": "8", "b": "7"}
 
 
-def test_versions_that_are_no_numbers_are_taken_in_the_order_in_which_they_come() -> None:
+def test_non_numeric_versions_are_accepted_in_order() -> None:
     odd = WatchEvent("ADDED", config("b", 1), "zz-1")
     odder = WatchEvent("ADDED", config("c", 1), "aa-0")
     world = play(ScriptedSource(START, [[[odd], [odder], SILENCE]]), at_once)
     assert world.reflector.state == WatchState("aa-0")
 
 
-def test_a_sink_that_fails_gets_the_events_again() -> None:
+def test_failing_sink_gets_the_events_again() -> None:
     source = ScriptedSource(START, [[[event("ADDED", "b", 6)], SILENCE], [[event("ADDED", "b", 6)], SILENCE]])
 
     async def scenario(world: World) -> None:
@@ -230,7 +233,7 @@ def test_a_sink_that_fails_gets_the_events_again() -> None:
 # Silence
 
 
-def test_a_watch_that_outlives_the_time_it_was_given_is_renewed() -> None:
+def test_watch_exceeding_its_timeout_is_renewed() -> None:
     source = ScriptedSource(START)
     world = play(source, after(700))
     first = source.calls("watch")[0]
@@ -239,21 +242,21 @@ def test_a_watch_that_outlives_the_time_it_was_given_is_renewed() -> None:
     assert world.copy.replaced == 1
 
 
-def test_a_watch_whose_bookmarks_stop_is_renewed_soon() -> None:
+def test_watch_without_bookmarks_is_renewed_soon() -> None:
     source = ScriptedSource(START, [[60.0, [bookmark(9)], SILENCE]])
     play(source, after(220))
     assert source.times("watch") == [0.0, 210.0]
     assert source.calls("watch")[1]["resource_version"] == "9"
 
 
-def test_a_quiet_watch_with_bookmarks_is_left_alone() -> None:
+def test_idle_watch_with_bookmarks_is_kept() -> None:
     steps: list[Step] = [step for n in range(5) for step in (60.0, [bookmark(10 + n)])]
     source = ScriptedSource(START, [steps])
     play(source, after(299))
     assert len(source.calls("watch")) == 1
 
 
-def test_a_watch_within_the_process_lasts_however_quiet_it_is() -> None:
+def test_idle_in_process_watch_is_kept() -> None:
     source = ScriptedSource((), [[[bookmark(9, end=True)], SILENCE]])
     source.is_in_process = True
     play(source, after(7 * 24 * 3600), streaming=True)
@@ -261,7 +264,7 @@ def test_a_watch_within_the_process_lasts_however_quiet_it_is() -> None:
     assert "timeout_seconds" not in asked
 
 
-def test_a_watch_within_the_process_that_breaks_is_opened_again() -> None:
+def test_broken_in_process_watch_is_reopened() -> None:
     source = ScriptedSource((), [[[bookmark(9, end=True)], 100.0, ConnectionResetError()], [[bookmark(10)], SILENCE]])
     source.is_in_process = True
     world = play(source, after(110), streaming=True)
@@ -272,7 +275,7 @@ def test_a_watch_within_the_process_that_breaks_is_opened_again() -> None:
 # Backing off
 
 
-def test_pauses_grow_from_just_under_a_second_to_half_a_minute_with_jitter() -> None:
+def test_backoff_grows_from_a_second_to_thirty_with_jitter() -> None:
     source = ScriptedSource([UNAVAILABLE] * 12)
     play(source, after(400))
     times = source.times("list")
@@ -282,20 +285,20 @@ def test_pauses_grow_from_just_under_a_second_to_half_a_minute_with_jitter() -> 
         assert base <= pause <= 2 * base
 
 
-def test_a_server_that_says_when_to_come_back_is_obeyed() -> None:
+def test_retry_after_is_honored() -> None:
     source = ScriptedSource([errors.too_many_requests("busy", 17), *START])
     play(source, after(30))
     assert source.times("list") == [0.0, 17.0]
 
 
-def test_a_watch_that_is_turned_away_for_now_is_resumed_not_relisted() -> None:
+def test_throttled_watch_is_resumed_without_relist() -> None:
     source = ScriptedSource(START, [[errors.too_many_requests("busy", 5)]])
     play(source, after(30))
     assert source.times("watch")[1] == 5.0
     assert len(source.calls("list")) == 1
 
 
-def test_after_two_healthy_minutes_pauses_are_short_again() -> None:
+def test_backoff_resets_after_two_healthy_minutes() -> None:
     loop = VirtualLoop()
 
     async def main() -> list[float]:
@@ -315,7 +318,7 @@ def test_after_two_healthy_minutes_pauses_are_short_again() -> None:
 # Streaming lists
 
 
-def test_the_state_is_streamed_and_the_same_stream_is_watched_on() -> None:
+def test_watch_list_streams_the_state_and_continues_as_watch() -> None:
     first = [event("ADDED", "b", 4), event("ADDED", "a", 3)]
     source = ScriptedSource((), [[first, [bookmark(9, end=True), event("ADDED", "c", 10)], SILENCE]])
     world = play(source, at_once, streaming=True)
@@ -328,13 +331,13 @@ def test_the_state_is_streamed_and_the_same_stream_is_watched_on() -> None:
     assert not source.calls("list")
 
 
-def test_changes_during_the_streaming_count() -> None:
+def test_changes_during_streaming_are_applied() -> None:
     first = [event("ADDED", "a", 3), event("ADDED", "b", 4), event("MODIFIED", "a", 11), event("DELETED", "b", 12)]
     world = play(ScriptedSource((), [[[*first, bookmark(12, end=True)], SILENCE]]), at_once, streaming=True)
     assert world.copy.objects == {"a": "11"}
 
 
-def test_a_server_that_refuses_to_stream_is_listed_and_never_asked_again() -> None:
+def test_server_without_watch_list_falls_back_permanently() -> None:
     refusal = errors.ApiError("sendInitialEvents is forbidden", code=422)
     source = ScriptedSource([*START, page(30)], [[refusal], [EXPIRED]])
     world = play(source, after(3), streaming=True)
@@ -343,28 +346,54 @@ def test_a_server_that_refuses_to_stream_is_listed_and_never_asked_again() -> No
     assert world.copy.version == "30"
 
 
-def test_a_server_that_never_says_where_the_state_ends_is_listed() -> None:
+def test_missing_initial_events_end_falls_back_to_list() -> None:
     source = ScriptedSource(START, [[[event("ADDED", "a", 3)], SILENCE]])
     world = play(source, after(61), streaming=True)
     assert world.copy.objects == {"a": "3"}
     assert world.reflector.state == WatchState("5")
 
 
-def test_nothing_arrives_of_a_stream_that_breaks_midway() -> None:
-    source = ScriptedSource(START, [[[event("ADDED", "x", 3)], ConnectionResetError()]])
+@pytest.mark.parametrize(
+    "failure",
+    [
+        ConnectionResetError(),
+        errors.internal_error("the required storage feature RequestWatchProgress is disabled"),
+        errors.service_unavailable("bad day"),
+        errors.ApiError("sendInitialEvents is forbidden", code=422),
+    ],
+    ids=["reset", "500", "503", "422"],
+)
+def test_a_list_takes_the_place_of_a_stream_that_fails_at_once_and_silently(
+    failure: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    source = ScriptedSource(START, [[[event("ADDED", "x", 3)], failure]])
+    with caplog.at_level(logging.INFO):
+        world = play(source, at_once, streaming=True)
+    assert world.copy.objects == {"a": "3"}
+    assert world.reflector.state == WatchState("5")
+    assert not caplog.records
+
+
+def test_a_list_that_fails_as_the_stream_did_backs_off() -> None:
+    source = ScriptedSource([errors.internal_error("bad day")], [[errors.internal_error("bad day")]])
     world = play(source, at_once, streaming=True)
-    assert world.copy.replaced == 0
     assert isinstance(world.reflector.state, BackoffState)
     assert world.reflector.state.then == ListState("0")
 
 
-def test_a_busy_server_is_asked_to_stream_again() -> None:
+def test_a_server_that_cannot_be_reached_is_asked_to_stream_again() -> None:
+    source = ScriptedSource((), [[ConnectError("refused")], [[bookmark(4, end=True)], SILENCE]])
+    world = play(source, after(4), streaming=True)
+    assert world.reflector.state == WatchState("4")
+
+
+def test_busy_server_is_streamed_again() -> None:
     source = ScriptedSource((), [[errors.too_many_requests("busy", 3)], [[bookmark(4, end=True)], SILENCE]])
     world = play(source, after(4), streaming=True)
     assert world.reflector.state == WatchState("4")
 
 
-def test_a_relist_streams_no_older_than_what_is_known() -> None:
+def test_relist_streams_not_older_than_known() -> None:
     source = ScriptedSource(
         (), [[[bookmark(9, end=True)], EXPIRED], [errors.expired()], [[bookmark(20, end=True)], "s"]]
     )
@@ -373,7 +402,7 @@ def test_a_relist_streams_no_older_than_what_is_known() -> None:
     assert world.reflector.state == WatchState("20")
 
 
-def test_a_step_can_be_taken_alone() -> None:
+def test_single_step() -> None:
     loop = VirtualLoop()
 
     async def main() -> None:
@@ -398,7 +427,7 @@ FAULTS: list[Step] = [
 
 
 class TrueServer(ScriptedSource):
-    """Keeps a history, of which the script decides what goes wrong while it is told."""
+    """Server with a history; the script injects faults into its watches."""
 
     def __init__(self, faults: Sequence[Step], rng: Any) -> None:
         super().__init__()
@@ -454,7 +483,7 @@ class TrueServer(ScriptedSource):
             else:
                 arrived = self.arrived
                 try:
-                    async with asyncio.timeout(60):
+                    async with asyncio.timeout(GIVE_UP_SECONDS):
                         await arrived.wait()
                 except TimeoutError:
                     yield [bookmark(position)]
@@ -467,7 +496,7 @@ class TrueServer(ScriptedSource):
     st.booleans(),
     st.integers(0, 5),
 )
-def test_whatever_goes_wrong_the_copy_is_true_in_the_end(
+def test_store_converges_under_faults(
     faults: list[int], happenings: list[tuple[str, bool, float]], streaming: bool, seed: int
 ) -> None:
     loop = VirtualLoop()

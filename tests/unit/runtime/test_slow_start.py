@@ -13,7 +13,7 @@ from kubeloop.sim.loop import VirtualLoop, run_virtual
 
 
 class Calls:
-    """Takes a second for each call, and fails the numbers it is told to."""
+    """Takes a second per call, and fails the given numbers."""
 
     def __init__(self, failing: frozenset[int] = frozenset()) -> None:
         self.failing = failing
@@ -31,22 +31,20 @@ class Calls:
 
 
 @pytest.mark.parametrize(("count", "batches"), [(0, []), (1, [1]), (3, [1, 2]), (10, [1, 2, 4, 3]), (15, [1, 2, 4, 8])])
-def test_each_batch_is_twice_as_large_as_the_one_before(count: int, batches: list[int]) -> None:
+def test_each_batch_is_twice_as_large(count: int, batches: list[int]) -> None:
     calls = Calls()
     assert run_virtual(slow_start(count, calls)) == (count, None)
     assert calls.batches() == batches
 
 
-def test_a_call_that_always_fails_is_made_once() -> None:
+def test_always_failing_call_is_made_once() -> None:
     calls = Calls(frozenset(range(100)))
     succeeded, error = run_virtual(slow_start(100, calls))
     assert (succeeded, str(error), len(calls.at)) == (0, "0", 1)
 
 
 @given(st.integers(0, 40), st.frozensets(st.integers(0, 39), max_size=3), st.integers(1, 4))
-def test_a_batch_with_a_failure_runs_to_its_end_and_is_the_last(
-    count: int, failing: frozenset[int], first: int
-) -> None:
+def test_batch_with_a_failure_is_completed_and_is_the_last(count: int, failing: frozenset[int], first: int) -> None:
     calls = Calls(failing)
     succeeded, error = run_virtual(slow_start(count, calls, first))
     made = sorted(calls.at)
@@ -61,7 +59,7 @@ def test_a_batch_with_a_failure_runs_to_its_end_and_is_the_last(
         assert (error, len(made)) == (None, count)
 
 
-def test_cancelled_in_the_middle_it_leaves_no_call_behind() -> None:
+def test_cancellation_leaves_no_pending_call() -> None:
     loop = VirtualLoop()
 
     async def main() -> None:

@@ -8,7 +8,7 @@ import json
 import ssl
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import jsonpatch
 import pytest
@@ -17,9 +17,11 @@ from hypothesis import strategies as st
 
 from kubeloop.cli.pki.files import Pki, ensure_pki
 from kubeloop.clock import SystemClock
+from kubeloop.http import Request
 from kubeloop.runtime.webhook.review import json_patch
 from kubeloop.runtime.webhook.server import MAX_BODY, AdmissionDenied, Review, respond, serve_webhooks
 from kubeloop.sim.loop import run_virtual
+from tests.bounds import GIVE_UP_SECONDS
 
 
 async def label(review: Review) -> Mapping[str, Any]:
@@ -62,15 +64,19 @@ OLD = b'{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1beta1","reque
 
 def asked(path: str, body: bytes | None = None, method: str = "POST") -> tuple[int, Any]:
     """Status, and the verdict if there is one."""
-    status, answer = run_virtual(respond(HOOKS, method, path, review() if body is None else body))
-    return status.value, json.loads(answer)["response"] if answer[:1] == b"{" else answer.decode()
+    where, _, query = path.partition("?")
+    request = Request(method, where, query)
+    request.body = review() if body is None else body
+    response = run_virtual(respond(HOOKS, request))
+    answer = cast(bytes, response.body)
+    return response.status, json.loads(answer)["response"] if answer[:1] == b"{" else answer.decode()
 
 
-def test_a_content_hook_lets_pass() -> None:
+def test_hook_allows() -> None:
     assert asked("/content?timeout=10s") == (200, {"uid": "u1", "allowed": True})
 
 
-def test_a_hook_that_says_no_tells_why() -> None:
+def test_rejecting_hook_has_a_message() -> None:
     status = {"message": "ann may not", "code": 422, "reason": "Invalid"}
     assert asked("/refuse") == (
         200,
@@ -78,7 +84,7 @@ def test_a_hook_that_says_no_tells_why() -> None:
     )
 
 
-def test_a_changed_object_becomes_a_patch() -> None:
+def test_mutated_object_becomes_a_patch() -> None:
     _, verdict = asked("/label")
     assert verdict["patchType"] == "JSONPatch"
     assert json.loads(base64.b64decode(verdict["patch"])) == [
@@ -100,7 +106,7 @@ def test_a_changed_object_becomes_a_patch() -> None:
         ("/healthz", b"", "GET", 200),
     ],
 )
-def test_what_is_wrong_is_told_by_the_status(path: str, body: bytes | None, method: str, status: int) -> None:
+def test_errors_are_in_the_status(path: str, body: bytes | None, method: str, status: int) -> None:
     assert asked(path, body, method)[0] == status
 
 
@@ -115,13 +121,13 @@ _objects = st.dictionaries(st.sampled_from(["a", "b", "~", "/"]), _documents)
 @given(_objects, _objects)
 @example({"a": [1]}, {"a": [True]})
 @settings(max_examples=60)
-def test_a_patch_makes_one_object_of_another(before: dict[str, Any], after: dict[str, Any]) -> None:
+def test_patch_transforms_one_object_to_the_other(before: dict[str, Any], after: dict[str, Any]) -> None:
     assert json.dumps(jsonpatch.apply_patch(before, json_patch(before, after)), sort_keys=True) == json.dumps(
         after, sort_keys=True
     )
 
 
-def test_the_same_object_needs_no_patch() -> None:
+def test_equal_objects_need_no_patch() -> None:
     assert json_patch({"a": [1, {"b": None}]}, {"a": [1, {"b": None}]}) == []
 
 
@@ -135,7 +141,10 @@ def over_tls(pki: Pki, *requests: bytes) -> list[bytes]:
 
     async def main() -> list[bytes]:
         trusting = ssl.create_default_context(cafile=str(pki.ca))
-        async with asyncio.timeout(20), serve_webhooks(HOOKS, *_pair(pki), host="127.0.0.1", port=0) as port:
+        async with (
+            asyncio.timeout(GIVE_UP_SECONDS),
+            serve_webhooks(HOOKS, *_pair(pki), host="127.0.0.1", port=0) as port,
+        ):
             reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=trusting)
             answers = [await _exchange(reader, writer, one) for one in requests]
             writer.close()
@@ -159,7 +168,7 @@ def post(path: str, body: bytes) -> bytes:
     return f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
 
 
-def test_reviews_are_answered_one_after_the_other_on_a_connection(pki: Pki) -> None:
+def test_reviews_are_answered_sequentially_on_a_connection(pki: Pki) -> None:
     first, second = over_tls(pki, post("/content", review()), post("/refuse", review(uid="u2")))
     assert first.startswith(b'HTTP/1.1 200 OK {"apiVersion"')
     assert b'"uid":"u2","allowed":false' in second
@@ -170,10 +179,10 @@ def test_a_body_that_is_too_large_is_refused(pki: Pki) -> None:
     assert answer.startswith(b"HTTP/1.1 413")
 
 
-def test_the_end_does_not_wait_for_a_tls_handshake(pki: Pki) -> None:
+def test_close_does_not_wait_for_a_tls_handshake(pki: Pki) -> None:
     async def main() -> None:
         trusting = ssl.create_default_context(cafile=str(pki.ca))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(GIVE_UP_SECONDS):
             async with serve_webhooks(HOOKS, *_pair(pki), host="127.0.0.1", port=0) as port:
                 _, silent = await asyncio.open_connection("127.0.0.1", port)
                 reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=trusting)

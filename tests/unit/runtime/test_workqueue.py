@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from kubeloop.metrics import MetricRegistry
 from kubeloop.runtime.causes.cause import Origin
-from kubeloop.runtime.metrics import MetricRegistry
-from kubeloop.runtime.queue.rate_limits import ItemExponentialFailureRateLimiter
+from kubeloop.runtime.queue.rate_limiters import ItemExponentialFailureRateLimiter
 from kubeloop.runtime.queue.workqueue import FRESH_KEYS_PER_RESYNC, LOW, MAX_RESYNC_DELAY, Item, WorkQueue
 from kubeloop.sim.loop import VirtualClock, VirtualLoop, run_virtual
 
@@ -34,7 +34,7 @@ async def next_of(queue: WorkQueue[str]) -> Item[str]:
 
 
 async def rest_of(queue: WorkQueue[str]) -> list[str]:
-    """What it hands out until it is empty, having been shut down."""
+    """Return the keys of a shut-down queue until it is empty."""
     keys = []
     while (item := await queue.get()) is not None:
         keys.append(item.key)
@@ -43,16 +43,16 @@ async def rest_of(queue: WorkQueue[str]) -> list[str]:
 
 
 @in_virtual_time
-async def test_a_key_added_thrice_is_handed_out_once(loop: VirtualLoop, queue: WorkQueue[str]) -> None:
+async def test_key_added_three_times_is_processed_once(loop: VirtualLoop, queue: WorkQueue[str]) -> None:
     for key in ("a", "b", "a", "a"):
         queue.add(key)
     assert (queue.depth, queue.adds) == (2, 2)
-    queue.shutdown()
+    queue.shut_down()
     assert await rest_of(queue) == ["a", "b"]
 
 
 @in_virtual_time
-async def test_a_key_added_while_in_work_comes_again_after_it_is_done(loop: VirtualLoop, queue: WorkQueue[str]) -> None:
+async def test_key_added_while_processing_is_processed_again(loop: VirtualLoop, queue: WorkQueue[str]) -> None:
     queue.add("a")
     await next_of(queue)
     queue.add("a")
@@ -66,26 +66,26 @@ async def test_a_key_added_while_in_work_comes_again_after_it_is_done(loop: Virt
 
 
 @in_virtual_time
-async def test_a_fresh_change_goes_before_resyncs_that_wait(loop: VirtualLoop, queue: WorkQueue[str]) -> None:
+async def test_change_precedes_queued_resyncs(loop: VirtualLoop, queue: WorkQueue[str]) -> None:
     for key in ("r1", "r2", "r3"):
         queue.add(key, priority=LOW)
     queue.add("fresh")
     queue.add("r3")  # a resync that has changed by now is a fresh change
-    queue.shutdown()
+    queue.shut_down()
     assert await rest_of(queue) == ["fresh", "r3", "r1", "r2"]
 
 
 @in_virtual_time
-async def test_a_fresh_change_that_resyncs_too_keeps_its_place(loop: VirtualLoop, queue: WorkQueue[str]) -> None:
+async def test_resync_of_a_queued_change_keeps_its_priority(loop: VirtualLoop, queue: WorkQueue[str]) -> None:
     queue.add("a")
     queue.add("b")
     queue.add("a", priority=LOW)
-    queue.shutdown()
+    queue.shut_down()
     assert await rest_of(queue) == ["a", "b"]
 
 
 @in_virtual_time
-async def test_endless_fresh_changes_do_not_starve_resyncs(loop: VirtualLoop, queue: WorkQueue[str]) -> None:
+async def test_continuous_changes_do_not_starve_resyncs(loop: VirtualLoop, queue: WorkQueue[str]) -> None:
     queue.add("resync", priority=LOW)
     queue.add("another", priority=LOW)
     order = []
@@ -101,7 +101,7 @@ async def test_endless_fresh_changes_do_not_starve_resyncs(loop: VirtualLoop, qu
 
 
 @in_virtual_time
-async def test_of_several_delays_the_shortest_counts(loop: VirtualLoop, queue: WorkQueue[str]) -> None:
+async def test_shortest_of_several_delays_applies(loop: VirtualLoop, queue: WorkQueue[str]) -> None:
     queue.add_after("a", 30)
     queue.add_after("a", 10)
     queue.add_after("a", 20)
@@ -119,9 +119,9 @@ async def test_of_several_delays_the_shortest_counts(loop: VirtualLoop, queue: W
 async def test_failures_double_the_delay_until_forgotten(loop: VirtualLoop, queue: WorkQueue[str]) -> None:
     delays = [queue.add_rate_limited("a") for _ in range(4)]
     assert delays == pytest.approx([0.005, 0.01, 0.02, 0.04])
-    assert queue.retries("a") == 4
+    assert queue.num_requeues("a") == 4
     queue.forget("a")
-    assert queue.retries("a") == 0
+    assert queue.num_requeues("a") == 0
     assert queue.add_rate_limited("a") == pytest.approx(0.005)
 
 
@@ -141,16 +141,16 @@ async def test_origins_survive_deduplication_delays_and_work(loop: VirtualLoop, 
 
 
 @in_virtual_time
-async def test_a_shut_down_queue_hands_out_the_rest_and_takes_no_more(loop: VirtualLoop, queue: WorkQueue[str]) -> None:
+async def test_shut_down_queue_returns_the_rest_and_accepts_nothing(loop: VirtualLoop, queue: WorkQueue[str]) -> None:
     queue.add("a")
     queue.add("b")
     queue.add_after("later", 1)
     await next_of(queue)
     queue.add("a")
-    queue.shutdown()
+    queue.shut_down()
     queue.add("c")
     queue.add_after("d", 1)
-    drained = asyncio.create_task(queue.drained())
+    drained = asyncio.create_task(queue.wait_drained())
     assert (await next_of(queue)).key == "b"
     queue.done("b")
     await loop.advance(10)
@@ -161,14 +161,14 @@ async def test_a_shut_down_queue_hands_out_the_rest_and_takes_no_more(loop: Virt
 
 
 @in_virtual_time
-async def test_shut_down_without_draining_lets_everything_go(loop: VirtualLoop, queue: WorkQueue[str]) -> None:
+async def test_shutdown_without_drain_drops_everything(loop: VirtualLoop, queue: WorkQueue[str]) -> None:
     queue.add("a")
     await next_of(queue)
     for key in ("a", "b"):
         queue.add(key)
-    queue.shutdown(drain=False)
+    queue.shut_down(drain=False)
     assert await queue.get() is None
-    drained = asyncio.create_task(queue.drained())
+    drained = asyncio.create_task(queue.wait_drained())
     await loop.settle()
     assert not drained.done()  # a is still in work
     queue.done("a")
@@ -177,15 +177,15 @@ async def test_shut_down_without_draining_lets_everything_go(loop: VirtualLoop, 
 
 
 @in_virtual_time
-async def test_all_who_wait_for_keys_are_told_of_the_end(loop: VirtualLoop, queue: WorkQueue[str]) -> None:
+async def test_shutdown_wakes_all_waiters(loop: VirtualLoop, queue: WorkQueue[str]) -> None:
     waiting = [asyncio.create_task(queue.get()) for _ in range(3)]
     await loop.settle()
-    queue.shutdown()
+    queue.shut_down()
     assert await asyncio.gather(*waiting) == [None, None, None]
 
 
 @in_virtual_time
-async def test_the_key_longest_in_work_is_known(loop: VirtualLoop, queue: WorkQueue[str]) -> None:
+async def test_longest_running_key_is_known(loop: VirtualLoop, queue: WorkQueue[str]) -> None:
     assert queue.oldest_running() is None
     queue.add("a")
     queue.add("b")
@@ -198,7 +198,7 @@ async def test_the_key_longest_in_work_is_known(loop: VirtualLoop, queue: WorkQu
     assert queue.oldest_running() == ("b", 1)
 
 
-def test_metrics_tell_depth_adds_retries_and_how_long_things_took() -> None:
+def test_metrics_have_depth_adds_retries_and_durations() -> None:
     loop, registry = VirtualLoop(), MetricRegistry()
 
     async def main() -> str:

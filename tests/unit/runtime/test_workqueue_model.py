@@ -26,7 +26,7 @@ PRIORITIES = st.sampled_from([NORMAL, LOW])
 
 
 @dataclass
-class Waiting:
+class QueuedItem:
     key: str
     priority: Priority
     since: float
@@ -34,13 +34,13 @@ class Waiting:
 
 
 class Model:
-    """What a queue is, said with lists: who waits in which order, who runs, who comes again and when."""
+    """Model of the queue with lists: waiting keys in order, running keys, and delayed ones."""
 
     def __init__(self) -> None:
-        self.ready: list[Waiting] = []
+        self.ready: list[QueuedItem] = []
         self.running: set[str] = set()
-        self.again: dict[str, Waiting] = {}
-        self.delayed: dict[str, tuple[float, Waiting]] = {}
+        self.again: dict[str, QueuedItem] = {}
+        self.delayed: dict[str, tuple[float, QueuedItem]] = {}
         self.getters = 0
         self.taken: list[tuple[str, list[str]]] = []
         self.passed_over = 0
@@ -55,15 +55,15 @@ class Model:
                     self.ready.remove(known)
                     self.ready.append(known)
         elif key in self.running:
-            self.again[key] = Waiting(key, priority, now, origins)
+            self.again[key] = QueuedItem(key, priority, now, origins)
         else:
-            self.ready.append(Waiting(key, priority, now, origins))
+            self.ready.append(QueuedItem(key, priority, now, origins))
         self.hand_out(now)
 
     def add_after(self, key: str, when: float, origins: list[str]) -> None:
         before = self.delayed.get(key)
         if before is None:
-            self.delayed[key] = (when, Waiting(key, NORMAL, 0, origins))
+            self.delayed[key] = (when, QueuedItem(key, NORMAL, 0, origins))
         else:
             before[1].origins = (before[1].origins + origins)[-MAX_ORIGINS:]
             self.delayed[key] = (min(when, before[0]), before[1])
@@ -130,7 +130,7 @@ class QueueMachine(RuleBasedStateMachine):
     @rule(key=KEYS, seconds=st.integers(1, 200))
     def add_after(self, key: str, seconds: int) -> None:
         origins = self.origin()
-        delay = seconds + self.changes / 1000  # no two at one moment: their order would be anybody's guess
+        delay = seconds + self.changes / 1000  # distinct times: otherwise the order would be undefined
         self.model.add_after(key, self.loop.time() + delay, [origins[0].name])
         self.do(lambda: self.queue.add_after(key, delay, origins))
 
@@ -206,13 +206,13 @@ class QueueMachine(RuleBasedStateMachine):
         before = len(self.items)
 
         async def drain() -> None:
-            self.queue.shutdown()
+            self.queue.shut_down()
             for key in sorted(self.model.running):
                 self.queue.done(key)
             while (item := await self.queue.get()) is not None:
                 self.items.append(item)
                 self.queue.done(item.key)
-            await self.queue.drained()
+            await self.queue.wait_drained()
             await asyncio.gather(*self.getters, return_exceptions=True)
 
         self.loop.run_until_complete(drain())

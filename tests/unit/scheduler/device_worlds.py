@@ -1,4 +1,4 @@
-"""What tests of devices say again and again: slices, claims, and an allocator over them."""
+"""Helpers for tests of devices: slices, claims, and an allocator for them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def cel(expression: str) -> list[dict[str, Any]]:
 
 
 def in_use(*names: str) -> AllocatedState:
-    """Devices that somebody else has, of pool p."""
+    """Return a claim of another pod for devices of pool p."""
     found = AllocatedState()
     found.add([AllocatedDevice(AllocatedDeviceId(DRIVER, "p", name), None) for name in names])
     return found
@@ -70,7 +70,7 @@ def given(
 ) -> list[list[str]] | None:
     """The names of the devices that each claim gets on n1."""
     found = allocator(slices, use, kind).allocate(NODE, claims)
-    return None if found is None else [[one.offer.id.device for one in each] for each in found]
+    return None if found is None else [[one.device_offer.id.device for one in each] for each in found]
 
 
 def device_class(name: str = "gpu", **spec: Any) -> DeviceClass:

@@ -17,11 +17,11 @@ ZONE = "topology.kubernetes.io/zone"
 
 
 YES, NO = True, False
-Row = tuple[type[Plugin], Pod, "Change", bool]  # who refused which pod, what happened, and whether it may help
+Row = tuple[type[Plugin], Pod, "Change", bool]  # the rejecting plugin, the pod, the event, and the expected hint
 
 
 class Change(NamedTuple):
-    """What was done to which kind of object; of something new there is no `old`, of something gone no `new`."""
+    """Change of an object: a new one has no `old`, a deleted one no `new`."""
 
     resource: str
     action: ActionType
@@ -33,9 +33,11 @@ def helps(kind: type[Plugin], pod: Pod, change: Change, *, around: tuple[Any, ..
     world = World()
     world.add(*around)
     plugin = world.plugin(kind, args)
-    heard = [one for one in plugin.interests() if one.resource == change.resource and one.actions & change.action]
+    heard = [
+        one for one in plugin.events_to_register() if one.resource == change.resource and one.actions & change.action
+    ]
     info = world.info(pod)
-    return any(one.hint is None or one.hint(info, change.old, change.new) for one in heard)
+    return any(one.queueing_hint_fn is None or one.queueing_hint_fn(info, change.old, change.new) for one in heard)
 
 
 # Objects.
@@ -155,7 +157,7 @@ def devices(name: str, *, given: bool = False, users: int = 0) -> ResourceClaim:
 
 
 def with_devices(*names: str, told: tuple[str, ...] = ()) -> Pod:
-    """Claims by name, and claims that are made from a template; of some it is told which."""
+    """Claims by name, and claims from a template; some are recorded in the pod's status."""
     listed = [{"name": one, "resourceClaimName": one} for one in names]
     listed += [{"name": one, "resourceClaimTemplateName": "t"} for one in ("made",) if told or not names]
     statuses = [{"name": "made", "resourceClaimName": one} for one in told]
@@ -165,29 +167,29 @@ def with_devices(*names: str, told: tuple[str, ...] = ()) -> Pod:
 # Changes.
 
 
-def came(new: Any, resource: str = "") -> Change:
-    return Change(resource or resource_of_class(type(new)).qualified, ActionType.ADD, None, new)
+def add(new: Any, resource: str = "") -> Change:
+    return Change(resource or resource_of_class(type(new)).group_resource, ActionType.ADD, None, new)
 
 
-def went(old: Any, resource: str = "") -> Change:
-    return Change(resource or resource_of_class(type(old)).qualified, ActionType.DELETE, old, None)
+def delete(old: Any, resource: str = "") -> Change:
+    return Change(resource or resource_of_class(type(old)).group_resource, ActionType.DELETE, old, None)
 
 
-def became(old: Any, new: Any, action: ActionType = ActionType.UPDATE, resource: str = "") -> Change:
-    return Change(resource or resource_of_class(type(new)).qualified, action, old, new)
+def update(old: Any, new: Any, action: ActionType = ActionType.UPDATE, resource: str = "") -> Change:
+    return Change(resource or resource_of_class(type(new)).group_resource, action, old, new)
 
 
 def node_came(new: Node) -> Change:
-    return came(new, NODE)
+    return add(new, NODE)
 
 
 def ended(old: Pod) -> Change:
-    return went(old, ASSIGNED_POD)
+    return delete(old, ASSIGNED_POD)
 
 
-def began(new: Pod) -> Change:
-    return came(new, ASSIGNED_POD)
+def bind(new: Pod) -> Change:
+    return add(new, ASSIGNED_POD)
 
 
 def itself(old: Pod, new: Pod, action: ActionType) -> Change:
-    return became(old, new, action, TARGET_POD)
+    return update(old, new, action, TARGET_POD)

@@ -1,4 +1,4 @@
-"""KubeSchedulerConfiguration: what comes of it."""
+"""Tests of KubeSchedulerConfiguration."""
 
 from __future__ import annotations
 
@@ -21,42 +21,42 @@ def profile(**said: Any) -> ProfileConfig:
     return found
 
 
-def test_without_profiles_there_is_upstreams_default() -> None:
+def test_default_profile_matches_upstream() -> None:
     (found,) = to_scheduler_config(parse_config(HEAD)).profiles
     assert found.scheduler_name == "default-scheduler"
     assert found.weight("TaintToleration") == 3
-    assert found.names[:3] == ("SchedulingGates", "PrioritySort", "NodeName")
+    assert found.plugin_names[:3] == ("SchedulingGates", "PrioritySort", "NodeName")
 
 
-def test_a_plugin_is_switched_off_everywhere() -> None:
+def test_plugin_is_disabled_at_all_extension_points() -> None:
     found = profile(plugins={"multiPoint": {"disabled": [{"name": "ImageLocality"}]}})
-    assert "ImageLocality" not in found.at("score")
-    assert "NodeName" in found.at("filter")
+    assert "ImageLocality" not in found.plugins_at("score")
+    assert "NodeName" in found.plugins_at("filter")
 
 
-def test_a_plugin_is_switched_off_at_one_point() -> None:
+def test_plugin_is_disabled_at_one_extension_point() -> None:
     found = profile(plugins={"score": {"disabled": [{"name": "NodeResourcesFit"}]}})
-    assert "NodeResourcesFit" not in found.at("score")
-    assert "NodeResourcesFit" in found.at("filter")
+    assert "NodeResourcesFit" not in found.plugins_at("score")
+    assert "NodeResourcesFit" in found.plugins_at("filter")
 
 
-def test_a_plugin_that_is_named_at_one_point_comes_first_there() -> None:
+def test_plugin_enabled_at_one_point_comes_first() -> None:
     found = profile(plugins={"filter": {"enabled": [{"name": "NodePorts"}]}})
-    assert found.at("filter")[0] == "NodePorts"
-    assert found.at("score")[0] != "NodePorts"
+    assert found.plugins_at("filter")[0] == "NodePorts"
+    assert found.plugins_at("score")[0] != "NodePorts"
 
 
-def test_a_plugin_of_ones_own_is_asked_where_it_is_named() -> None:
+def test_custom_plugin_is_called_where_enabled() -> None:
     found = profile(plugins={"score": {"enabled": [{"name": "Mine", "weight": 7}]}})
-    assert found.at("score")[-1] == "Mine"
+    assert found.plugins_at("score")[-1] == "Mine"
     assert found.weight("Mine") == 7
-    assert "Mine" not in found.at("filter")
-    assert "Mine" in found.names
+    assert "Mine" not in found.plugins_at("filter")
+    assert "Mine" in found.plugin_names
 
 
-def test_all_off_and_one_on() -> None:
+def test_all_disabled_and_one_enabled() -> None:
     found = profile(plugins={"score": {"disabled": [{"name": "*"}], "enabled": [{"name": "ImageLocality"}]}})
-    assert found.at("score") == ("ImageLocality",)
+    assert found.plugins_at("score") == ("ImageLocality",)
 
 
 def test_arguments_reach_their_plugin() -> None:
@@ -67,10 +67,14 @@ def test_arguments_reach_their_plugin() -> None:
 
 def test_backoffs() -> None:
     found = to_scheduler_config(parse_config({**HEAD, "podInitialBackoffSeconds": 2, "podMaxBackoffSeconds": 4}), 60.0)
-    assert (found.patience.first, found.patience.longest, found.patience.unschedulable) == (2.0, 4.0, 60.0)
+    assert (
+        found.queue_timeouts.pod_initial_backoff,
+        found.queue_timeouts.pod_max_backoff,
+        found.queue_timeouts.pod_max_in_unschedulable,
+    ) == (2.0, 4.0, 60.0)
 
 
-def test_resources_that_an_extender_counts_alone_are_not_counted_here() -> None:
+def test_resources_ignored_by_scheduler_are_not_counted() -> None:
     resources = [{"name": "example.com/a", "ignoredByScheduler": True}, {"name": "example.com/b"}]
     extender = {"urlPrefix": "http://there", "filterVerb": "filter", "managedResources": resources}
     found = to_scheduler_config(parse_config({**HEAD, "extenders": [extender]}))
@@ -102,7 +106,7 @@ POINTS = [{"utilization": 50, "score": 5}, {"utilization": 20, "score": 11}]
             'profiles[1].schedulerName: Duplicate value: "profiles[0].schedulerName"',
         ),
         ({"profiles": [{"schedulerName": "a"}, {}]}, "profiles[1].schedulerName: Required value"),
-        ({"profiles": [{"plugins": {"nowhere": {}}}]}, "there is no extension point nowhere"),
+        ({"profiles": [{"plugins": {"nowhere": {}}}]}, "unknown extension point nowhere"),
         (
             {"profiles": [{"schedulerName": "a", "plugins": {"queueSort": SORT}}, {"schedulerName": "b"}]},
             "must be the same for all profiles",
@@ -176,6 +180,6 @@ POINTS = [{"utilization": 50, "score": 5}, {"utilization": 20, "score": 11}]
         ),
     ],
 )
-def test_what_can_not_be_followed_is_refused(said: dict[str, Any], why: str) -> None:
+def test_invalid_configuration_is_rejected(said: dict[str, Any], why: str) -> None:
     with pytest.raises(SchedulerConfigError, match=re.escape(why)):
         to_scheduler_config(parse_config({**HEAD, **said}))

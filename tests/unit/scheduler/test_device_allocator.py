@@ -1,4 +1,4 @@
-"""Which devices claims get, and what is told where none can be given."""
+"""Tests of the device allocator and its errors."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ def colored(name: str, color: str, **more: Any) -> dict[str, Any]:
 # Pools.
 
 
-def test_a_pool_counts_when_all_of_its_newest_generation_is_there() -> None:
+def test_pool_is_complete_with_its_latest_generation() -> None:
     half = slice_of([device("a")], count=2)
     assert given([half], claim_of(exactly())) is None
     assert given([half, slice_of([device("b")], "t", count=2, nodeName="n2")], claim_of(exactly())) == [["a"]]
     assert given([slice_of([device("a")]), slice_of([], "t", generation=2)], claim_of(exactly())) is None
 
 
-def test_of_a_pool_that_is_being_written_nobody_gets_all() -> None:
+def test_allocation_mode_all_fails_for_an_incomplete_pool() -> None:
     with pytest.raises(AllocationError) as found:
         given([slice_of([device("a")], count=2)], claim_of(exactly(count=0)))
     told = f"asks for all devices, but resource pool {DRIVER}/p is currently being updated"
@@ -64,20 +64,20 @@ def test_of_a_pool_that_is_being_written_nobody_gets_all() -> None:
         ],
     ],
 )
-def test_a_pool_that_makes_no_sense_gives_nothing(slices: list[Any]) -> None:
+def test_invalid_pool_is_ignored(slices: list[Any]) -> None:
     with pytest.raises(InvalidPoolsError):
         given(slices, claim_of(exactly()))
     other = slice_of([device("other")], "z", pool="q")
     assert given([*slices, other], claim_of(exactly())) == [["other"]]
 
 
-def test_pools_are_used_by_name_and_those_that_take_time_last() -> None:
+def test_pools_are_used_by_name_and_those_with_binding_conditions_last() -> None:
     slow = slice_of([device("slow", bindingConditions=["ready"], bindingFailureConditions=["no"])], "s", pool="a")
     late, early = slice_of([device("late")], "t", pool="c"), slice_of([device("early")], "u", pool="b")
     assert given([slow, late, early], claim_of(exactly(count=3))) == [["early", "late", "slow"]]
 
 
-def test_devices_may_each_have_nodes_of_their_own() -> None:
+def test_devices_may_have_their_own_nodes() -> None:
     zone = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["east"]}]}]}
     mixed = [device("a", nodeName="n2"), device("b", nodeSelector=zone), device("c", allNodes=True), device("d")]
     everything = claim_of(exactly(count=0))
@@ -87,23 +87,23 @@ def test_devices_may_each_have_nodes_of_their_own() -> None:
 # Requests.
 
 
-def test_the_first_alternative_that_does_is_taken() -> None:
+def test_first_satisfiable_alternative_is_used() -> None:
     slices = [slice_of([colored("a", "red"), colored("b", "blue"), colored("c", "blue")])]
     blue = {"selectors": cel(f'device.attributes["{DRIVER}"].color == "blue"')}
     request = one_of("r", exactly("three", 3, **blue), exactly("two", 2, **blue), exactly("any", 1))
     found = allocator(slices).allocate(NODE, [claim_of(request)])
     assert found is not None
-    assert [(one.request, one.offer.id.device) for one in found[0]] == [("r/two", "b"), ("r/two", "c")]
+    assert [(one.request, one.device_offer.id.device) for one in found[0]] == [("r/two", "b"), ("r/two", "c")]
     assert given(slices, claim_of(request), use=in_use("b")) == [["a"]]
 
 
-def test_an_alternative_is_given_up_for_a_later_request() -> None:
+def test_alternative_is_backtracked_for_a_later_request() -> None:
     request = one_of("r", exactly("both", 2), exactly("one", 1))
     assert given([TWO], claim_of(request, exactly("s"))) == [["a", "b"]]
     assert given([TWO], claim_of(request), claim_of(exactly(), name="d")) == [["a"], ["b"]]
 
 
-def test_a_claim_has_room_for_32_devices() -> None:
+def test_claim_is_limited_to_32_devices() -> None:
     many = [slice_of([device(f"d{number}") for number in range(40)])]
     found = given(many, claim_of(exactly(count=32)))
     assert found is not None
@@ -118,7 +118,7 @@ def test_a_claim_has_room_for_32_devices() -> None:
     assert len(found[0]) == 6
 
 
-def test_who_only_looks_takes_nothing_away() -> None:
+def test_admin_access_consumes_nothing() -> None:
     look = exactly(adminAccess=True)
     assert given([TWO], claim_of(exactly(count=0)), use=in_use("a")) is None
     assert given([TWO], claim_of(exactly(count=0, adminAccess=True)), use=in_use("a")) == [["a", "b"]]
@@ -137,9 +137,7 @@ def test_who_only_looks_takes_nothing_away() -> None:
         ({"key": "sick", "operator": "Other", "value": "yes"}, None),
     ],
 )
-def test_tainted_devices_are_for_those_who_tolerate_it(
-    toleration: dict[str, Any], found: list[list[str]] | None
-) -> None:
+def test_tainted_devices_require_tolerations(toleration: dict[str, Any], found: list[list[str]] | None) -> None:
     taints = [{"key": "sick", "value": "yes", "effect": "NoSchedule"}, {"key": "odd", "effect": "None"}]
     tolerations = [toleration] if toleration else []
     slices = [slice_of([device("a", taints=taints)])]
@@ -149,7 +147,7 @@ def test_tainted_devices_are_for_those_who_tolerate_it(
     assert given(with_another, every) == (found and [["a", "b"]])
 
 
-def test_devices_are_alike_or_different_where_they_must_be() -> None:
+def test_match_and_distinct_constraints_are_honored() -> None:
     slices = [slice_of([colored("a", "red"), colored("b", "blue"), colored("c", "blue"), device("d")])]
     name = f"{DRIVER}/color"
     assert given(slices, claim_of(exactly(count=2), constraints=[{"matchAttribute": name}])) == [["b", "c"]]
@@ -163,7 +161,7 @@ def test_devices_are_alike_or_different_where_they_must_be() -> None:
     assert str(error.value) == f"claim default/c, request r: {told}"
 
 
-def test_a_number_is_not_like_a_truth_value() -> None:
+def test_number_does_not_equal_boolean() -> None:
     slices = [
         slice_of([device("a", attributes={"x": {"int": 1}}), device("b", attributes={"x": {"bool": True}})]),
     ]
@@ -201,7 +199,7 @@ def partly(name: str, size: int) -> AllocatedState:
     return found
 
 
-def test_a_device_is_shared_by_as_many_as_it_has_room_for() -> None:
+def test_device_is_shared_up_to_its_capacity() -> None:
     slices = [slice_of([shared("a", "10"), shared("b", "4")])]
     assert given(slices, claim_of(of_size("6")), claim_of(of_size("4"), name="d")) == [["a"], ["a"]]
     assert given(slices, claim_of(of_size("6")), claim_of(of_size("5"), name="d")) is None
@@ -209,17 +207,17 @@ def test_a_device_is_shared_by_as_many_as_it_has_room_for() -> None:
     assert given(slices, claim_of(of_size("3")), use=partly("a", 8)) == [["b"]]
     assert given(slices, claim_of(of_size("3", count=2))) == [["a", "b"]]  # of one device no request has two shares
     assert given(slices, claim_of(exactly())) == [["a"]]
-    assert given(slices, claim_of(exactly()), use=partly("a", 1)) == [["b"]]  # who asks for nothing wants all
+    assert given(slices, claim_of(exactly()), use=partly("a", 1)) == [["b"]]  # no request means all of it
 
 
-def test_all_devices_are_those_that_are_large_enough_and_none_may_be_short() -> None:
+def test_allocation_mode_all_requires_sufficient_devices() -> None:
     slices = [slice_of([shared("a", "10"), shared("b", "4"), shared("c", "10")])]
     every = claim_of(of_size("5", count=0))
     assert given(slices, every) == [["a", "c"]]
     assert given(slices, every, use=partly("c", 6)) is None
 
 
-def test_shares_of_one_device_take_its_counters_once() -> None:
+def test_shares_of_one_device_consume_its_counters_once() -> None:
     takes = [{"counterSet": "gpu", "counters": {"slots": {"value": "2"}}}]
     counters = [{"name": "gpu", "counters": {"slots": {"value": "3"}}}]
     parts = [shared("a", "10", consumesCounters=takes), shared("b", "10", consumesCounters=takes)]
@@ -229,10 +227,10 @@ def test_shares_of_one_device_take_its_counters_once() -> None:
     assert given(slices, claim_of(of_size("1")), use=partly("b", 10)) is None
 
 
-# What is told.
+# Errors.
 
 
-def test_expressions_see_versions_amounts_and_empty_domains() -> None:
+def test_expressions_see_versions_quantities_and_empty_domains() -> None:
     attributes = {"driver": {"version": "1.10.0"}, "other.example.com/size": {"int": 3}}
     one = device("a", attributes=attributes, capacity={"memory": {"value": "40Gi"}})
     for expression in (
@@ -246,7 +244,7 @@ def test_expressions_see_versions_amounts_and_empty_domains() -> None:
         assert given([slice_of([one])], claim_of(exactly(selectors=cel(expression)))) == [["a"]], expression
 
 
-def test_an_expression_that_fails_ends_the_attempt() -> None:
+def test_failing_expression_ends_the_attempt() -> None:
     kind = from_plain({"metadata": {"name": "gpu"}, "spec": {"selectors": cel("device.driver.foo(")}}, DeviceClass)
     with pytest.raises(AllocationError, match=r"^class gpu: selector #0: CEL compile error: "):
         given([TWO], claim_of(exactly()), kind=kind)
@@ -258,13 +256,13 @@ def test_an_expression_that_fails_ends_the_attempt() -> None:
     )
 
 
-def test_devices_that_are_in_use_are_not_asked_about() -> None:
+def test_allocated_devices_are_not_evaluated() -> None:
     slices = [slice_of([device("a"), colored("b", "red")])]
     red = claim_of(exactly(selectors=cel(f'device.attributes["{DRIVER}"].color == "red"')))
     assert given(slices, red, use=in_use("a")) == [["b"]]
 
 
-def test_a_search_that_takes_too_long_is_given_up() -> None:
+def test_search_timeout_is_enforced() -> None:
     moments = iter(range(1000))
     with pytest.raises(AllocationTimeout):
         allocator([TWO]).allocate(NODE, [claim_of(exactly(count=2))], lambda: next(moments) > 1)

@@ -1,4 +1,4 @@
-"""How much of a shared device a request takes."""
+"""Tests of the consumed capacity of a shared device."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ VALUES = {"default": "1", "validValues": ["1", "2", "5"]}
 @pytest.mark.parametrize(
     ("value", "policy", "asked", "share"),
     [
-        ("10Gi", None, None, "10Gi"),  # who asks for nothing takes all
+        ("10Gi", None, None, "10Gi"),  # no request takes all of it
         ("10Gi", None, "3Gi", "3Gi"),
         ("10Gi", None, "11Gi", None),
         ("10Gi", STEPS, None, "1Gi"),  # the default need not keep to the rules
@@ -49,13 +49,13 @@ VALUES = {"default": "1", "validValues": ["1", "2", "5"]}
         ("9", {"default": "1", "validRange": {"min": "1u", "step": "2"}}, "2500m", "3"),  # finer than thousandths
     ],
 )
-def test_a_request_takes_what_the_rules_of_the_device_make_of_it(
+def test_request_policy_rounds_the_requested_capacity(
     value: str, policy: dict[str, Any] | None, asked: str | None, share: str | None
 ) -> None:
     assert taken(value, policy, asked) == share
 
 
-def test_a_device_without_what_is_asked_for_is_not_meant() -> None:
+def test_device_without_the_requested_capacity_is_skipped() -> None:
     wanted = from_plain({"requests": {"other": "1"}}, CapacityRequirements)
     assert consumed_capacity(from_plain({"name": "d", "capacity": {"size": {"value": "1"}}}, Device), wanted) is None
 
@@ -89,9 +89,7 @@ RANGE = "capacity request cannot be represented in the device's range arithmetic
         (None, "-1", 'capacity "size": capacity value is negative'),
     ],
 )
-def test_amounts_that_nobody_can_reckon_with_end_the_attempt(
-    policy: dict[str, Any] | None, asked: str, told: str
-) -> None:
+def test_invalid_amounts_end_the_attempt(policy: dict[str, Any] | None, asked: str, told: str) -> None:
     with pytest.raises(CapacityError) as found:
         taken("10Gi", policy, asked)
     assert str(found.value) == told
@@ -99,7 +97,7 @@ def test_amounts_that_nobody_can_reckon_with_end_the_attempt(
 
 @settings(max_examples=80, deadline=None)
 @given(st.integers(0, 40), st.integers(1, 12), st.integers(1, 7), st.integers(1, 60), st.booleans())
-def test_steps_are_counted_from_the_least(asked: int, least: int, step: int, value: int, milli: bool) -> None:
+def test_steps_count_from_the_minimum(asked: int, least: int, step: int, value: int, milli: bool) -> None:
     unit = "m" if milli else ""
     policy = {"default": f"{least}{unit}", "validRange": {"min": f"{least}{unit}", "step": f"{step}{unit}"}}
     found = taken(f"{value}{unit}", policy, f"{asked}{unit}")

@@ -1,4 +1,4 @@
-"""What DynamicResources says of nodes, and how long it looks for devices."""
+"""Tests of the DynamicResources filter and its timeout."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.unit.scheduler.world import World
 
 
 class HurriedClock(SystemClock):
-    """Whoever looks at it is three seconds later."""
+    """Clock that advances three seconds on each read."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -54,13 +54,13 @@ MANY = slice_of([{"name": f"d{number}"} for number in range(6)])
         ({"filterTimeout": "0s"}, ""),
     ],
 )
-def test_looking_for_devices_takes_no_longer_than_it_may(args: dict[str, str], told: str) -> None:
+def test_filter_timeout_is_enforced(args: dict[str, str], told: str) -> None:
     world = world_of(MANY, claim_of(exactly(count=6)))
     world.around.clock = HurriedClock()
     plugin, pod = world.plugin(DynamicResources, args), pod_with("c")
-    state = plugin.prefilter(world.info(pod), world.cluster)
-    answers = plugin.filter(state, world.cluster, world.cluster.rows_alive())
-    refusals = [plugin.refusal(state, int(one)) if one else None for one in answers]
+    state = plugin.pre_filter(world.info(pod), world.cluster)
+    answers = plugin.filter(state, world.cluster, world.cluster.rows_in_use())
+    refusals = [plugin.filter_status(state, int(one)) if one else None for one in answers]
     if told:
         assert [(one.code, one.message) for one in refusals if one] == [(Code.ERROR, told)] * 2
     else:
@@ -99,24 +99,24 @@ NOT_HERE = ("resourceclaim not available on the node",)
         (holding("c", devices={"results": []}), ()),
     ],
 )
-def test_devices_that_do_not_become_ready_are_not_there(claim: ResourceClaim, reasons: tuple[str, ...]) -> None:
+def test_devices_with_failed_binding_conditions_are_excluded(claim: ResourceClaim, reasons: tuple[str, ...]) -> None:
     world = world_of(claim)
     found = world.refusals(world.plugin(DynamicResources), pod_with("c"))
     assert found == ({"n1": reasons, "n2": reasons} if reasons else {})
 
 
-def test_all_claims_of_a_pod_have_to_find_devices_on_one_node() -> None:
+def test_all_claims_of_a_pod_need_devices_on_one_node() -> None:
     world = world_of(MANY, claim_of(exactly(count=4), name="a"), claim_of(exactly(count=3), name="b"))
     plugin = world.plugin(DynamicResources)
     assert world.refusals(plugin, pod_with("a")) == {"n2": ("cannot allocate all claims",)}
     assert set(world.refusals(plugin, pod_with("a", "b"))) == {"n1", "n2"}
 
 
-def test_profiles_know_of_each_others_promises() -> None:
+def test_profiles_share_pending_allocations() -> None:
     world = world_of(MANY, claim_of(exactly(count=4), name="a"), claim_of(exactly(count=4), name="b"))
     first, second = world.plugin(DynamicResources), world.plugin(DynamicResources)
-    state = first.prefilter(world.info(pod_with("a")), world.cluster)
-    first.filter(state, world.cluster, world.cluster.rows_alive())
+    state = first.pre_filter(world.info(pod_with("a")), world.cluster)
+    first.filter(state, world.cluster, world.cluster.rows_in_use())
     cycle: Any = SimpleNamespace(states={first.name: state})  # all of it that is looked at
     assert first.reserve(cycle, "n1") is None
     waits = "resource claim default/a is in the process of being allocated"

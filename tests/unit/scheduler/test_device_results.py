@@ -1,4 +1,4 @@
-"""What is written of devices that were given, and what is counted of them."""
+"""Tests of allocation results, and of allocated devices."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def setting(word: str, **more: Any) -> dict[str, Any]:
     return {"opaque": {"driver": DRIVER, "parameters": {"word": word}}, **more}
 
 
-def test_a_result_tells_how_a_device_may_be_used() -> None:
+def test_result_has_device_usage_details() -> None:
     tolerations = [{"key": "odd", "operator": "Exists"}]
     device = {
         "name": "a", "allowMultipleAllocations": True, "capacity": {"size": {"value": "4"}},
@@ -52,7 +52,7 @@ def test_a_result_tells_how_a_device_may_be_used() -> None:
     assert plain == {"request": "r", "driver": DRIVER, "pool": "p", "device": "b"}
 
 
-def test_settings_come_along_that_are_meant_for_what_was_chosen() -> None:
+def test_matching_configuration_is_included() -> None:
     kind = device_class(config=[setting("class")])
     choice = one_of("s", exactly("much", 9), exactly("few", 1))
     config = [setting("all"), setting("r", requests=["r"]), setting("no", requests=["s/much"])]
@@ -81,7 +81,7 @@ def selector(*slices: ResourceSlice) -> Any:
     return written(claim_of(exactly(count=0)), *slices).get("nodeSelector")
 
 
-def test_the_nodes_are_told_that_reach_all_devices() -> None:
+def test_node_selector_covers_all_devices() -> None:
     anywhere = slice_of([{"name": "a"}], "a", pool="a", allNodes=True)
     east = slice_of([{"name": "b"}], "b", pool="b", nodeSelector=zone("east"))
     same = slice_of([{"name": "c"}], "c", pool="c", nodeSelector=zone("east"))
@@ -95,7 +95,7 @@ def test_the_nodes_are_told_that_reach_all_devices() -> None:
     assert selector(slice_of([{"name": "x"}]), anywhere) == ONLY == selector(bound, east)
 
 
-# What is counted.
+# Allocated devices.
 
 
 def holding(uid: str, *results: dict[str, Any]) -> ResourceClaim:
@@ -109,42 +109,42 @@ def part(device: str, size: str = "") -> dict[str, Any]:
 
 
 def plainly(use: AllocatedState) -> tuple[dict[str, int], dict[str, int]]:
-    whole = {one.device: number for one, number in use.whole.items()}
-    shares = {id.device: amounts["size"].value() for id, amounts in use.consumed.items()}
+    whole = {one.device: number for one, number in use.devices.items()}
+    shares = {id.device: amounts["size"].value() for id, amounts in use.consumed_capacity.items()}
     return whole, shares
 
 
-def test_what_is_promised_counts_until_it_is_told() -> None:
+def test_pending_allocation_counts_until_observed() -> None:
     use, claim = AllocatedDevices(), holding("c", part("a"), part("b", "3"))
     use.on_add(holding("c"))
-    use.promise("c", allocated_devices_of(claim))
+    use.add_pending("c", allocated_devices_of(claim))
     assert use.is_pending("c")
-    assert plainly(use.now) == ({"a": 1}, {"b": 3})
+    assert plainly(use.state) == ({"a": 1}, {"b": 3})
     use.on_update(holding("c"), holding("c"))
     assert use.is_pending("c")
     use.on_update(holding("c"), claim)
     assert not use.is_pending("c")
-    assert plainly(use.now) == ({"a": 1}, {"b": 3})
+    assert plainly(use.state) == ({"a": 1}, {"b": 3})
     use.on_delete(claim)
-    assert use.now == AllocatedState()
+    assert use.state == AllocatedState()
 
 
-def test_a_promise_moves_to_the_claim_that_was_made() -> None:
+def test_pending_allocation_moves_to_the_created_claim() -> None:
     use, claim = AllocatedDevices(), holding("real", part("a"))
-    use.promise("memory", allocated_devices_of(claim))
-    use.rename("memory", "real")
+    use.add_pending("memory", allocated_devices_of(claim))
+    use.move_pending("memory", "real")
     assert (use.is_pending("memory"), use.is_pending("real")) == (False, True)
     use.on_add(claim)
-    use.drop("real")
-    assert plainly(use.now) == ({"a": 1}, {})
+    use.remove_pending("real")
+    assert plainly(use.state) == ({"a": 1}, {})
     late = AllocatedDevices()
-    late.promise("memory", allocated_devices_of(claim))
+    late.add_pending("memory", allocated_devices_of(claim))
     late.on_add(claim)  # the cache may be quicker than the answer
-    late.rename("memory", "real")
-    assert plainly(late.now) == ({"a": 1}, {})
+    late.move_pending("memory", "real")
+    assert plainly(late.state) == ({"a": 1}, {})
 
 
-def test_devices_that_are_only_looked_at_are_not_in_use() -> None:
+def test_admin_access_devices_are_not_in_use() -> None:
     assert allocated_devices_of(holding("c", {"device": "a", "adminAccess": True})) == ()
     assert [one.id for one in allocated_devices_of(holding("c", part("a")))] == [AllocatedDeviceId(DRIVER, "p", "a")]
 
@@ -157,13 +157,13 @@ _PARTS = st.lists(st.builds(part, st.sampled_from("ab"), st.sampled_from(("", "1
 @for_all(
     st.lists(st.tuples(st.sampled_from("xyz"), st.sampled_from(("told", "promised", "gone")), _PARTS), max_size=12)
 )
-def test_the_sum_equals_what_is_told_and_promised(steps: list[tuple[str, str, list[dict[str, Any]]]]) -> None:
+def test_total_equals_observed_and_pending(steps: list[tuple[str, str, list[dict[str, Any]]]]) -> None:
     use, told, promised = AllocatedDevices(), dict[str, Any](), dict[str, Any]()
     for uid, step, parts in steps:
         claim = holding(uid, *parts)
         if step == "promised":
             if uid not in told:
-                use.promise(uid, allocated_devices_of(claim))
+                use.add_pending(uid, allocated_devices_of(claim))
                 promised[uid] = claim
         elif step == "told":
             use.on_update(told[uid], claim) if uid in told else use.on_add(claim)
@@ -177,4 +177,4 @@ def test_the_sum_equals_what_is_told_and_promised(steps: list[tuple[str, str, li
     expected = AllocatedState()
     for claim in (*told.values(), *promised.values()):
         expected.add(allocated_devices_of(claim))
-    assert plainly(use.now) == plainly(expected)
+    assert plainly(use.state) == plainly(expected)

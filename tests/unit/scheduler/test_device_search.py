@@ -1,4 +1,4 @@
-"""A search for devices that takes its time holds nobody up, and is not begun again without need."""
+"""Tests of offloaded device searches: they block nothing, and are not repeated needlessly."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from tests.unit.scheduler.world import World
 AT_ONCE = 5.0
 
 
-class Ticking(SystemClock):
-    """A second passes whenever somebody looks at it."""
+class TickingClock(SystemClock):
+    """Clock that advances a second on each read."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -34,8 +34,8 @@ def never() -> bool:
     return False
 
 
-class Asked:
-    """A plugin that is asked again and again about a pod whose devices are hard to find."""
+class DeviceSearch:
+    """Plugin that is called repeatedly for a pod with an expensive device search."""
 
     def __init__(self, at_once: float) -> None:
         self.world = World()
@@ -45,14 +45,14 @@ class Asked:
             )
         self.world.add(device_class(), slice_of([{"name": f"d{number}"} for number in range(6)]))
         self.world.add(claim_of(exactly(count=6)))
-        self.world.around.clock = Ticking()
-        self.world.around.pace.at_once = at_once
+        self.world.around.clock = TickingClock()
+        self.world.around.plugin_time_limit.set_limit(at_once)
         self.plugin: Any = self.world.plugin(DynamicResources, {"filterTimeout": "10m"})
 
     def answers(self) -> list[str]:
-        state = self.plugin.prefilter(self.world.info(pod_with("c")), self.world.cluster)
-        found = self.plugin.filter(state, self.world.cluster, self.world.cluster.rows_alive())
-        return [self.plugin.refusal(state, int(one)).message if one else "" for one in found]
+        state = self.plugin.pre_filter(self.world.info(pod_with("c")), self.world.cluster)
+        found = self.plugin.filter(state, self.world.cluster, self.world.cluster.rows_in_use())
+        return [self.plugin.filter_status(state, int(one)).message if one else "" for one in found]
 
     def answers_in_the_end(self) -> list[str]:
         while True:
@@ -67,20 +67,20 @@ class Asked:
         return raised.value
 
 
-def test_with_time_enough_it_is_told_at_once() -> None:
-    assert Asked(at_once=1000.0).answers() == ["", "cannot allocate all claims"]
+def test_search_within_its_budget_is_synchronous() -> None:
+    assert DeviceSearch(at_once=1000.0).answers() == ["", "cannot allocate all claims"]
 
 
-def test_what_was_found_aside_is_known_in_the_next_attempt() -> None:
-    asked = Asked(AT_ONCE)
+def test_offloaded_result_is_used_in_the_next_attempt() -> None:
+    asked = DeviceSearch(AT_ONCE)
     asked.slow().work(never)
     began = asked.world.around.clock.seconds
     assert asked.answers() == ["", "cannot allocate all claims"]
     assert asked.world.around.clock.seconds - began < AT_ONCE
 
 
-def test_devices_that_are_taken_meanwhile_are_not_given_away() -> None:
-    asked = Asked(AT_ONCE)
+def test_devices_allocated_meanwhile_are_excluded() -> None:
+    asked = DeviceSearch(AT_ONCE)
     slow = asked.slow()
     result = {"request": "r", "driver": DRIVER, "pool": "p", "device": "d0"}
     asked.world.add(holding("other", devices={"results": [result]}))
@@ -88,8 +88,8 @@ def test_devices_that_are_taken_meanwhile_are_not_given_away() -> None:
     assert asked.answers_in_the_end() == ["cannot allocate all claims"] * 2
 
 
-def test_where_things_change_too_quickly_it_is_looked_for_at_once_in_the_end() -> None:
-    asked = Asked(AT_ONCE)
+def test_search_runs_synchronously_if_state_changes_too_often() -> None:
+    asked = DeviceSearch(AT_ONCE)
     for number in range(4):
         asked.slow().work(never)
         asked.world.add(holding(f"other-{number}", devices={"results": []}))
@@ -98,7 +98,7 @@ def test_where_things_change_too_quickly_it_is_looked_for_at_once_in_the_end() -
     assert asked.answers() == ["", "cannot allocate all claims"]
 
 
-def test_a_search_that_is_not_needed_any_more_ends_and_has_found_nothing() -> None:
-    asked = Asked(AT_ONCE)
+def test_obsolete_search_is_cancelled() -> None:
+    asked = DeviceSearch(AT_ONCE)
     asked.slow().work(lambda: True)
     asked.slow()

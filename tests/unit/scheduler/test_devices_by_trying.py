@@ -1,4 +1,4 @@
-"""Devices are found for claims if there are any: what trying all combinations says."""
+"""Tests of the device allocator against brute force."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ class Thing(NamedTuple):
     capacity: int
 
 
-class Wish(NamedTuple):
-    """So many devices (0: all), or only to look at them, and how much of each that is shared."""
+class DeviceRequestSpec(NamedTuple):
+    """Number of devices (0: all) or admin access, and the shared capacity of each."""
 
     number: int
     admin: bool
     amount: int
 
 
-class Wanted(NamedTuple):
-    """A claim, whose devices may have to be alike."""
+class ClaimSpec(NamedTuple):
+    """Claim whose devices may have to match."""
 
-    wishes: list[Wish]
+    wishes: list[DeviceRequestSpec]
     alike: bool
 
 
 things = st.builds(Thing, st.sampled_from(("red", "red", "blue", "")), st.integers(0, 2), st.sampled_from((0, 0, 3)))
-wishes = st.builds(Wish, st.sampled_from((0, 1, 1, 2)), st.booleans(), st.integers(1, 2))
-claims = st.lists(st.builds(Wanted, st.lists(wishes, min_size=1, max_size=2), st.booleans()), min_size=1, max_size=2)
+wishes = st.builds(DeviceRequestSpec, st.sampled_from((0, 1, 1, 2)), st.booleans(), st.integers(1, 2))
+claims = st.lists(st.builds(ClaimSpec, st.lists(wishes, min_size=1, max_size=2), st.booleans()), min_size=1, max_size=2)
 
 
 def described(devices: list[Thing]) -> list[dict[str, Any]]:
@@ -64,7 +64,7 @@ def described(devices: list[Thing]) -> list[dict[str, Any]]:
     return listed
 
 
-def asked(number: int, wanted: Wanted) -> ResourceClaim:
+def asked(number: int, wanted: ClaimSpec) -> ResourceClaim:
     requests = [
         exactly(f"r{index}", one.number, adminAccess=one.admin, capacity={"requests": {"size": str(one.amount)}})
         for index, one in enumerate(wanted.wishes)
@@ -73,12 +73,12 @@ def asked(number: int, wanted: Wanted) -> ResourceClaim:
     return claim_of(*requests, name=f"c{number}", constraints=rules)
 
 
-def ways(wish: Wish, devices: range) -> Iterator[tuple[int, ...]]:
+def ways(wish: DeviceRequestSpec, devices: range) -> Iterator[tuple[int, ...]]:
     yield from combinations(devices, wish.number) if wish.number else ([tuple(devices)] if devices else [])
 
 
 class Plain:
-    """All devices, and who has taken what so far: the obvious way to tell whether a choice is allowed."""
+    """All devices and their consumers: the direct check of a choice."""
 
     def __init__(self, devices: list[Thing], taken: set[int]) -> None:
         self.devices = devices
@@ -86,7 +86,7 @@ class Plain:
         self.size = [devices[number].capacity if number in taken else 0 for number in range(len(devices))]
         self.slots = sum(devices[number].counters for number in taken)
 
-    def takes(self, claim: int, wish: Wish, number: int) -> bool:
+    def takes(self, claim: int, wish: DeviceRequestSpec, number: int) -> bool:
         one, owners = self.devices[number], self.owners[number]
         if one.capacity:
             self.size[number] += wish.amount
@@ -101,7 +101,7 @@ class Plain:
 
 
 def is_allowed(
-    devices: list[Thing], taken: set[int], wanted: list[Wanted], choice: tuple[tuple[int, ...], ...]
+    devices: list[Thing], taken: set[int], wanted: list[ClaimSpec], choice: tuple[tuple[int, ...], ...]
 ) -> bool:
     plain, chosen = Plain(devices, taken), iter(choice)
     for claim, one in enumerate(wanted):
@@ -116,7 +116,7 @@ def is_allowed(
     return True
 
 
-def is_possible(devices: list[Thing], taken: set[int], wanted: list[Wanted]) -> bool:
+def is_possible(devices: list[Thing], taken: set[int], wanted: list[ClaimSpec]) -> bool:
     flat = [wish for one in wanted for wish in one.wishes]
     choices = product(*(list(ways(wish, range(len(devices)))) for wish in flat))
     return any(is_allowed(devices, taken, wanted, choice) for choice in choices)
@@ -134,7 +134,7 @@ def used(devices: list[Thing], taken: set[int]) -> AllocatedState:
 
 @settings(max_examples=80, deadline=None)
 @given(st.lists(things, max_size=4), st.sets(st.integers(0, 3), max_size=2), claims)
-def test_devices_are_given_if_there_are_enough(devices: list[Thing], taken: set[int], wanted: list[Wanted]) -> None:
+def test_allocation_agrees_with_brute_force(devices: list[Thing], taken: set[int], wanted: list[ClaimSpec]) -> None:
     taken = {one for one in taken if one < len(devices)}
     counters = [{"name": "all", "counters": {"slots": {"value": str(_COUNTERS)}}}]
     slices = [slice_of(described(devices), "s", count=2), slice_of((), "t", count=2, sharedCounters=counters)]

@@ -1,4 +1,4 @@
-"""Pods that end for another: all at once but the last, and the other one waits until that one goes."""
+"""Tests of preemption: victims are deleted in parallel, the last one after the others."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kubeloop.scheduler.preemption.executor import PreemptionExecutor
 
 
 class Scene:
-    """A plugin's surroundings, with a server that answers when it is told to."""
+    """Plugin handle with a server that responds on request."""
 
     def __init__(self) -> None:
         self.templates = SignatureCache()
@@ -35,22 +35,22 @@ class Scene:
         self.tasks: list[asyncio.Task[None]] = []
         handle: Any = SimpleNamespace(
             clock=SystemClock(), client=self, pods=SimpleNamespace(get=lambda _, name: self.known.get(name)),
-            permits=SimpleNamespace(preempt=lambda uid, _: uid in self.not_bound),
-            reporter=SimpleNamespace(event=lambda *about, **_: self.notes.append(about[3])),
+            waiting_pods=SimpleNamespace(preempt=lambda uid, _: uid in self.not_bound),
+            reporter=SimpleNamespace(record_event=lambda *about, **_: self.notes.append(about[3])),
             spawn=lambda work: self.tasks.append(asyncio.ensure_future(work)),
             activate=lambda keys: self.activated.extend(str(one) for one in keys),
-            evicted=lambda result, _: self.results.append(result),
+            metrics=SimpleNamespace(observe_eviction=lambda result, _: self.results.append(result)),
         )  # fmt: skip
         self.evictions = PreemptionExecutor(handle, "DefaultPreemption")
 
     def info(self, name: str) -> PodInfo:
         meta = {"name": name, "namespace": "default", "uid": name}
-        return self.templates.info(from_plain({"metadata": meta, "spec": {"containers": []}}, Pod))
+        return self.templates.pod_info(from_plain({"metadata": meta, "spec": {"containers": []}}, Pod))
 
     def begin(self, *victims: str) -> None:
         infos = [self.info(one) for one in victims]
         self.known = {one.key.name: one.pod for one in infos}
-        self.evictions.begin(self.important, infos, "n1")
+        self.evictions.start_preemption(self.important, infos, "n1")
 
     async def patch(self, *_: Any, **__: Any) -> None:
         await asyncio.sleep(0)
@@ -65,13 +65,13 @@ class Scene:
             await asyncio.sleep(0)
 
     def goes(self, name: str) -> None:
-        """The cache hears of it before the server has answered."""
+        """The cache observes it before the server has responded."""
         meta = structs.replace(self.known[name].metadata, deletion_timestamp="2026-01-01T00:00:00Z")
         self.known[name] = structs.replace(self.known[name], metadata=meta)
 
     @property
     def waits(self) -> bool:
-        return self.evictions.is_under_way("important")
+        return self.evictions.is_pod_running_preemption("important")
 
 
 def play(story: Callable[[Scene], Awaitable[None]]) -> None:
@@ -81,7 +81,7 @@ def play(story: Callable[[Scene], Awaitable[None]]) -> None:
     asyncio.run(told())
 
 
-def test_all_but_the_last_end_at_the_same_time_and_the_last_after_them() -> None:
+def test_last_victim_is_deleted_after_the_others() -> None:
     async def story(it: Scene) -> None:
         it.begin("a", "b", "c")
         await it.settle()
@@ -100,7 +100,7 @@ def test_all_but_the_last_end_at_the_same_time_and_the_last_after_them() -> None
     play(story)
 
 
-def test_the_first_of_several_that_goes_does_not_end_the_wait() -> None:
+def test_first_deleted_victim_does_not_end_preemption() -> None:
     async def story(it: Scene) -> None:
         it.begin("a", "b")
         await it.settle()
@@ -110,7 +110,7 @@ def test_the_first_of_several_that_goes_does_not_end_the_wait() -> None:
     play(story)
 
 
-def test_if_one_can_not_be_ended_the_last_is_spared_and_the_pod_tried_again() -> None:
+def test_failed_deletion_keeps_the_last_victim_and_the_pod_is_retried() -> None:
     async def story(it: Scene) -> None:
         it.begin("a", "b", "last")
         await it.settle()
@@ -122,7 +122,7 @@ def test_if_one_can_not_be_ended_the_last_is_spared_and_the_pod_tried_again() ->
     play(story)
 
 
-def test_a_last_one_that_is_gone_already_wakes_nobody_so_the_pod_is_tried_at_once() -> None:
+def test_already_deleted_last_victim_requeues_the_pod() -> None:
     async def story(it: Scene) -> None:
         it.begin("a")
         await it.settle()
@@ -133,7 +133,7 @@ def test_a_last_one_that_is_gone_already_wakes_nobody_so_the_pod_is_tried_at_onc
     play(story)
 
 
-def test_one_that_is_not_bound_yet_is_sent_back_and_told_so() -> None:
+def test_waiting_victim_is_rejected_with_a_message() -> None:
     async def story(it: Scene) -> None:
         it.not_bound.add("a")
         it.begin("a")
@@ -145,19 +145,19 @@ def test_one_that_is_not_bound_yet_is_sent_back_and_told_so() -> None:
 
 
 @pytest.mark.parametrize("uid", ["important", "another"])
-def test_nobody_waits_for_pods_that_are_going_already(uid: str) -> None:
+def test_terminating_victims_are_not_awaited(uid: str) -> None:
     async def story(it: Scene) -> None:
         going = it.info("a")
         meta = structs.replace(going.pod.metadata, deletion_timestamp="2026-01-01T00:00:00Z")
         going.pod = structs.replace(going.pod, metadata=meta)
-        it.evictions.begin(it.important, [going], "n1")
-        assert not it.evictions.is_under_way(uid)
+        it.evictions.start_preemption(it.important, [going], "n1")
+        assert not it.evictions.is_pod_running_preemption(uid)
         assert it.tasks == []
 
     play(story)
 
 
-def test_a_pod_made_anew_under_the_name_of_the_last_one_is_another() -> None:
+def test_recreated_pod_is_not_the_last_victim() -> None:
     async def story(it: Scene) -> None:
         it.begin("a")
         await it.settle()

@@ -1,4 +1,4 @@
-"""Why a pod has no node: every plugin's objection comes with what would help, names and numbers included."""
+"""Tests of the remedies for every plugin's rejection, with names and numbers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kubeloop.api.codec import from_plain
 from kubeloop.api.generated.core_v1 import Node, PersistentVolume, PersistentVolumeClaim, Pod
 from kubeloop.api.generated.resource_v1 import DeviceClass, ResourceClaim, ResourceSlice
 from kubeloop.api.generated.storage_v1 import CSINode, StorageClass
-from kubeloop.cli.scheduler.why_pending import PendingDiagnosis, render
+from kubeloop.cli.scheduler.pending_diagnosis import PendingDiagnosis, render
 from kubeloop.scheduler.config.configuration import default_profile
 from kubeloop.scheduler.explain.claim_remedies import CLAIM_REMEDIES
 from kubeloop.scheduler.explain.explain import NodeRejection, explain
@@ -50,16 +50,16 @@ def requesting(**amounts: str) -> dict[str, Any]:
 
 def objections(world: World, pod: Pod, *more: type[PerNodePlugin]) -> list[NodeRejection]:
     around: Any = world.around
-    around.nominations = Nominator()
+    around.nominator = Nominator()
     config = default_profile()
-    names = (*config.names, *(one.name for one in more))
+    names = (*config.plugin_names, *(one.name for one in more))
     registry = PluginRegistry({one.name: one for one in more})
     profile = Profile(type(config)(config.scheduler_name, names), registry, around)
     return list(explain(profile, world.cluster, world.info(pod)))
 
 
 def advice(pod: Pod, node: Node | None = None, beside: Pod | None = None, *objects: Any) -> list[tuple[str, str]]:
-    """Who objects to the only node, and what would help."""
+    """Return the rejecting plugins of the only node, with remedies."""
     world = World()
     world.add_node(node or a_node())
     world.add(*objects)
@@ -92,12 +92,12 @@ ELSEWHERE = {"nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressi
         (
             a_pod(**requesting(cpu="1500m", memory="5Gi")), None, a_pod("old", **requesting(cpu="1")),
             "NodeResourcesFit",
-            "cpu: 1500m requested, 1 free of 2: 500m more has to become free; "
-            "memory: 5Gi requested, it has 4Gi in all: request less",
+            "cpu: 1500m requested, 1 free of 2: 500m more must become free; memory: 5Gi requested, the node has "
+            "4Gi in total: request less",
         ),
         (
             a_pod(), a_node(status={"allocatable": {"pods": "1"}}), a_pod("old"), "NodeResourcesFit",
-            "1 pods are the most it takes: end one, or raise its limit",
+            "1 pods is the node's maximum: delete one, or raise the maximum",
         ),
         (a_pod(**PORT), None, a_pod("old", **PORT), "NodePorts", "80/TCP is default/old's"),
         (
@@ -105,7 +105,7 @@ ELSEWHERE = {"nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressi
             "tolerate a:NoSchedule, b=c:NoExecute, or remove them",
         ),
         (a_pod(), a_node(unschedulable=True), None, "NodeUnschedulable", "kubectl uncordon n1"),
-        (a_pod(nodeName="n9"), None, None, "NodeName", "the pod names the node n9"),
+        (a_pod(nodeName="n9"), None, None, "NodeName", "the pod requires the node n9"),
         (a_pod(nodeSelector={"disk": "ssd"}), None, None, "NodeAffinity", "label it disk=ssd"),
         (
             a_pod(affinity={"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": EXPRESSIONS}]}}}),
@@ -130,7 +130,8 @@ ELSEWHERE = {"nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressi
         (
             a_pod(labels={"app": "db"}, topologySpreadConstraints=[SPREAD]), None, a_pod("old", {"app": "db"}),
             "PodTopologySpread",
-            "zone=east has 1 such pods, 0 is the fewest elsewhere and maxSkew is 1: at most 1 with this one",
+            "zone=east has 1 such pods, 0 is the minimum of the other domains and maxSkew is 1: at most 1 with "
+            "this one",
         ),
         (
             a_pod(topologySpreadConstraints=[{**SPREAD, "topologyKey": "rack"}]), None, None, "PodTopologySpread",
@@ -138,13 +139,13 @@ ELSEWHERE = {"nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressi
         ),
         (
             a_pod(volumes=[NEW_DISK]), None, a_pod("old", volumes=[NEW_DISK]), "VolumeRestrictions",
-            "default/old uses the same disk here",
+            "default/old uses the same disk on this node",
         ),
         (a_pod(schedulingGates=[{"name": "g"}]), None, None, "SchedulingGates", "remove the pod's scheduling gates"),
-        (a_pod(volumes=claiming("c")), None, None, "VolumeBinding", "create it; or wait for whoever does"),
+        (a_pod(volumes=claiming("c")), None, None, "VolumeBinding", "create it, or wait for its controller"),
     ],
 )  # fmt: skip
-def test_what_would_help(pod: Pod, node: Node | None, beside: Pod | None, plugin: str, helps: str) -> None:
+def test_remedies(pod: Pod, node: Node | None, beside: Pod | None, plugin: str, helps: str) -> None:
     assert (plugin, helps) in advice(pod, node, beside)
 
 
@@ -161,34 +162,37 @@ def volume(**spec: Any) -> PersistentVolume:
     return from_plain({"metadata": {"name": "v", "labels": labels}, "spec": spec}, PersistentVolume)
 
 
-def test_what_would_help_with_volumes() -> None:
+def test_remedies_for_volumes() -> None:
     node = a_node(labels={"topology.kubernetes.io/zone": "east"})
     pod = a_pod(volumes=claiming("c"))
     found = advice(pod, node, None, claim(volumeName="v"), volume(**ELSEWHERE))
     assert found == [
-        ("VolumeBinding", "volume v can't be reached from here"),
+        ("VolumeBinding", "volume v is not accessible from this node"),
         ("VolumeZone", "volume v is in topology.kubernetes.io/zone=west"),
     ]
-    gone = "claim c is bound to volume v, which is gone"
+    gone = "claim c is bound to volume v, which does not exist"
     assert ("VolumeBinding", gone) in advice(pod, node, None, claim(volumeName="v"))
     by_hand = {"metadata": {"name": "by-hand"}, "provisioner": "kubernetes.io/no-provisioner"}
     later = from_plain({**by_hand, "volumeBindingMode": "WaitForFirstConsumer"}, StorageClass)
     assert advice(pod, node, None, claim(storageClassName="by-hand"), later) == [
-        ("VolumeBinding", "claim c needs a free volume of class by-hand with 5Gi that is reached from here")
+        (
+            "VolumeBinding",
+            "claim c needs an available volume of class by-hand with 5Gi that is accessible from this node",
+        )
     ]
     alone = claim(volumeName="v", accessModes=["ReadWriteOncePod"])
     used = advice(pod, None, a_pod("old", volumes=claiming("c")), alone, volume())
-    assert ("VolumeRestrictions", "default/old uses the claim c: end it") in used
+    assert ("VolumeRestrictions", "default/old uses the claim c: delete it") in used
     csi = volume(csi={"driver": "disk.example.com", "volumeHandle": "h"})
     full = [{"name": "disk.example.com", "nodeID": "n1", "allocatable": {"count": 0}}]
     limits = from_plain({"metadata": {"name": "n1"}, "spec": {"drivers": full}}, CSINode)
-    told = "disk.example.com attaches 0 volumes at most: end a pod that has some"
+    told = "disk.example.com attaches at most 0 volumes: delete a pod that uses some"
     assert advice(pod, None, None, claim(volumeName="v"), csi, limits) == [("NodeVolumeLimits", told)]
 
 
-def test_what_would_help_with_devices() -> None:
+def test_remedies_for_devices() -> None:
     pod = a_pod(resourceClaims=[{"name": "gpu", "resourceClaimName": "gpu"}])
-    assert advice(pod) == [("DynamicResources", "create it; or wait for whoever does")]
+    assert advice(pod) == [("DynamicResources", "create it, or wait for its controller")]
     request = {"name": "r", "exactly": {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 2}}
     wanted = from_plain({**named("gpu"), "spec": {"devices": {"requests": [request]}}}, ResourceClaim)
     kind = from_plain({"metadata": {"name": "gpu"}}, DeviceClass)
@@ -196,10 +200,10 @@ def test_what_would_help_with_devices() -> None:
     spec: dict[str, Any] = {"driver": "gpu.example.com", "nodeName": "n1", "devices": devices}
     spec["pool"] = {"name": "p", "generation": 1, "resourceSliceCount": 1}
     one = from_plain({"metadata": {"name": "s"}, "spec": spec}, ResourceSlice)
-    told = "claim gpu: it can't reach enough devices of gpu"
+    told = "claim gpu: not enough devices of gpu are accessible from this node"
     assert advice(pod, None, None, wanted, kind, one) == [("DynamicResources", told)]
     asking = a_pod(container={"resources": {"requests": {"deviceclass.resource.kubernetes.io/gpu": "2"}}})
-    told = "extended resources: it can't reach enough devices of gpu"
+    told = "extended resources: not enough devices of gpu are accessible from this node"
     assert advice(asking, None, None, kind, one) == [("DynamicResources", told)]
     result = {"request": "r", "driver": "gpu.example.com", "pool": "p", "device": "d0"}
     status = {"allocation": {"devices": {"results": [result]}}}
@@ -216,33 +220,33 @@ def altered_count(request: dict[str, Any], count: int) -> dict[str, Any]:
 class Never(PerNodePlugin):
     name = "Never"
 
-    def why_not(self, pod: Any, node: Any) -> str:
+    def filter_node(self, pod: Any, node: Any) -> str:
         return "never"
 
-    def remedy(self, pod: Any, node: Any) -> str:
+    def describe_remedy(self, pod: Any, node: Any) -> str:
         return f"ask {node.metadata.name} nicely"
 
 
-def test_a_plugin_of_ones_own_says_what_would_help() -> None:
+def test_custom_plugin_has_a_remedy() -> None:
     world = World()
     world.add_node(a_node())
     assert objections(world, a_pod(), Never) == [NodeRejection("n1", "Never", ("never",), "ask n1 nicely")]
 
 
-def test_every_plugin_that_refuses_nodes_has_an_advice() -> None:
+def test_every_filter_plugin_has_a_remedy() -> None:
     registry = PluginRegistry()
-    filtering = {name for name in PLUGINS if implements(registry.kind(name), "filter")}
+    filtering = {name for name in PLUGINS if implements(registry.plugin_class(name), "filter")}
     assert filtering == {*NODE_REMEDIES, *CLAIM_REMEDIES}
 
 
-def test_how_it_is_shown() -> None:
+def test_output_formats() -> None:
     one = NodeRejection("n1", "Mine", ("too blue", "too old"), "paint it")
     found = PendingDiagnosis((one, NodeRejection("", "Other", ("no",))), ["n2"])
     assert render(found, "table").splitlines() == [
-        "NODE   PLUGIN  REASON             WHAT WOULD HELP",
+        "NODE   PLUGIN  REASON             REMEDY",
         "n1     Mine    too blue, too old  paint it",
         "(all)  Other   no",
-        "Nobody objects to: n2",
+        "Not rejected by any plugin: n2",
     ]
     assert render(found, "json") == (
         '{"objections": [{"node": "n1", "plugin": "Mine", "reasons": ["too blue", "too old"], "advice": "paint it"}, '

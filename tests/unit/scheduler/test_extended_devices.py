@@ -1,4 +1,4 @@
-"""What containers need of devices for extended resources, and which class stands for one."""
+"""Tests of devices for extended resources, and of the class that maps one."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ SIDECAR = {"sidecar": "yes"}
     [
         ([], [{GPU: "2", "cpu": "1"}], {"0-1": 2}, [("app0", "0-1")]),
         ([], [{GPU: "2"}, {"cpu": "1"}, {GPU: "1"}], {"0-0": 2, "2-0": 1}, [("app0", "0-0"), ("app2", "2-0")]),
-        # What runs before the others uses theirs.
+        # Init containers reuse the devices of containers.
         ([{GPU: "1"}], [{GPU: "2"}], {"1-0": 2}, [("app0", "1-0"), ("init0", "1-0")]),
         (
             [{GPU: "3"}], [{GPU: "1"}, {GPU: "1"}], {"0-0": 1, "1-0": 1, "2-0": 1},
@@ -53,7 +53,7 @@ SIDECAR = {"sidecar": "yes"}
             [("app0", "3-0"), ("init0", "3-0"), ("init0", "1-0"), ("init1", "3-0"), ("init1", "1-0"),
              ("init2", "3-0"), ("init2", "1-0")],
         ),
-        # A sidecar keeps its own; only who comes before it may use it.
+        # A sidecar keeps its devices; only earlier containers may reuse them.
         (
             [{GPU: "1"}, {GPU: "1", **SIDECAR}, {GPU: "2"}], [{"cpu": "1"}], {"1-0": 1, "2-0": 2},
             [("init1", "1-0"), ("init0", "1-0"), ("init2", "2-0")],
@@ -61,7 +61,7 @@ SIDECAR = {"sidecar": "yes"}
         ([], [{GPU: "0"}], {}, []),
     ],
 )  # fmt: skip
-def test_containers_have_devices_as_long_as_they_run(
+def test_containers_have_devices_while_running(
     init: list[dict[str, Any]], regular: list[dict[str, Any]], requests: dict[str, int], mappings: list[tuple[str, str]]
 ) -> None:
     found = device_requests_of(pod_of(init, regular), {GPU: "gpu"})
@@ -91,7 +91,7 @@ def test_each_resource_has_requests_of_its_own_class() -> None:
         ("attachable-volumes-x.kubernetes.io/y", False),
     ],
 )
-def test_only_extended_resources_may_be_devices(name: str, may: bool) -> None:
+def test_only_extended_resources_map_to_devices(name: str, may: bool) -> None:
     assert may_be_device_backed({name: 1}) is may
     assert not may_be_device_backed({name: 0})
 
@@ -101,10 +101,10 @@ def of_class(name: str, born: str, resource: str = GPU) -> DeviceClass:
     return from_plain({"metadata": meta, "spec": {"extendedResourceName": resource}}, DeviceClass)
 
 
-def test_the_youngest_of_several_classes_stands_for_a_resource() -> None:
+def test_youngest_class_maps_a_resource() -> None:
     world = World()
     world.add(of_class("old", "01"), of_class("b", "03"), of_class("a", "03"), of_class("other", "09", NIC))
-    classes = ExtendedResourceCache.of(world.around)  # type: ignore[arg-type]
+    classes = ExtendedResourceCache.shared_by(world.around)  # type: ignore[arg-type]
     assert (classes[GPU], classes[NIC], classes["example.com/none"]) == ("a", "other", None)
     assert classes["deviceclass.resource.kubernetes.io/old"] == "old"
     assert classes["deviceclass.resource.kubernetes.io/none"] is None
@@ -114,7 +114,7 @@ def test_the_youngest_of_several_classes_stands_for_a_resource() -> None:
     assert classes.version > before
 
 
-def test_a_node_without_the_resource_is_left_to_the_other_plugin() -> None:
+def test_node_without_the_resource_is_left_to_the_fit_plugin() -> None:
     world = World()
     for name, room in (("none", {}), ("zero", {GPU: "0"}), ("few", {GPU: "1"}), ("many", {GPU: "4"})):
         status = {"allocatable": {"pods": "9", **room}}

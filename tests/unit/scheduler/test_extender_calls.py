@@ -1,4 +1,4 @@
-"""An extender over HTTP: what is sent, and what comes of its answers."""
+"""Tests of HTTP extenders: requests and responses."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kubeloop.scheduler.extenders.http import ExtenderHTTPTransport
 
 
 async def asked(answer: bytes | None, **settings: Any) -> tuple[Any, str]:
-    """What a server's answer is taken for, and what the server was sent; None is no answer at all."""
+    """Return the interpretation of a server's response, and the request; None is no response."""
     heard = bytearray()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -32,7 +32,7 @@ async def asked(answer: bytes | None, **settings: Any) -> tuple[Any, str]:
     port = server.sockets[0].getsockname()[1]
     calls = ExtenderHTTPTransport(ExtenderSettings(f"http://127.0.0.1:{port}/scheduling/", **settings))
     try:
-        found = await calls.ask("filter", {"Pod": {}})
+        found = await calls.call("filter", {"Pod": {}})
     except ExtenderError as error:
         found = str(error).replace(str(port), "PORT")
     await calls.close()
@@ -45,7 +45,7 @@ def of(status: str, body: bytes) -> bytes:
     return f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
 
 
-def test_a_question_and_its_answer() -> None:
+def test_request_and_response() -> None:
     found, heard = asyncio.run(asked(of("200 OK", b'{"NodeNames": ["a"]}')))
     assert found == {"NodeNames": ["a"]}
     head, _, body = heard.partition("\r\n\r\n")
@@ -61,10 +61,10 @@ def test_a_question_and_its_answer() -> None:
             of("503 Busy", b""),
             "failed filter with extender at URL http://127.0.0.1:PORT/scheduling/filter, code 503",
         ),
-        (of("200 OK", b"what?"), "is no JSON"),
+        (of("200 OK", b"what?"), "is not JSON"),
         (None, 'Post "http://127.0.0.1:PORT/scheduling/filter": context deadline exceeded'),
     ],
 )
-def test_answers_that_can_not_be_followed(answer: bytes | None, why: str) -> None:
+def test_invalid_responses(answer: bytes | None, why: str) -> None:
     found, _ = asyncio.run(asked(answer, http_timeout="50ms"))
     assert why in found

@@ -1,4 +1,4 @@
-"""What a node, or the pod itself, has to become for a pod that was refused to be tried again."""
+"""Tests of queueing hints for changes of nodes and of the pod itself."""
 
 from __future__ import annotations
 
@@ -21,9 +21,8 @@ from tests.unit.scheduler.hint_worlds import (
     YES,
     Change,
     Row,
+    add,
     asking,
-    became,
-    came,
     cordoned,
     device_class,
     ended,
@@ -35,6 +34,7 @@ from tests.unit.scheduler.hint_worlds import (
     roomy,
     tainted,
     tolerating,
+    update,
 )
 
 OF_NODES: dict[str, Row] = {
@@ -49,19 +49,19 @@ OF_NODES: dict[str, Row] = {
     "what is wanted grows": (
         NodeResourcesFit,
         asking("2"),
-        became(roomy("1"), roomy("2"), ActionType.NODE_ALLOCATABLE, NODE),
+        update(roomy("1"), roomy("2"), ActionType.NODE_ALLOCATABLE, NODE),
         YES,
     ),
     "what is not wanted grows": (
         NodeResourcesFit,
         asking("2"),
-        became(roomy("2", memory="1Gi"), roomy("2", memory="2Gi"), ActionType.NODE_ALLOCATABLE, NODE),
+        update(roomy("2", memory="1Gi"), roomy("2", memory="2Gi"), ActionType.NODE_ALLOCATABLE, NODE),
         NO,
     ),
     "more pods are allowed": (
         NodeResourcesFit,
         asking("2"),
-        became(node(status={"allocatable": {"cpu": "2", "pods": "1"}}), roomy("2"), ActionType.NODE_ALLOCATABLE, NODE),
+        update(node(status={"allocatable": {"cpu": "2", "pods": "1"}}), roomy("2"), ActionType.NODE_ALLOCATABLE, NODE),
         YES,
     ),
     "another pod ends": (NodeResourcesFit, asking("2"), ended(pod("other", on="n1")), YES),
@@ -75,13 +75,13 @@ OF_NODES: dict[str, Row] = {
     "another pod wants less of the same": (
         NodeResourcesFit,
         asking("2"),
-        became(asking("2", "o", "n1"), asking("1", "o", "n1"), ActionType.POD_SCALE_DOWN, ASSIGNED_POD),
+        update(asking("2", "o", "n1"), asking("1", "o", "n1"), ActionType.POD_SCALE_DOWN, ASSIGNED_POD),
         YES,
     ),
     "another pod wants less of something else": (
         NodeResourcesFit,
         asking("2"),
-        became(asking("2", "o", "n1", memory="2Gi"), asking("2", "o", "n1"), ActionType.POD_SCALE_DOWN, ASSIGNED_POD),
+        update(asking("2", "o", "n1", memory="2Gi"), asking("2", "o", "n1"), ActionType.POD_SCALE_DOWN, ASSIGNED_POD),
         NO,
     ),
     "the pod itself wants less": (
@@ -99,25 +99,25 @@ OF_NODES: dict[str, Row] = {
     "a class comes that stands for what is wanted": (
         NodeResourcesFit,
         pod(containers=[{"name": "c", "resources": {"requests": {"x.io/gpu": "1"}}}]),
-        came(device_class("gpu", "x.io/gpu")),
+        add(device_class("gpu", "x.io/gpu")),
         YES,
     ),
     "a class comes that stands for something else": (
         NodeResourcesFit,
         asking("1"),
-        came(device_class("gpu", "x.io/gpu")),
+        add(device_class("gpu", "x.io/gpu")),
         NO,
     ),
     "a class is asked for by its own name": (
         NodeResourcesFit,
         pod(containers=[{"name": "c", "resources": {"requests": {"deviceclass.resource.kubernetes.io/gpu": "1"}}}]),
-        came(device_class("gpu")),
+        add(device_class("gpu")),
         YES,
     ),
     "a class stands for the same as before": (
         NodeResourcesFit,
         pod(containers=[{"name": "c", "resources": {"requests": {"x.io/gpu": "1"}}}]),
-        became(device_class("gpu", "x.io/gpu"), device_class("gpu", "x.io/gpu")),
+        update(device_class("gpu", "x.io/gpu"), device_class("gpu", "x.io/gpu")),
         NO,
     ),
     "the node that is meant comes": (
@@ -130,32 +130,32 @@ OF_NODES: dict[str, Row] = {
     "a node becomes the one that is meant": (
         NodeAffinity,
         pod(nodeSelector={"a": "b"}),
-        became(node(), node(labels={"a": "b"}), ActionType.NODE_LABEL, NODE),
+        update(node(), node(labels={"a": "b"}), ActionType.NODE_LABEL, NODE),
         YES,
     ),
     "a node was meant already": (
         NodeAffinity,
         pod(nodeSelector={"a": "b"}),
-        became(node(labels={"a": "b"}), node(labels={"a": "b", "c": "d"}), ActionType.NODE_LABEL, NODE),
+        update(node(labels={"a": "b"}), node(labels={"a": "b", "c": "d"}), ActionType.NODE_LABEL, NODE),
         NO,
     ),
     "any node may be the one that is named": (NodeName, pod(), node_came(node()), YES),
     "a node has no taints any more that matter": (
         TaintToleration,
         tolerating("a"),
-        became(tainted("a", "b"), tainted("a"), ActionType.NODE_TAINT, NODE),
+        update(tainted("a", "b"), tainted("a"), ActionType.NODE_TAINT, NODE),
         YES,
     ),
     "a node still has a taint that matters": (
         TaintToleration,
         tolerating("a"),
-        became(tainted("b", "c"), tainted("b"), ActionType.NODE_TAINT, NODE),
+        update(tainted("b", "c"), tainted("b"), ActionType.NODE_TAINT, NODE),
         NO,
     ),
     "a node had no taints that matter before": (
         TaintToleration,
         tolerating("a"),
-        became(tainted("a"), tainted(), ActionType.NODE_TAINT, NODE),
+        update(tainted("a"), tainted(), ActionType.NODE_TAINT, NODE),
         NO,
     ),
     "a node without taints comes": (TaintToleration, pod(), node_came(tainted()), YES),
@@ -169,13 +169,13 @@ OF_NODES: dict[str, Row] = {
     "a node is uncordoned": (
         NodeUnschedulable,
         pod(),
-        became(cordoned(YES), cordoned(NO), ActionType.NODE_TAINT, NODE),
+        update(cordoned(YES), cordoned(NO), ActionType.NODE_TAINT, NODE),
         YES,
     ),
     "a node is cordoned": (
         NodeUnschedulable,
         pod(),
-        became(cordoned(NO), cordoned(YES), ActionType.NODE_TAINT, NODE),
+        update(cordoned(NO), cordoned(YES), ActionType.NODE_TAINT, NODE),
         NO,
     ),
     "a cordoned node comes": (NodeUnschedulable, pod(), node_came(cordoned(YES)), NO),
@@ -196,13 +196,13 @@ OF_NODES: dict[str, Row] = {
     "a node declares something": (
         NodeDeclaredFeatures,
         pod(),
-        became(node(), node(status={"declaredFeatures": ["A"]}), ActionType.NODE_FEATURES, NODE),
+        update(node(), node(status={"declaredFeatures": ["A"]}), ActionType.NODE_DECLARED_FEATURE, NODE),
         YES,
     ),
     "a node declares what it did before": (
         NodeDeclaredFeatures,
         pod(),
-        became(node(), node(), ActionType.NODE_FEATURES, NODE),
+        update(node(), node(), ActionType.NODE_DECLARED_FEATURE, NODE),
         NO,
     ),
     "the pod needs the same as before": (
@@ -211,19 +211,22 @@ OF_NODES: dict[str, Row] = {
         itself(pod(), pod(labels={"a": "b"}), ActionType.POD_LABEL),
         NO,
     ),
-    "the last gate is gone": (SchedulingGates, pod(), itself(pod(), pod(), ActionType.POD_GATES_GONE), YES),
+    "the last gate is gone": (
+        SchedulingGates,
+        pod(),
+        itself(pod(), pod(), ActionType.POD_SCHEDULING_GATES_ELIMINATED),
+        YES,
+    ),
     "a pod's end is for others to judge": (DefaultPreemption, pod(), ended(pod("other", on="n1")), NO),
 }
 
 
 @pytest.mark.parametrize(("plugin", "refused", "change", "does"), OF_NODES.values(), ids=OF_NODES)
-def test_a_change_that_may_help_is_told_from_one_that_can_not(
-    plugin: type[Plugin], refused: Pod, change: Change, does: bool
-) -> None:
+def test_queueing_hint_of_node_events(plugin: type[Plugin], refused: Pod, change: Change, does: bool) -> None:
     assert helps(plugin, refused, change) is does
 
 
-def test_nodes_that_the_profile_does_not_allow_help_nobody() -> None:
+def test_nodes_excluded_by_the_profile_do_not_queue() -> None:
     matching = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "team", "operator": "Exists"}]}]}
     added = {"requiredDuringSchedulingIgnoredDuringExecution": matching}
     meant = pod(nodeSelector={"a": "b"})

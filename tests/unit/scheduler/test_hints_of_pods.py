@@ -1,4 +1,4 @@
-"""Which pods have to come or go, and where, for a pod that was refused to be tried again."""
+"""Tests of queueing hints for other pods."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from tests.unit.scheduler.hint_worlds import (
     Change,
     Row,
     apart,
-    became,
-    began,
+    bind,
+    delete,
     ended,
     helps,
     itself,
@@ -30,7 +30,7 @@ from tests.unit.scheduler.hint_worlds import (
     spread,
     term,
     tolerating,
-    went,
+    update,
 )
 
 HTTP = {"containerPort": 80, "hostPort": 80, "protocol": "TCP"}
@@ -52,26 +52,26 @@ OF_PODS: dict[str, Row] = {
         NodePorts, listening(HTTP), ended(listening({**HTTP, "hostIP": "10.0.0.1"}, on="n1", name="o")), YES,
     ),
     "somebody comes whom the pod wants near": (
-        InterPodAffinity, near(term(app="db")), began(pod("o", on="n1", labels={"app": "db"})), YES,
+        InterPodAffinity, near(term(app="db")), bind(pod("o", on="n1", labels={"app": "db"})), YES,
     ),
     "somebody comes whom only one of two terms means": (
-        InterPodAffinity, near(term(app="db"), term(tier="x")), began(pod("o", on="n1", labels={"app": "db"})), NO,
+        InterPodAffinity, near(term(app="db"), term(tier="x")), bind(pod("o", on="n1", labels={"app": "db"})), NO,
     ),
-    "somebody else comes": (InterPodAffinity, near(term(app="db")), began(pod("o", on="n1")), NO),
+    "somebody else comes": (InterPodAffinity, near(term(app="db")), bind(pod("o", on="n1")), NO),
     "somebody comes who has no place": (
-        InterPodAffinity, near(term(app="db")), began(pod("o", labels={"app": "db"})), NO,
+        InterPodAffinity, near(term(app="db")), bind(pod("o", labels={"app": "db"})), NO,
     ),
     "somebody becomes one whom the pod wants near": (
         InterPodAffinity, near(term(app="db")),
-        became(pod("o", on="n1"), pod("o", on="n1", labels={"app": "db"}), ActionType.POD_LABEL, ASSIGNED_POD), YES,
+        update(pod("o", on="n1"), pod("o", on="n1", labels={"app": "db"}), ActionType.POD_LABEL, ASSIGNED_POD), YES,
     ),
     "somebody ceases to be one whom the pod avoids": (
         InterPodAffinity, apart(term(app="db")),
-        became(pod("o", on="n1", labels={"app": "db"}), pod("o", on="n1"), ActionType.POD_LABEL, ASSIGNED_POD), YES,
+        update(pod("o", on="n1", labels={"app": "db"}), pod("o", on="n1"), ActionType.POD_LABEL, ASSIGNED_POD), YES,
     ),
     "somebody becomes one whom the pod avoids": (
         InterPodAffinity, apart(term(app="db")),
-        became(pod("o", on="n1"), pod("o", on="n1", labels={"app": "db"}), ActionType.POD_LABEL, ASSIGNED_POD), NO,
+        update(pod("o", on="n1"), pod("o", on="n1", labels={"app": "db"}), ActionType.POD_LABEL, ASSIGNED_POD), NO,
     ),
     "somebody goes whom the pod avoids": (
         InterPodAffinity, apart(term(app="db")), ended(pod("o", on="n1", labels={"app": "db"})), YES,
@@ -94,17 +94,17 @@ OF_PODS: dict[str, Row] = {
     ),
     "a node moves": (
         InterPodAffinity, near(term("zone", a="b")),
-        became(node(labels={"zone": "east"}), node(labels={"zone": "west"}), ActionType.NODE_LABEL, NODE), YES,
+        update(node(labels={"zone": "east"}), node(labels={"zone": "west"}), ActionType.NODE_LABEL, NODE), YES,
     ),
     "a node stays where it is": (
         InterPodAffinity, near(term("zone", a="b")),
-        became(node(labels={"zone": "east"}), node(labels={"zone": "east", "x": "y"}), ActionType.NODE_LABEL, NODE), NO,
+        update(node(labels={"zone": "east"}), node(labels={"zone": "east", "x": "y"}), ActionType.NODE_LABEL, NODE), NO,
     ),
     "a node leaves a place that somebody avoided is in": (
         InterPodAffinity, apart(term("zone", a="b")),
-        became(node(labels={"zone": "east"}), node(), ActionType.NODE_LABEL, NODE), YES,
+        update(node(labels={"zone": "east"}), node(), ActionType.NODE_LABEL, NODE), YES,
     ),
-    "one of the kind comes": (PodTopologySpread, spread("zone"), began(pod("o", on="n1", labels={"app": "web"})), YES),
+    "one of the kind comes": (PodTopologySpread, spread("zone"), bind(pod("o", on="n1", labels={"app": "web"})), YES),
     "one of the kind goes": (PodTopologySpread, spread("zone"), ended(pod("o", on="n1", labels={"app": "web"})), YES),
     "one of another kind goes": (PodTopologySpread, spread("zone"), ended(pod("o", on="n1")), NO),
     "one of the kind goes in another namespace": (
@@ -113,11 +113,11 @@ OF_PODS: dict[str, Row] = {
     ),
     "one becomes of the kind": (
         PodTopologySpread, spread("zone"),
-        became(pod("o", on="n1"), pod("o", on="n1", labels={"app": "web"}), ActionType.POD_LABEL, ASSIGNED_POD), YES,
+        update(pod("o", on="n1"), pod("o", on="n1", labels={"app": "web"}), ActionType.POD_LABEL, ASSIGNED_POD), YES,
     ),
     "one's other labels change": (
         PodTopologySpread, spread("zone"),
-        became(pod("o", on="n1"), pod("o", on="n1", labels={"x": "y"}), ActionType.POD_LABEL, ASSIGNED_POD), NO,
+        update(pod("o", on="n1"), pod("o", on="n1", labels={"x": "y"}), ActionType.POD_LABEL, ASSIGNED_POD), NO,
     ),
     "the pod itself leaves the kind": (
         PodTopologySpread, spread("zone"), itself(spread("zone"), pod(), ActionType.POD_LABEL), YES,
@@ -137,19 +137,19 @@ OF_PODS: dict[str, Row] = {
         PodTopologySpread, spread("zone", "rack"), node_came(node(labels={"zone": "east"})), NO,
     ),
     "a node goes that took part": (
-        PodTopologySpread, spread("zone"), went(node(labels={"zone": "east"}), NODE), YES,
+        PodTopologySpread, spread("zone"), delete(node(labels={"zone": "east"}), NODE), YES,
     ),
     "a node changes its place": (
         PodTopologySpread, spread("zone"),
-        became(node(labels={"zone": "east"}), node(labels={"zone": "west"}), ActionType.NODE_LABEL, NODE), YES,
+        update(node(labels={"zone": "east"}), node(labels={"zone": "west"}), ActionType.NODE_LABEL, NODE), YES,
     ),
     "a node's other labels change": (
         PodTopologySpread, spread("zone"),
-        became(node(labels={"zone": "east"}), node(labels={"zone": "east", "x": "y"}), ActionType.NODE_LABEL, NODE), NO,
+        update(node(labels={"zone": "east"}), node(labels={"zone": "east", "x": "y"}), ActionType.NODE_LABEL, NODE), NO,
     ),
     "a node that takes part has other taints": (
         PodTopologySpread, spread("zone"),
-        became(
+        update(
             node(labels={"zone": "east"}),
             node(labels={"zone": "east"}, spec={"taints": [{"key": "a", "effect": "NoSchedule"}]}),
             ActionType.NODE_TAINT, NODE,
@@ -159,7 +159,5 @@ OF_PODS: dict[str, Row] = {
 
 
 @pytest.mark.parametrize(("plugin", "refused", "change", "does"), OF_PODS.values(), ids=OF_PODS)
-def test_a_change_that_may_help_is_told_from_one_that_can_not(
-    plugin: type[Plugin], refused: Pod, change: Change, does: bool
-) -> None:
+def test_queueing_hint_of_pod_events(plugin: type[Plugin], refused: Pod, change: Change, does: bool) -> None:
     assert helps(plugin, refused, change) is does

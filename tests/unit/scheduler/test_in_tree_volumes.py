@@ -36,7 +36,9 @@ EBS, GCE = "ebs.csi.aws.com", "pd.csi.storage.gke.io"
         ({"emptyDir": {}}, None, None),
     ],
 )
-def test_a_disk_has_a_driver_and_a_handle(source: dict[str, Any], driver: str | None, handle: str | None) -> None:
+def test_in_tree_volume_has_a_driver_and_a_handle(
+    source: dict[str, Any], driver: str | None, handle: str | None
+) -> None:
     expected = None if driver is None else (driver, handle)
     assert translate_inline_volume(from_plain({"name": "v", **source}, Volume)) == expected
     if "emptyDir" not in source:
@@ -53,14 +55,14 @@ def test_a_disk_has_a_driver_and_a_handle(source: dict[str, Any], driver: str | 
         ("a__b", None),
     ],
 )
-def test_a_disk_of_several_zones_is_its_regions(zones: str, handle: str | None) -> None:
+def test_regional_disk_has_its_region(zones: str, handle: str | None) -> None:
     meta = {"name": "v", "labels": {"topology.kubernetes.io/zone": zones}}
     volume = from_plain({"metadata": meta, "spec": {"gcePersistentDisk": {"pdName": "d"}}}, PersistentVolume)
     found = translate_persistent_volume(volume)
     assert (None if found is None else found.handle) == handle
 
 
-def test_volumes_that_are_yet_to_be_made_count_for_the_driver_that_will() -> None:
+def test_unprovisioned_volumes_count_for_their_driver() -> None:
     assert csi_name_from_provisioner("kubernetes.io/aws-ebs") == EBS
     assert csi_name_from_provisioner("disks.example.com") == "disks.example.com"
     assert csi_name_from_provisioner("kubernetes.io/azure-file") == ""
@@ -79,7 +81,7 @@ def claimed(name: str) -> dict[str, Any]:
     return {"persistentVolumeClaim": {"claimName": name}}
 
 
-def test_the_limit_of_a_driver_is_for_all_of_its_disks() -> None:
+def test_driver_limit_applies_to_in_tree_volumes() -> None:
     world = World()
     world.add_node(from_plain({"metadata": {"name": "n"}, "status": {"allocatable": {"pods": "9"}}}, Node))
     drivers = [{"name": EBS, "nodeID": "n", "allocatable": {"count": 2}}]

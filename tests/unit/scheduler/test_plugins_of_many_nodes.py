@@ -24,7 +24,7 @@ TEAMS = {"default": {"team": "x"}, "other": {}}
 
 
 def with_namespaces(world: World) -> World:
-    objects = world.around.informers.of(resource_of_class(Namespace)).objects
+    objects = world.around.informers.for_resource(resource_of_class(Namespace)).objects
     objects += [Namespace(metadata=ObjectMeta(name=name, labels=labels)) for name, labels in TEAMS.items()]
     return world
 

@@ -1,4 +1,4 @@
-"""Plugins that look at one node at a time say of all nodes at once what a plain function says of each."""
+"""Tests of per-node plugins: vectorized results equal a plain function per node."""
 
 from __future__ import annotations
 

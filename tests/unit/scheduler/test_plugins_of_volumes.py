@@ -1,4 +1,4 @@
-"""Plugins about volumes say of all nodes at once what a plain function says of each."""
+"""Tests of volume plugins: vectorized results equal a plain function per node."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_volume_zone(world: World, data: st.DataObject) -> None:
     def why_not(node: Node) -> list[str]:
         own = node.metadata.labels
         if ZONE not in own and OLD_ZONE not in own:
-            return []  # nobody knows where it is
+            return []  # its location is unknown
         for zone, label in zip(zones, labels, strict=True):
             here = own.get(label, own.get(ZONE))
             if here not in zone.split("__"):
@@ -190,7 +190,7 @@ def test_node_volume_limits(world: World, data: st.DataObject) -> None:
         claims = data.draw(st.sets(st.sampled_from(CLAIMS), max_size=2))
         world.add_pod(pod_with(f"p{number}", *sorted(claims)), name)
         attached[name] = {handles[one] for one in claims}
-        if data.draw(st.booleans()):  # of a pod that is gone, not yet taken off
+        if data.draw(st.booleans()):  # of a deleted pod, not yet detached
             source = {"persistentVolumeName": "v-c0"}
             spec = {"attacher": DRIVER, "nodeName": name, "source": source}
             world.add(from_plain({"metadata": {"name": f"a{number}"}, "spec": spec}, VolumeAttachment))
@@ -247,7 +247,7 @@ def test_volume_binding(world: World, data: st.DataObject) -> None:
     own = sorted(data.draw(st.sets(st.sampled_from(CLAIMS))))
 
     def chosen(node: str) -> dict[str, str | None]:
-        """For each waiting claim the volume that it gets, smallest claims and volumes first."""
+        """Return the volume of each pending claim, smallest claims and volumes first."""
         found: dict[str, str | None] = {}
         for name in sorted((one for one in own if one in wanted), key=lambda one: wanted[one]):
             fits = [

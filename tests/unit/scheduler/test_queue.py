@@ -1,4 +1,4 @@
-"""The queue: who is next, who waits, and what wakes whom."""
+"""Tests of the queue: order, waiting pods, and requeueing."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Clock:
 
 
 class Gate(Plugin):
-    """Holds back what it is told to."""
+    """Gate plugin with scripted decisions."""
 
     name = "Gate"
 
@@ -46,19 +46,20 @@ class Gate(Plugin):
         return unresolvable_status(self.name, "held") if pod.key.name in self.held else None
 
 
-class Setting:
+class QueueHarness:
     def __init__(self) -> None:
         self.clock, self.gate, self.templates = Clock(), Gate(), SignatureCache()
         self.helpful = True
         fit = ClusterEventWithHint(NODE, ActionType.ADD, lambda *_: self.helpful)
-        gate = ClusterEventWithHint(TARGET_POD, ActionType.POD_GATES_GONE)
+        gate = ClusterEventWithHint(TARGET_POD, ActionType.POD_SCHEDULING_GATES_ELIMINATED)
         interests = {NODE: [("Fit", fit)], TARGET_POD: [("Gate", gate)]}
-        rules = QueueProfile(lambda one: (-one.info.priority, one.added_at), lambda: [self.gate], lambda: interests)
-        self.queue = SchedulingQueue({"s": rules}, self.clock, QueueTimeouts(), QueueCallbacks(lambda: None))
+        rules = QueueProfile(lambda one: (-one.info.priority, one.timestamp), lambda: [self.gate], lambda: interests)
+        self.queue = SchedulingQueue(self.clock, QueueTimeouts(), QueueCallbacks(lambda: None))
+        self.queue.add_profile("s", rules)
 
     def info(self, name: str, priority: int = 0) -> PodInfo:
         meta = ObjectMeta(name=name, namespace="default", uid=name)
-        return self.templates.info(Pod(metadata=meta, spec=PodSpec(scheduler_name="s", priority=priority)))
+        return self.templates.pod_info(Pod(metadata=meta, spec=PodSpec(scheduler_name="s", priority=priority)))
 
     def add(self, name: str, priority: int = 0) -> None:
         self.queue.add(self.info(name, priority))
@@ -72,30 +73,30 @@ class Setting:
         found = self.queue.pop()
         assert found is not None
         assert found.key.name == name
-        found.plugins = frozenset(plugins)
-        self.queue.put_back(found)
+        found.unschedulable_plugins = frozenset(plugins)
+        self.queue.add_unschedulable_pod_if_not_present(found)
 
     def node_comes(self) -> None:
-        self.queue.move(ClusterEvent(NODE, ActionType.ADD), None, object())
+        self.queue.move_all_to_active_or_backoff(ClusterEvent(NODE, ActionType.ADD), None, object())
 
 
 @pytest.fixture
-def it() -> Setting:
-    return Setting()
+def it() -> QueueHarness:
+    return QueueHarness()
 
 
-def test_higher_priority_first_then_who_has_waited_longest(it: Setting) -> None:
+def test_priority_then_waiting_time_order_the_queue(it: QueueHarness) -> None:
     for second, (name, priority) in enumerate((("early", 1), ("late", 1), ("important", 9))):
         it.clock.seconds = float(second)
         it.add(name, priority)
     assert [it.pop() for _ in range(4)] == ["important", "early", "late", ""]
 
 
-def test_a_refused_pod_waits_for_a_change_that_may_help(it: Setting) -> None:
+def test_rejected_pod_waits_for_a_relevant_event(it: QueueHarness) -> None:
     it.add("web")
     it.refuse("web", "Fit")
     assert it.pop() == ""
-    it.queue.move(ClusterEvent(NODE, ActionType.DELETE), object(), None)
+    it.queue.move_all_to_active_or_backoff(ClusterEvent(NODE, ActionType.DELETE), object(), None)
     assert it.pop() == ""
     it.helpful = False
     it.node_comes()
@@ -105,24 +106,24 @@ def test_a_refused_pod_waits_for_a_change_that_may_help(it: Setting) -> None:
     assert it.pop() == "web"
 
 
-def test_a_change_that_nobody_who_refused_cares_for_wakes_nobody(it: Setting) -> None:
+def test_irrelevant_event_does_not_requeue(it: QueueHarness) -> None:
     it.add("web")
     it.refuse("web", "Other")
     it.node_comes()
     assert it.pop() == ""
 
 
-def test_a_change_while_a_pod_is_tried_is_not_lost(it: Setting) -> None:
+def test_event_during_an_attempt_is_not_lost(it: QueueHarness) -> None:
     it.add("web")
     found = it.queue.pop()
     assert found is not None
     it.node_comes()
-    found.plugins = frozenset(("Fit",))
-    it.queue.put_back(found)
+    found.unschedulable_plugins = frozenset(("Fit",))
+    it.queue.add_unschedulable_pod_if_not_present(found)
     assert it.queue.sizes()["backoff"] == 1
 
 
-def test_backoff_grows_and_is_skipped_when_there_is_nothing_else_to_do(it: Setting) -> None:
+def test_backoff_grows_and_is_skipped_when_idle(it: QueueHarness) -> None:
     it.add("web")
     it.refuse("web", "Fit")
     it.node_comes()
@@ -130,24 +131,24 @@ def test_backoff_grows_and_is_skipped_when_there_is_nothing_else_to_do(it: Setti
     assert it.pop() == "web"
 
 
-def test_a_pod_that_met_an_error_waits_for_its_backoff_in_any_case(it: Setting) -> None:
+def test_failed_pod_always_waits_for_its_backoff(it: QueueHarness) -> None:
     it.add("web")
     waited = []
     for _ in range(6):
         found = it.queue.pop()
         assert found is not None
         began = it.clock.seconds
-        it.queue.put_back(found, error=True)
+        it.queue.add_unschedulable_pod_if_not_present(found, error=True)
         assert it.queue.pop() is None
         deadline = it.queue.next_deadline()
         assert deadline is not None
         waited.append(deadline - began)
         it.clock.seconds = deadline
-        it.queue.flush()
+        it.queue.flush_backoff_completed()
     assert waited == [2.0, 3.0, 5.0, 9.0, 11.0, 11.0]  # twice as long each time up to ten, then to the next full second
 
 
-def test_a_held_pod_is_woken_by_what_its_gate_cares_for_alone(it: Setting) -> None:
+def test_gated_pod_is_requeued_by_events_of_its_gate_only(it: QueueHarness) -> None:
     it.gate.held.add("web")
     it.add("web")
     assert it.pop() == ""
@@ -156,11 +157,11 @@ def test_a_held_pod_is_woken_by_what_its_gate_cares_for_alone(it: Setting) -> No
     assert it.pop() == ""
     it.gate.held.clear()
     info = it.info("web")
-    it.queue.update(info.pod, info, [ClusterEvent(TARGET_POD, ActionType.POD_GATES_GONE)])
+    it.queue.update(info.pod, info, [ClusterEvent(TARGET_POD, ActionType.POD_SCHEDULING_GATES_ELIMINATED)])
     assert it.pop() == "web"
 
 
-def test_a_deleted_pod_is_not_tried(it: Setting) -> None:
+def test_deleted_pod_is_not_scheduled(it: QueueHarness) -> None:
     it.add("web")
     it.queue.delete(ObjectKey("default", "web"))
     assert it.pop() == ""
@@ -172,21 +173,21 @@ def test_a_deleted_pod_is_not_tried(it: Setting) -> None:
     assert len(it.queue) == 0
 
 
-def test_after_five_minutes_a_pod_is_tried_without_a_reason(it: Setting) -> None:
+def test_unschedulable_pod_is_flushed_after_five_minutes(it: QueueHarness) -> None:
     it.add("web")
     it.refuse("web", "Fit")
     it.clock.seconds = 299.0
-    it.queue.flush_unschedulable()
+    it.queue.flush_unschedulable_leftover()
     assert it.pop() == ""
     it.clock.seconds = 301.0
-    it.queue.flush_unschedulable()
+    it.queue.flush_unschedulable_leftover()
     assert it.pop() == "web"
 
 
-def test_a_pod_that_waits_for_a_plugins_word_skips_the_backoff(it: Setting) -> None:
+def test_pod_pending_on_a_plugin_skips_the_backoff(it: QueueHarness) -> None:
     it.add("web")
     found: Any = it.queue.pop()
-    found.pending = frozenset(("Fit",))
-    it.queue.put_back(found)
+    found.pending_plugins = frozenset(("Fit",))
+    it.queue.add_unschedulable_pod_if_not_present(found)
     it.node_comes()
     assert it.queue.sizes()["active"] == 1

@@ -1,4 +1,4 @@
-"""What happens while a pod is tried, held back or backing off; and in what order it is tried again."""
+"""Tests of events during attempts, gates and backoff, and of the retry order."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from kubeloop.scheduler.queue.cluster_event import ASSIGNED_POD, NODE, TARGET_PO
 from kubeloop.scheduler.queue.queued_pod_info import QueuedPodInfo
 from kubeloop.scheduler.queue.queueing_hints import QueueProfile
 from kubeloop.scheduler.queue.scheduling_queue import QueueCallbacks, QueueTimeouts, SchedulingQueue
-from tests.unit.scheduler.test_queue import Clock, Gate, Setting
+from tests.unit.scheduler.test_queue import Clock, Gate, QueueHarness
 
 NODE_CAME = ClusterEvent(NODE, ActionType.ADD)
 POD_ENDED = ClusterEvent(ASSIGNED_POD, ActionType.DELETE)
 RELABELLED = ClusterEvent(TARGET_POD, ActionType.POD_LABEL)
 
 
-class Scene(Setting):
-    """Fit hears of nodes, Spread of pods that end and of the pod's own labels, Gate of nodes too; all are told why."""
+class Scene(QueueHarness):
+    """Register Fit for nodes, Spread for deleted pods and the pod's labels, Gate for nodes; hints are recorded."""
 
     def __init__(self, patience: QueueTimeouts = QueueTimeouts()) -> None:  # noqa: B008  # it is frozen
         super().__init__()
@@ -36,11 +36,12 @@ class Scene(Setting):
             ASSIGNED_POD: [("Spread", ClusterEventWithHint(ASSIGNED_POD, ActionType.DELETE))],
             TARGET_POD: [("Spread", ClusterEventWithHint(TARGET_POD, ActionType.POD_LABEL))],
         }
-        rules = QueueProfile(lambda one: (-one.info.priority, one.added_at), lambda: [self.gate], lambda: interests)
+        rules = QueueProfile(lambda one: (-one.info.priority, one.timestamp), lambda: [self.gate], lambda: interests)
         told = QueueCallbacks(
             lambda: None, lambda *came: self.came.append(came), lambda *asked: self.asked.append(asked[:3])
         )
-        self.queue = SchedulingQueue({"s": rules}, self.clock, patience, told)
+        self.queue = SchedulingQueue(self.clock, patience, told)
+        self.queue.add_profile("s", rules)
 
     def _hint(self, *_: Any) -> bool:
         if self.helpful is None:
@@ -53,20 +54,23 @@ class Scene(Setting):
         return found
 
     def put_back(self, queued: QueuedPodInfo, *plugins: str, pending: str = "") -> None:
-        queued.plugins, queued.pending = frozenset(plugins), frozenset((pending,) if pending else ())
-        self.queue.put_back(queued)
+        queued.unschedulable_plugins, queued.pending_plugins = (
+            frozenset(plugins),
+            frozenset((pending,) if pending else ()),
+        )
+        self.queue.add_unschedulable_pod_if_not_present(queued)
 
     def part_of(self, name: str) -> str:
         found = self.queue.get(ObjectKey("default", name))
-        return "" if found is None else found.place
+        return "" if found is None else found.queue_name
 
     def happens(self, about: ClusterEvent) -> None:
-        self.queue.move(about, object(), object())
+        self.queue.move_all_to_active_or_backoff(about, object(), object())
 
     def relabelled(self, name: str, uid: str = "") -> None:
         old = self.info(name).pod
         new = structs.replace(old, metadata=structs.replace(old.metadata, labels={"a": "b"}, uid=uid or name))
-        self.queue.update(old, self.templates.info(new), [RELABELLED])
+        self.queue.update(old, self.templates.pod_info(new), [RELABELLED])
 
 
 @pytest.fixture
@@ -77,7 +81,7 @@ def it() -> Scene:
 # While it is tried.
 
 
-def test_only_what_the_plugins_that_refuse_it_care_for_counts(it: Scene) -> None:
+def test_only_events_of_rejecting_plugins_count(it: Scene) -> None:
     it.add("web")
     queued = it.take()
     it.happens(POD_ENDED)
@@ -85,7 +89,7 @@ def test_only_what_the_plugins_that_refuse_it_care_for_counts(it: Scene) -> None
     assert it.part_of("web") == "unschedulable"
 
 
-def test_a_change_of_the_pod_itself_counts_for_it_and_for_no_other(it: Scene) -> None:
+def test_update_of_a_pod_counts_for_itself_only(it: Scene) -> None:
     for name in ("web", "db"):
         it.add(name)
     web, db = it.take(), it.take()
@@ -95,7 +99,7 @@ def test_a_change_of_the_pod_itself_counts_for_it_and_for_no_other(it: Scene) ->
     assert (it.part_of("web"), it.part_of("db")) == ("backoff", "unschedulable")
 
 
-def test_what_happened_before_it_was_taken_does_not_count(it: Scene) -> None:
+def test_earlier_events_do_not_count(it: Scene) -> None:
     it.add("early")
     early = it.take()
     it.happens(NODE_CAME)
@@ -106,23 +110,23 @@ def test_what_happened_before_it_was_taken_does_not_count(it: Scene) -> None:
     assert (it.part_of("early"), it.part_of("late")) == ("backoff", "unschedulable")
 
 
-def test_nothing_is_kept_longer_than_somebody_may_ask_for_it(it: Scene) -> None:
+def test_in_flight_events_are_dropped_when_unused(it: Scene) -> None:
     for name in ("a", "b"):
         it.add(name)
     a = it.take()
     it.happens(NODE_CAME)
     b = it.take()
     it.happens(POD_ENDED)
-    assert it.queue.in_flight() == {("NodeAdd",): 1, ("AssignedPodDelete",): 1, ("PodPopped",): 2}
+    assert it.queue.in_flight_event_counts() == {("NodeAdd",): 1, ("AssignedPodDelete",): 1, ("PodPopped",): 2}
     it.queue.done(a.info.uid)
-    assert it.queue.in_flight() == {("AssignedPodDelete",): 1, ("PodPopped",): 1}
+    assert it.queue.in_flight_event_counts() == {("AssignedPodDelete",): 1, ("PodPopped",): 1}
     it.queue.done(b.info.uid)
-    assert it.queue.in_flight() == {("PodPopped",): 0}
+    assert it.queue.in_flight_event_counts() == {("PodPopped",): 0}
     it.happens(NODE_CAME)
-    assert it.queue.in_flight() == {("PodPopped",): 0}
+    assert it.queue.in_flight_event_counts() == {("PodPopped",): 0}
 
 
-def test_however_much_happens_the_last_of_it_counts_too(it: Scene) -> None:
+def test_latest_event_of_many_counts(it: Scene) -> None:
     it.add("web")
     queued = it.take()
     for _ in range(10_000):
@@ -132,7 +136,7 @@ def test_however_much_happens_the_last_of_it_counts_too(it: Scene) -> None:
     assert it.part_of("web") == "backoff"
 
 
-def test_who_is_refused_when_nobody_listens_any_more_is_tried_again_in_any_case(it: Scene) -> None:
+def test_pod_rejected_after_done_is_requeued(it: Scene) -> None:
     it.add("web")
     queued = it.take()
     it.queue.done(queued.info.uid)  # as before a pod is bound
@@ -140,7 +144,7 @@ def test_who_is_refused_when_nobody_listens_any_more_is_tried_again_in_any_case(
     assert it.part_of("web") == "backoff"
 
 
-def test_one_whom_somebody_wants_tried_at_once_is_tried_again_after_its_backoff(it: Scene) -> None:
+def test_explicitly_activated_pod_is_retried_after_its_backoff(it: Scene) -> None:
     it.add("web")
     queued = it.take()
     it.queue.activate([queued.key])
@@ -148,7 +152,7 @@ def test_one_whom_somebody_wants_tried_at_once_is_tried_again_after_its_backoff(
     assert it.part_of("web") == "backoff"
 
 
-def test_a_pod_that_is_made_anew_under_its_name_is_another(it: Scene) -> None:
+def test_recreated_pod_is_independent(it: Scene) -> None:
     it.add("web")
     old = it.take()
     it.queue.add(it.info("web"))  # the same again, while it is being tried
@@ -161,10 +165,10 @@ def test_a_pod_that_is_made_anew_under_its_name_is_another(it: Scene) -> None:
     assert it.part_of("web") == "backoff"
 
 
-# Who wakes it, and how soon.
+# Requeueing and backoff.
 
 
-def test_only_the_word_of_the_plugin_that_asked_to_wait_skips_the_backoff(it: Scene) -> None:
+def test_only_the_pending_plugin_skips_the_backoff(it: Scene) -> None:
     it.add("web")
     it.put_back(it.take(), "Spread", pending="Fit")
     it.happens(POD_ENDED)
@@ -174,7 +178,7 @@ def test_only_the_word_of_the_plugin_that_asked_to_wait_skips_the_backoff(it: Sc
     assert it.part_of("web") == "active"
 
 
-def test_the_same_goes_for_what_happens_while_it_is_tried(it: Scene) -> None:
+def test_only_the_pending_plugin_skips_the_backoff_in_flight(it: Scene) -> None:
     it.add("web")
     for about, part in ((POD_ENDED, "backoff"), (NODE_CAME, "active")):
         queued = it.take()
@@ -184,17 +188,17 @@ def test_the_same_goes_for_what_happens_while_it_is_tried(it: Scene) -> None:
         assert it.part_of("web") == part
 
 
-def test_a_hint_that_fails_leaves_no_pod_behind(it: Scene, caplog: pytest.LogCaptureFixture) -> None:
+def test_failing_hint_requeues_the_pod(it: Scene, caplog: pytest.LogCaptureFixture) -> None:
     it.add("web")
     it.put_back(it.take(), "Fit")
     it.helpful = None  # type: ignore[assignment]  # here: it raises
     it.happens(NODE_CAME)
     assert it.part_of("web") == "backoff"
     assert it.asked == [("Fit", "NodeAdd", "Error")]
-    assert "Fit can't tell whether NodeAdd helps default/web" in caplog.text
+    assert "queueing hint of Fit failed for event NodeAdd and pod default/web" in caplog.text
 
 
-def test_a_pod_that_has_waited_for_longer_than_its_backoff_is_tried_at_once(it: Scene) -> None:
+def test_pod_that_waited_longer_than_its_backoff_is_retried_immediately(it: Scene) -> None:
     it.add("web")
     it.put_back(it.take(), "Fit")
     it.clock.seconds = 2.0
@@ -202,13 +206,13 @@ def test_a_pod_that_has_waited_for_longer_than_its_backoff_is_tried_at_once(it: 
     assert it.part_of("web") == "active"
 
 
-def test_backoff_after_refusals_grows_and_one_after_an_error_begins_anew(it: Scene) -> None:
+def test_backoff_grows_with_rejections_and_restarts_after_errors(it: Scene) -> None:
     it.add("web")
     ends = []
     for error in (False, False, False, True, False):
         queued = it.take()
-        queued.plugins = frozenset() if error else frozenset(("Fit",))
-        it.queue.put_back(queued, error=error)
+        queued.unschedulable_plugins = frozenset() if error else frozenset(("Fit",))
+        it.queue.add_unschedulable_pod_if_not_present(queued, error=error)
         it.happens(NODE_CAME)
         deadline = it.queue.next_deadline()
         assert deadline is not None
@@ -217,15 +221,15 @@ def test_backoff_after_refusals_grows_and_one_after_an_error_begins_anew(it: Sce
     assert ends == [2.0, 3.0, 5.0, 2.0, 9.0]  # and as much as is left of the second
 
 
-def test_no_longest_backoff_means_none() -> None:
-    it = Scene(QueueTimeouts(first=0.0, longest=0.0))
+def test_zero_maximum_backoff_disables_it() -> None:
+    it = Scene(QueueTimeouts(pod_initial_backoff=0.0, pod_max_backoff=0.0))
     it.add("web")
     it.put_back(it.take(), "Fit")
     it.happens(NODE_CAME)
     assert it.part_of("web") == "active"
 
 
-def test_who_backs_off_is_told_to_come_at_once_only_if_nobody_else_is_there(it: Scene) -> None:
+def test_backoff_is_skipped_only_if_the_queue_is_empty(it: Scene) -> None:
     for name in ("web", "db"):
         it.add(name)
     web = it.take()
@@ -235,10 +239,10 @@ def test_who_backs_off_is_told_to_come_at_once_only_if_nobody_else_is_there(it: 
     assert it.came[-1] == ("active", "PopFromBackoffQ")
 
 
-# Who is held back.
+# Gated pods.
 
 
-def test_one_that_is_held_back_hears_of_what_its_gate_cares_for_alone(it: Scene) -> None:
+def test_gated_pod_ignores_other_events(it: Scene) -> None:
     it.add("web")
     it.put_back(it.take(), "Spread")
     it.gate.held.add("web")
@@ -251,16 +255,16 @@ def test_one_that_is_held_back_hears_of_what_its_gate_cares_for_alone(it: Scene)
     assert it.part_of("web") == "backoff"
 
 
-def test_time_held_back_is_not_time_that_the_scheduler_took(it: Scene) -> None:
+def test_gated_time_does_not_count_as_scheduling_time(it: Scene) -> None:
     it.gate.held.add("web")
     it.add("web")
     it.clock.seconds = 100.0
     it.gate.held.clear()
     it.happens(NODE_CAME)
-    assert it.take().first_active_at == 100.0
+    assert it.take().initial_attempt_timestamp == 100.0
 
 
-def test_one_that_leaves_the_backoff_is_not_held_back_again(it: Scene) -> None:
+def test_pod_leaving_backoff_is_not_gated_again(it: Scene) -> None:
     it.add("web")
     it.put_back(it.take(), "Fit")
     it.happens(NODE_CAME)
@@ -269,36 +273,36 @@ def test_one_that_leaves_the_backoff_is_not_held_back_again(it: Scene) -> None:
     assert it.pop() == "web"
 
 
-def test_after_five_minutes_the_gate_is_asked_again_and_not_each_time_from_then_on(it: Scene) -> None:
+def test_gate_is_checked_once_after_five_minutes(it: Scene) -> None:
     it.gate.held.add("web")
     it.add("web")
     for seconds in (301.0, 331.0, 631.0):
         it.clock.seconds = seconds
-        it.queue.flush_unschedulable()
+        it.queue.flush_unschedulable_leftover()
     assert [why for _, why in it.came] == ["UnscheduledPodAdd", "UnschedulableTimeout", "UnschedulableTimeout"]
 
 
-def test_one_that_is_tried_only_because_it_has_waited_for_so_long_says_so(it: Scene) -> None:
+def test_flushed_pod_is_marked(it: Scene) -> None:
     it.add("web")
     it.put_back(it.take(), "Fit")
     it.clock.seconds = 301.0
-    it.queue.flush_unschedulable()
+    it.queue.flush_unschedulable_leftover()
     queued = it.take()
-    assert queued.flushed
+    assert queued.was_flushed_from_unschedulable
     it.put_back(queued, "Fit")
-    assert not queued.flushed
+    assert not queued.was_flushed_from_unschedulable
 
 
-# What is counted.
+# Counts.
 
 
-def test_pods_are_counted_for_each_plugin_that_refused_them_until_they_are_tried_again(it: Scene) -> None:
+def test_pods_are_counted_per_rejecting_plugin_until_retried(it: Scene) -> None:
     for name in ("web", "db"):
         it.add(name)
     it.put_back(it.take(), "Fit", "Spread")
     it.put_back(it.take(), "Fit")
-    assert it.queue.refused() == {("Fit", "s"): 2, ("Spread", "s"): 1}
+    assert it.queue.unschedulable_counts() == {("Fit", "s"): 2, ("Spread", "s"): 1}
     it.happens(POD_ENDED)
-    assert it.queue.refused() == {("Fit", "s"): 2, ("Spread", "s"): 1}
+    assert it.queue.unschedulable_counts() == {("Fit", "s"): 2, ("Spread", "s"): 1}
     it.take()
-    assert it.queue.refused() == {("Fit", "s"): 1}
+    assert it.queue.unschedulable_counts() == {("Fit", "s"): 1}

@@ -1,4 +1,4 @@
-"""Who has to go for a pod, and from where: what a plain calculation over small clusters says."""
+"""Tests of preemption victims against a simple calculation over small clusters."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Running(NamedTuple):
 running = st.builds(
     Running, st.just(""), st.integers(1, 3), st.sampled_from((0, 5, 10)), st.integers(0, 3), st.sampled_from("ab")
 )
-# How large nodes are, and who runs on them: at most as much as fits.
+# Sizes of nodes and their pods: at most what fits.
 nodes = st.lists(st.tuples(st.integers(2, 6), st.lists(running, max_size=4)), min_size=1, max_size=3)
 budgets = st.dictionaries(st.sampled_from("ab"), st.integers(0, 1))
 
@@ -77,10 +77,10 @@ def budget(app: str, allowed: int) -> PodDisruptionBudget:
 
 def cycle_of(world: World, pod: Pod) -> SchedulingCycle:
     around: Any = world.around
-    around.nominations = Nominator()
+    around.nominator = Nominator()
     profile = Profile(default_profile(), PluginRegistry(), around)
     cycle = SchedulingCycle(profile, world.cluster, world.info(pod))
-    cycle.fitting()
+    cycle.find_nodes_that_fit()
     return cycle
 
 
@@ -88,7 +88,7 @@ def cycle_of(world: World, pod: Pod) -> SchedulingCycle:
 
 
 def by_hand(size: int, pods: list[Running], cpu: int, allowed: dict[str, int]) -> tuple[list[str], int] | None:
-    """Without whom the pod fits, and how many of them a budget protects; None if it never does, or needs nobody."""
+    """Return victims and the number of PDB violations; None if the pod never fits, or needs none."""
     stay = [one for one in pods if one.priority >= 10]
     lower = sorted((one for one in pods if one.priority < 10), key=lambda one: (-one.priority, one.started))
     if not lower or cpu > size - sum(one.cpu for one in stay):
@@ -111,7 +111,7 @@ def by_hand(size: int, pods: list[Running], cpu: int, allowed: dict[str, int]) -
 
 @settings(max_examples=60, deadline=None)
 @given(nodes, st.integers(1, 6), budgets)
-def test_victims_are_those_of_a_plain_calculation(
+def test_victims_match_a_simple_calculation(
     layout: list[tuple[int, list[Running]]], cpu: int, allowed: dict[str, int]
 ) -> None:
     world, plain = built(layout)
@@ -128,12 +128,12 @@ def test_victims_are_those_of_a_plain_calculation(
         else:
             assert isinstance(found, PreemptionCandidate)
             assert sorted(one.uid for one in found.victims) == sorted(expected[0])
-            assert found.violations == expected[1]
+            assert found.num_pdb_violations == expected[1]
     after = world.cluster.requested["cpu"].tolist() if "cpu" in world.cluster.requested else []
     assert after == before  # trying leaves no trace
 
 
-def test_a_pod_that_one_budget_protects_is_not_charged_to_the_next() -> None:
+def test_pod_protected_by_one_budget_is_not_charged_to_the_next() -> None:
     world = World()
     first, second = (world.info(made(Running(name, 1, 0, 0, "a"))) for name in ("first", "second"))
     exhausted, roomy = budget("a", 0), budget("a", 1)
@@ -144,8 +144,8 @@ def test_a_pod_that_one_budget_protects_is_not_charged_to_the_next() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.lists(running, min_size=1, max_size=3), st.integers(0, 2)), min_size=1, max_size=4))
-def test_the_node_where_it_does_least_harm(offers: list[tuple[list[Running], int]]) -> None:
-    """No other offer is better in the first thing in which the two differ."""
+def test_node_with_the_least_disruption_is_chosen(offers: list[tuple[list[Running], int]]) -> None:
+    """Check that no other candidate is better by the first differing criterion."""
     world = World()
     candidates = []
     for index, (pods, violations) in enumerate(offers):

@@ -1,4 +1,4 @@
-"""What is kept for a template stays what it would be if it were worked out anew."""
+"""Tests of signature results: cached results equal recomputed ones."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kubeloop.api.generated.core_v1 import Pod
+from kubeloop.api.codec import from_plain
+from kubeloop.api.generated.core_v1 import Node, Pod
 from kubeloop.scheduler.cycle.signature_results import SignatureResults, WeightedPlugin
 from kubeloop.scheduler.cycle.stopwatch import Stopwatch
 from kubeloop.scheduler.plugins.balanced_allocation import BalancedAllocation
@@ -30,7 +31,7 @@ _rules = st.builds(lambda rules, more: {**rules, "tolerations": more}, node_rule
 def new_view(world: World, pod: Pod) -> SignatureResults:
     filters = [world.plugin(kind) for kind in FILTERS]
     return SignatureResults(
-        filters, [WeightedPlugin(world.plugin(kind), 2) for kind in SCORES], world.info(pod).template
+        filters, [WeightedPlugin(world.plugin(kind), 2) for kind in SCORES], world.info(pod).signature
     )
 
 
@@ -51,20 +52,20 @@ def change(world: World, data: st.DataObject, number: int) -> None:
 
 
 def facts(view: SignatureResults, world: World) -> Any:
-    if view.before is not None:
-        return view.before
-    alive = world.cluster.alive
+    if view.pre_filter_status is not None:
+        return view.pre_filter_status
+    alive = world.cluster.in_use
     return (
-        view.fits.tolist(),
-        view.fixed[alive].tolist(),
-        view.ranked[alive].tolist(),
-        [(part.plugin.name, part.answers[alive].tolist()) for part in (*view.filters, *view.scores)],
+        view.feasible.tolist(),
+        view.static_scores[alive].tolist(),
+        view.static_ranking[alive].tolist(),
+        [(part.plugin.name, part.results[alive].tolist()) for part in (*view.filters, *view.scores)],
     )
 
 
 @settings(max_examples=60, deadline=None)
 @given(worlds(), pods(spec=_rules), st.data())
-def test_a_view_that_followed_changes_equals_a_new_one(world: World, pod: Pod, data: st.DataObject) -> None:
+def test_incrementally_updated_view_equals_a_new_one(world: World, pod: Pod, data: st.DataObject) -> None:
     followed, info = new_view(world, pod), world.info(pod)
     followed.refresh(info, world.cluster, Stopwatch(world.around.clock.monotonic))
     for number in range(data.draw(st.integers(1, 6))):
@@ -75,4 +76,17 @@ def test_a_view_that_followed_changes_equals_a_new_one(world: World, pod: Pod, d
     fresh = new_view(world, pod)
     fresh.refresh(info, world.cluster, Stopwatch(world.around.clock.monotonic))
     assert facts(followed, world) == facts(fresh, world)
-    assert not np.any(followed.fits & ~world.cluster.alive)
+    assert not np.any(followed.feasible & ~world.cluster.in_use)
+
+
+def test_cluster_state_grows_with_the_number_of_nodes() -> None:
+    world = World()
+    for number in range(100):
+        room = {"cpu": "2", "pods": str(number + 1)}
+        plain = {"metadata": {"name": f"n{number}"}, "spec": {"unschedulable": number % 2 == 0}}
+        world.add_node(from_plain({**plain, "status": {"allocatable": room}}, Node))
+    cluster = world.cluster
+    rows = [cluster.row_of(f"n{number}") for number in range(100)]
+    assert (len(cluster), cluster.in_use.sum(), len(set(rows))) == (100, 100, 100)
+    assert cluster.allowed_pod_number[rows].tolist() == list(range(1, 101))
+    assert cluster.unschedulable[rows].tolist() == [number % 2 == 0 for number in range(100)]

@@ -14,7 +14,7 @@ from kubeloop.api.generated.core_v1 import Node, Pod
 from kubeloop.api.kinds import Resource
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.clock import SystemClock
-from kubeloop.runtime.metrics import MetricRegistry
+from kubeloop.metrics import MetricRegistry
 from kubeloop.scheduler.cache.cluster import ALL, ClusterState
 from kubeloop.scheduler.cache.pod_info import PodInfo, SignatureCache
 from kubeloop.scheduler.framework.plugin import Plugin, PluginTimeLimit, Skip, implements
@@ -25,7 +25,7 @@ ZONE, HOST = "zone", "kubernetes.io/hostname"
 
 
 class Objects:
-    """In place of an informer: a few objects."""
+    """Fake informer with a few objects."""
 
     def __init__(self, resource: Resource) -> None:
         self.resource = resource
@@ -59,29 +59,29 @@ class Objects:
 
 
 class ObjectsByKind:
-    """In place of all informers."""
+    """Fake informers of all kinds."""
 
     def __init__(self) -> None:
         self._kinds: dict[str, Objects] = {}
 
-    def of(self, resource: Resource, **_: Any) -> Any:
+    def for_resource(self, resource: Resource, **_: Any) -> Any:
         return self._kinds.setdefault(resource.kind, Objects(resource))
 
 
-class Surroundings:
-    """In place of a plugin's handle: objects, templates, and chance that repeats."""
+class FakeHandle:
+    """Fake plugin handle: objects, signatures, and deterministic randomness."""
 
     def __init__(self) -> None:
         self.informers = ObjectsByKind()
-        self.templates = SignatureCache()
+        self.signatures = SignatureCache()
         self.clock: Any = SystemClock()
         self.client: Any = None
         self.shared: dict[Any, Any] = {}
         self.registry = MetricRegistry()
-        self.pace = PluginTimeLimit()
+        self.plugin_time_limit = PluginTimeLimit()
 
-    def follow(self, resource: Resource, **_: Any) -> Any:
-        return self.informers.of(resource)
+    def watch_resource(self, resource: Resource, **_: Any) -> Any:
+        return self.informers.for_resource(resource)
 
     def random(self) -> random.Random:
         return random.Random(0)
@@ -91,7 +91,7 @@ class World:
     """Nodes with pods on them, in the scheduler's arrays and as plain objects."""
 
     def __init__(self) -> None:
-        self.around = Surroundings()
+        self.around = FakeHandle()
         self.cluster = ClusterState()
         self.nodes: dict[str, Node] = {}
         self.pods: dict[str, list[Pod]] = {}  # by node
@@ -110,52 +110,52 @@ class World:
         self.cluster.remove_pod(self.info(pod), node)
 
     def add(self, *objects: Any) -> None:
-        """What plugins look at besides nodes and pods."""
+        """Objects that plugins read besides nodes and pods."""
         for one in objects:
-            self.around.informers.of(resource_of_class(type(one))).add(one)
+            self.around.informers.for_resource(resource_of_class(type(one))).add(one)
 
     def info(self, pod: Pod) -> PodInfo:
-        return self.around.templates.info(pod)
+        return self.around.signatures.pod_info(pod)
 
     def plugin(self, kind: type[Plugin], args: Mapping[str, Any] | None = None) -> Plugin:
         return kind(self.around, args or {})  # type: ignore[arg-type]  # as much of a handle as plugins use here
 
     def refusals(self, plugin: Plugin, pod: Pod) -> dict[str, tuple[str, ...]]:
-        """Why not, by node, as the vectorised plugin has it."""
+        """Return the rejection reasons by node of the vectorized plugin."""
         info = self.info(pod)
-        state = plugin.prefilter(info, self.cluster)
+        state = plugin.pre_filter(info, self.cluster)
         if isinstance(state, Status):
             return dict.fromkeys(self.nodes, state.reasons)
         if isinstance(state, Skip) or not implements(type(plugin), "filter"):
             return {}
         state = state.state if isinstance(state, PreFilterResult) else state
         answers = plugin.filter(state, self.cluster, ALL)
-        for row in self.cluster.rows_alive():
+        for row in self.cluster.rows_in_use():
             assert plugin.filter_row(state, self.cluster, int(row)) == answers[row]
         return {
-            name: plugin.refusal(state, int(answers[row])).reasons
+            name: plugin.filter_status(state, int(answers[row])).reasons
             for name in self.nodes
             if (row := self.cluster.row_of(name)) is not None and answers[row]
         }
 
     def scores(self, plugin: Plugin, pod: Pod, among: list[str] | None = None) -> dict[str, int] | None:
-        """How much each node is liked, normalized among some of them; None if the plugin has no opinion."""
+        """Return the normalized scores of some nodes; None if the plugin does not score."""
         names = sorted(self.nodes) if among is None else among
         rows = np.array([self.cluster.row_of(name) for name in names], np.intp)
         info = self.info(pod)
-        state = plugin.prescore(info, self.cluster)
+        state = plugin.pre_score(info, self.cluster)
         if isinstance(state, Skip) or not names:
             return None
         scores = plugin.score(state, self.cluster, rows)
-        if plugin.local:
+        if plugin.is_node_local:
             assert [plugin.score_row(state, self.cluster, int(row)) for row in rows] == scores.tolist()
-        if implements(type(plugin), "normalize"):
-            scores = plugin.normalize(state, scores, self.cluster, rows)
+        if implements(type(plugin), "normalize_score"):
+            scores = plugin.normalize_score(state, scores, self.cluster, rows)
         return dict(zip(names, (int(one) for one in scores), strict=True))
 
 
 def by_node(world: World, why_not: Callable[[Node], tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
-    """A plain function of one node, asked of all; as `World.refusals` answers."""
+    """Apply a function of one node to all nodes; the result is like that of `World.refusals`."""
     found = {name: why_not(node) for name, node in world.nodes.items()}
     return {name: reasons for name, reasons in found.items() if reasons}
 

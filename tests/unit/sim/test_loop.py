@@ -1,4 +1,4 @@
-"""Virtual time: it passes only when nothing else can happen, and never further than asked."""
+"""Tests of virtual time: it passes only when nothing else is runnable, and never beyond the limit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from kubeloop.sim.loop import START, VirtualClock, VirtualDeadlock, VirtualLoop, run_virtual
 
 
-def test_a_day_of_sleep_takes_no_time_and_ends_at_its_moment() -> None:
+def test_sleeping_a_day_takes_no_real_time() -> None:
     async def main() -> float:
         await asyncio.sleep(86_400)
         return asyncio.get_running_loop().time()
@@ -18,7 +18,7 @@ def test_a_day_of_sleep_takes_no_time_and_ends_at_its_moment() -> None:
     assert run_virtual(main()) == pytest.approx(86_400)
 
 
-def test_timers_fire_in_order_of_their_moments() -> None:
+def test_timers_fire_in_order() -> None:
     async def main() -> list[int]:
         fired: list[int] = []
 
@@ -32,7 +32,7 @@ def test_timers_fire_in_order_of_their_moments() -> None:
     assert run_virtual(main()) == [10, 20, 30]
 
 
-def test_settling_runs_what_is_ready_and_leaves_timers_alone() -> None:
+def test_settle_runs_ready_callbacks_and_no_timers() -> None:
     loop = VirtualLoop()
 
     async def main() -> None:
@@ -56,7 +56,7 @@ def test_settling_runs_what_is_ready_and_leaves_timers_alone() -> None:
     run_virtual(main(), loop=loop)
 
 
-def test_advancing_stops_at_the_asked_moment_and_fires_repeating_timers_on_the_way() -> None:
+def test_advance_stops_at_its_time_and_fires_repeating_timers() -> None:
     loop = VirtualLoop()
 
     async def main() -> int:
@@ -77,7 +77,7 @@ def test_advancing_stops_at_the_asked_moment_and_fires_repeating_timers_on_the_w
     assert run_virtual(main(), loop=loop) == 60
 
 
-def test_a_program_that_waits_for_nothing_is_told_so() -> None:
+def test_deadlock_is_reported() -> None:
     async def main() -> None:
         await asyncio.get_running_loop().create_future()
 
@@ -85,7 +85,7 @@ def test_a_program_that_waits_for_nothing_is_told_so() -> None:
         run_virtual(main())
 
 
-def test_the_clock_goes_with_the_loop_and_its_chance_repeats() -> None:
+def test_clock_follows_the_loop_and_randomness_is_deterministic() -> None:
     def draw(seed: int) -> list[float]:
         loop = VirtualLoop()
 
@@ -101,7 +101,7 @@ def test_the_clock_goes_with_the_loop_and_its_chance_repeats() -> None:
     assert draw(1) != draw(2)
 
 
-def test_a_shuffled_loop_runs_ready_callbacks_in_an_order_that_its_seed_decides() -> None:
+def test_shuffled_loop_orders_callbacks_by_seed() -> None:
     def order(seed: int) -> list[int]:
         loop = VirtualLoop(random.Random(seed))
 
@@ -120,7 +120,7 @@ def test_a_shuffled_loop_runs_ready_callbacks_in_an_order_that_its_seed_decides(
     assert len({tuple(order(seed)) for seed in range(5)}) > 1
 
 
-def test_a_task_group_cancels_its_tasks_in_the_same_order_in_every_run() -> None:
+def test_task_group_cancels_tasks_in_a_deterministic_order() -> None:
     async def cancelled_order() -> list[int]:
         seen: list[int] = []
 

@@ -1,4 +1,4 @@
-"""How readers share questions to etcd: none is answered by one that was asked before it came."""
+"""Tests of shared freshness queries to etcd: no reader gets an older result."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kubeloop.protobuf_wire import bytes_field, integer_field
 from kubeloop.store.errors import StoreError
-from kubeloop.store.etcd.grpc.client import EtcdClient, Unavailable
-from kubeloop.store.etcd.grpc.wire import bytes_field, integer_field
+from kubeloop.store.etcd.client import EtcdClient, Unavailable
 from kubeloop.store.etcd.revision_query import RevisionQuery
 
 
 class FakeEtcd:
-    """Its revision when it is asked; it answers, or fails, when it is told to."""
+    """Fake etcd: responds with its revision, or fails, on request."""
 
     def __init__(self) -> None:
         self.revision = 1
@@ -43,7 +43,7 @@ async def turns() -> None:
         await asyncio.sleep(0)
 
 
-def test_those_who_come_in_one_turn_share_a_question() -> None:
+def test_simultaneous_readers_share_a_query() -> None:
     async def main() -> None:
         etcd = FakeEtcd()
         freshness = freshness_of(etcd)
@@ -56,7 +56,7 @@ def test_those_who_come_in_one_turn_share_a_question() -> None:
     asyncio.run(main())
 
 
-def test_who_comes_while_a_question_is_under_way_is_answered_by_another() -> None:
+def test_reader_arriving_during_a_query_waits_for_the_next() -> None:
     async def main() -> None:
         etcd = FakeEtcd()
         freshness = freshness_of(etcd)
@@ -76,7 +76,7 @@ def test_who_comes_while_a_question_is_under_way_is_answered_by_another() -> Non
 
 @given(st.lists(st.sampled_from(["read", "write", "answer first", "answer last", "leave", "turn"]), max_size=60))
 @settings(max_examples=60, deadline=None)
-def test_a_reader_never_gets_less_than_there_was_when_it_came(steps: list[str]) -> None:
+def test_reader_never_gets_an_older_revision(steps: list[str]) -> None:
     async def main() -> None:
         etcd = FakeEtcd()
         freshness = freshness_of(etcd)
@@ -104,15 +104,15 @@ def test_a_reader_never_gets_less_than_there_was_when_it_came(steps: list[str]) 
     asyncio.run(main())
 
 
-def test_all_who_share_a_question_are_told_that_it_failed_and_the_next_one_is_asked() -> None:
+def test_failed_query_fails_its_readers_and_the_next_is_sent() -> None:
     async def main() -> None:
         etcd = FakeEtcd()
         freshness = freshness_of(etcd)
         readers = [asyncio.ensure_future(freshness.revision()) for _ in range(2)]
         await turns()
-        etcd.asked.pop()[1].set_exception(Unavailable("etcd does not answer"))
+        etcd.asked.pop()[1].set_exception(Unavailable("etcd does not respond"))
         for reader in readers:
-            with pytest.raises(StoreError, match="does not answer"):
+            with pytest.raises(StoreError, match="does not respond"):
                 await reader
         later = asyncio.ensure_future(freshness.revision())
         await turns()
@@ -122,7 +122,7 @@ def test_all_who_share_a_question_are_told_that_it_failed_and_the_next_one_is_as
     asyncio.run(main())
 
 
-def test_at_the_end_whoever_waits_is_told() -> None:
+def test_close_fails_waiting_readers() -> None:
     async def main() -> None:
         etcd = FakeEtcd()
         freshness = freshness_of(etcd)

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kubeloop.grpc.hpack import BadHeaders, block_of, read_block
+from kubeloop.grpc.http2 import Http2Connection
+from kubeloop.grpc.streams import DEADLINE_EXCEEDED, UNAVAILABLE, RpcError
 from kubeloop.sim.loop import VirtualLoop, run_virtual
-from kubeloop.store.etcd.grpc.hpack import BadHeaders, block_of, read_block
-from kubeloop.store.etcd.grpc.http2 import Http2Connection
-from kubeloop.store.etcd.grpc.streams import DEADLINE_EXCEEDED, UNAVAILABLE, RpcError
 
 DATA, HEADERS, RESET, SETTINGS, PING, GOAWAY, WINDOW = 0, 1, 3, 4, 6, 7, 8
 END_STREAM, ACK, END_HEADERS = 1, 1, 4
@@ -26,7 +26,7 @@ Frame = tuple[int, int, int, bytes]
 
 
 class FakeServer(asyncio.Transport):
-    """What the connection writes to, and what it hears from."""
+    """Fake transport of the connection."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ class FakeServer(asyncio.Transport):
         self.is_gone = True
 
     async def frames(self) -> list[Frame]:
-        """What was sent since the last time."""
+        """Return the bytes sent since the last call."""
         await asyncio.sleep(0)
         data, self._written = self._written.removeprefix(PREFACE), b""
         found: list[Frame] = []
@@ -90,7 +90,7 @@ def play(scenario: Callable[[FakeServer], Awaitable[None]]) -> None:
     run_virtual(main(), loop=loop)
 
 
-def test_a_call_goes_out_whole_and_its_answer_comes_in_pieces() -> None:
+def test_request_is_sent_whole_and_its_response_arrives_in_pieces() -> None:
     async def scenario(server: FakeServer) -> None:
         (kind, _, _, settings_), _ = await server.frames()
         assert kind == SETTINGS
@@ -109,7 +109,7 @@ def test_a_call_goes_out_whole_and_its_answer_comes_in_pieces() -> None:
 
 @settings(max_examples=30)
 @given(st.permutations([1, 3, 5, 7]), st.integers(1, 40))
-def test_answers_find_their_calls_in_whatever_order_and_pieces(order: list[int], size: int) -> None:
+def test_responses_are_matched_in_any_order(order: list[int], size: int) -> None:
     async def scenario(server: FakeServer) -> None:
         calls = [server.link.call(REQUEST, b"") for _ in order]
         data = b"".join(framed(one) for number in order for one in answered(number, str(number).encode()))
@@ -120,7 +120,7 @@ def test_answers_find_their_calls_in_whatever_order_and_pieces(order: list[int],
     play(scenario)
 
 
-def test_a_status_is_told_with_its_words() -> None:
+def test_status_has_its_message() -> None:
     async def scenario(server: FakeServer) -> None:
         refused = server.link.call(REQUEST, b"")
         # `grpc-message` and its text, packed as Go's server does it.
@@ -137,7 +137,7 @@ def test_a_status_is_told_with_its_words() -> None:
     play(scenario)
 
 
-def test_a_long_message_waits_for_room_and_holds_up_no_other() -> None:
+def test_long_message_waits_for_flow_control_without_blocking_others() -> None:
     async def scenario(server: FakeServer) -> None:
         await server.frames()
         body = bytes(range(256)) * 800
@@ -156,7 +156,7 @@ def test_a_long_message_waits_for_room_and_holds_up_no_other() -> None:
     play(scenario)
 
 
-def test_no_more_calls_are_under_way_than_the_server_wants() -> None:
+def test_concurrent_streams_respect_the_servers_limit() -> None:
     async def scenario(server: FakeServer) -> None:
         server.tell((SETTINGS, 0, 0, pack(">HI", 3, 1)))
         assert (SETTINGS, ACK, 0, b"") in await server.frames()
@@ -169,11 +169,11 @@ def test_no_more_calls_are_under_way_than_the_server_wants() -> None:
     play(scenario)
 
 
-def test_a_server_that_goes_away_finishes_what_it_has_begun_and_nothing_else() -> None:
+def test_goaway_finishes_started_streams_only() -> None:
     async def scenario(server: FakeServer) -> None:
         begun, refused = server.link.call(REQUEST, b""), server.link.call(REQUEST, b"")
         server.tell((GOAWAY, 0, 0, pack(">II", 1, 0) + b"bye"))
-        assert not server.link.usable
+        assert not server.link.is_usable
         with pytest.raises(RpcError, match="goes away: bye"):
             await refused
         server.answer(1, b"done")
@@ -183,9 +183,9 @@ def test_a_server_that_goes_away_finishes_what_it_has_begun_and_nothing_else() -
     play(scenario)
 
 
-def test_of_a_failed_call_it_is_told_whether_the_server_can_have_done_anything() -> None:
+def test_failed_call_reports_if_it_may_have_been_executed() -> None:
     async def scenario(server: FakeServer) -> None:
-        server.tell((SETTINGS, 0, 0, pack(">HI", 3, 4)))  # at most four at once
+        server.tell((SETTINGS, 0, 0, pack(">HI", 3, 4)))  # at most four concurrently
         sent, refused, ended, long = (
             server.link.call(REQUEST, message) for message in (b"sent", b"refused", b"ended", b"x" * 100_000)
         )
@@ -197,13 +197,13 @@ def test_of_a_failed_call_it_is_told_whether_the_server_can_have_done_anything()
         after = server.link.call(REQUEST, b"nobody hears it")
         calls = [sent, refused, ended, long, waiting, late, more, after]
         failures = await asyncio.gather(*calls, return_exceptions=True)
-        undone = [isinstance(failure, RpcError) and failure.undone for failure in failures]
+        undone = [isinstance(failure, RpcError) and failure.is_not_executed for failure in failures]
         assert undone == [False, True, False, True, True, True, True, True], "behind the long one nothing was sent"
 
     play(scenario)
 
 
-def test_what_took_too_long_before_its_turn_came_is_not_sent_any_more() -> None:
+def test_expired_queued_call_is_not_sent() -> None:
     async def scenario(server: FakeServer) -> None:
         server.tell((SETTINGS, 0, 0, pack(">HI", 3, 1)))
         first, second = server.link.call(REQUEST, b"first"), server.link.call(REQUEST, b"second")
@@ -215,7 +215,7 @@ def test_what_took_too_long_before_its_turn_came_is_not_sent_any_more() -> None:
     play(scenario)
 
 
-def test_pings_are_answered_and_resets_are_told() -> None:
+def test_pings_are_answered_and_resets_are_reported() -> None:
     async def scenario(server: FakeServer) -> None:
         server.tell((PING, 0, 0, b"12345678"))
         assert (PING, ACK, 0, b"12345678") in await server.frames()
@@ -228,9 +228,9 @@ def test_pings_are_answered_and_resets_are_told() -> None:
     play(scenario)
 
 
-def test_a_stream_of_messages_is_read_by_the_handful() -> None:
+def test_message_stream_is_read_in_batches() -> None:
     async def scenario(server: FakeServer) -> None:
-        messages = server.link.follow(REQUEST, b"from here on")
+        messages = server.link.call_stream(REQUEST, b"from here on")
         first, second = message_of(b"one"), message_of(b"two" * 1000)
         server.tell((HEADERS, END_HEADERS, 1, b"\x88"), (DATA, 0, 1, first + second[:100]))
         assert await messages.read() == [b"one"]
@@ -243,7 +243,7 @@ def test_a_stream_of_messages_is_read_by_the_handful() -> None:
     play(scenario)
 
 
-def test_who_waits_too_long_is_told_and_the_server_too() -> None:
+def test_timeout_is_reported_and_resets_the_stream() -> None:
     async def scenario(server: FakeServer) -> None:
         call, began = server.link.call(REQUEST, b""), asyncio.get_running_loop().time()
         with pytest.raises(RpcError) as told:
@@ -255,9 +255,9 @@ def test_who_waits_too_long_is_told_and_the_server_too() -> None:
     play(scenario)
 
 
-def test_a_server_that_falls_silent_is_asked_once_and_then_left() -> None:
+def test_silent_server_is_pinged_once_then_closed() -> None:
     async def scenario(server: FakeServer) -> None:
-        messages = server.link.follow(REQUEST, b"")
+        messages = server.link.call_stream(REQUEST, b"")
         with pytest.raises(RpcError, match="silent"):
             await messages.read()
         assert [one[0] for one in await server.frames()].count(PING) == 1
@@ -268,7 +268,7 @@ def test_a_server_that_falls_silent_is_asked_once_and_then_left() -> None:
 
 @settings(max_examples=60)
 @given(st.lists(st.tuples(st.integers(0, 10), st.integers(0, 255), st.sampled_from([0, 1, 3]), st.binary(max_size=30))))
-def test_whatever_a_server_sends_ends_in_an_answer_or_a_failure(sent: list[Frame]) -> None:
+def test_any_server_data_ends_in_a_response_or_an_error(sent: list[Frame]) -> None:
     async def scenario(server: FakeServer) -> None:
         call = server.link.call(REQUEST, b"")
         server.tell(*sent)
@@ -279,7 +279,7 @@ def test_whatever_a_server_sends_ends_in_an_answer_or_a_failure(sent: list[Frame
     play(scenario)
 
 
-def test_packed_texts_are_read_as_the_standard_has_them() -> None:
+def test_huffman_texts_follow_the_standard() -> None:
     examples = {"f1e3c2e5f23a6ba0ab90f4ff": "www.example.com", "a8eb10649cbf": "no-cache", "6402": "302"}
     for packed, text in examples.items():
         value = bytes.fromhex(packed)
@@ -288,16 +288,16 @@ def test_packed_texts_are_read_as_the_standard_has_them() -> None:
 
 @settings(max_examples=30)
 @given(st.lists(st.tuples(st.from_regex(r"[a-z-]{1,20}", fullmatch=True), st.text("az09 %", max_size=300)), max_size=5))
-def test_headers_are_read_as_they_were_written(headers: list[tuple[str, str]]) -> None:
+def test_headers_round_trip(headers: list[tuple[str, str]]) -> None:
     assert read_block(block_of(headers)) == dict(headers)
 
 
 @given(st.binary(max_size=40))
-def test_any_block_is_read_or_refused(block: bytes) -> None:
+def test_any_header_block_is_decoded_or_rejected(block: bytes) -> None:
     with suppress(BadHeaders):
         read_block(block)
 
 
-def test_a_table_that_was_not_wanted_is_refused() -> None:
-    with pytest.raises(BadHeaders, match="asked not to keep"):
+def test_dynamic_table_is_rejected() -> None:
+    with pytest.raises(BadHeaders, match="which was disabled"):
         read_block(b"\xbe")

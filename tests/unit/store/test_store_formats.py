@@ -12,7 +12,7 @@ from kubeloop.store.backup.formats import FORMAT_KEY, FormatMigration, ensure_fo
 from kubeloop.store.memory import MemoryStore
 
 
-def louder(key: str, value: bytes) -> bytes | None:
+def append_exclamation(key: str, value: bytes) -> bytes | None:
     if key.endswith("/gone"):
         return None
     return value if value.endswith(b"!") else value + b"!"
@@ -22,7 +22,7 @@ def shouted(key: str, value: bytes) -> bytes | None:
     return value.upper()
 
 
-STEPS = (FormatMigration(2, louder), FormatMigration(3, shouted))
+STEPS = (FormatMigration(2, append_exclamation), FormatMigration(3, shouted))
 
 
 def play(scenario: Callable[[MemoryStore], Awaitable[None]]) -> None:
@@ -40,7 +40,7 @@ def value(store: MemoryStore, key: str) -> bytes | None:
     return None if record is None else record.value
 
 
-def test_an_empty_store_is_of_the_newest_format() -> None:
+def test_empty_store_has_the_latest_format() -> None:
     async def scenario(store: MemoryStore) -> None:
         await ensure_format(store, STEPS)
         assert value(store, FORMAT_KEY) == b"3"
@@ -51,7 +51,7 @@ def test_an_empty_store_is_of_the_newest_format() -> None:
     play(scenario)
 
 
-def test_data_without_a_number_takes_all_steps() -> None:
+def test_data_without_a_format_is_migrated_completely() -> None:
     async def scenario(store: MemoryStore) -> None:
         for number in range(300):
             await store.write(f"/registry/{number}", b"word")
@@ -64,7 +64,7 @@ def test_data_without_a_number_takes_all_steps() -> None:
     play(scenario)
 
 
-def test_an_interrupted_step_is_taken_again_and_changes_nothing_twice() -> None:
+def test_interrupted_migration_step_is_idempotent() -> None:
     async def scenario(store: MemoryStore) -> None:
         await store.write(FORMAT_KEY, b"1")
         await store.write("/registry/done", b"word!")
@@ -76,19 +76,19 @@ def test_an_interrupted_step_is_taken_again_and_changes_nothing_twice() -> None:
     play(scenario)
 
 
-def test_newer_data_is_refused_untouched() -> None:
+def test_newer_data_is_rejected_unchanged() -> None:
     async def scenario(store: MemoryStore) -> None:
         await store.write(FORMAT_KEY, b"4")
-        with pytest.raises(StoreError, match="of format 4, and this program knows formats up to 3"):
+        with pytest.raises(StoreError, match="has format 4, but this version supports formats up to 3"):
             await ensure_format(store, STEPS)
         await store.write(FORMAT_KEY, b"four")
-        with pytest.raises(StoreError, match="no number"):
+        with pytest.raises(StoreError, match="not a number"):
             await ensure_format(store, STEPS)
 
     play(scenario)
 
 
-def test_a_fork_in_memory_goes_its_own_way() -> None:
+def test_in_memory_fork_is_independent() -> None:
     async def scenario(store: MemoryStore) -> None:
         for number in range(50):
             await store.write(f"/{number}", b"old")

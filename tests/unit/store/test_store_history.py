@@ -20,7 +20,7 @@ def compacted(history: EventHistory, revision: int) -> list[int]:
     return history.sweep(100)
 
 
-def test_garbage_comes_before_the_deletion_that_made_it_so() -> None:
+def test_garbage_precedes_its_deletion() -> None:
     first = put(2, "/a")
     second = put(3, "/a", first)
     history = EventHistory(1, 1000_000)
@@ -35,19 +35,19 @@ def test_a_current_value_is_never_garbage() -> None:
     assert compacted(history, 3) == []
 
 
-def test_a_sweep_takes_only_a_slice_and_only_what_is_compacted() -> None:
+def test_sweep_takes_a_slice_of_compacted_entries() -> None:
     history = EventHistory(1, 1000_000)
     history.extend([put(revision, f"/{revision}") for revision in range(2, 12)])
     history.compact_revision = 9
     history.sweep(5)
-    assert history.sweepable
+    assert history.has_compacted
     assert [event.revision for event in history.since(9)] == [10, 11]
     history.sweep(5)
-    assert not history.sweepable
+    assert not history.has_compacted
     assert len(history) == 2
 
 
-def test_undo_goes_back_over_several_changes_of_one_key() -> None:
+def test_undo_reverts_several_changes_of_one_key() -> None:
     first = put(2, "/a")
     second = put(3, "/a", first)
     history = EventHistory(1, 1000_000)
@@ -58,7 +58,7 @@ def test_undo_goes_back_over_several_changes_of_one_key() -> None:
     assert history.undo(5) == {}
 
 
-def test_only_what_history_alone_keeps_alive_counts_against_its_limit() -> None:
+def test_only_historic_values_count_against_the_limit() -> None:
     big = put(2, "/a", size=10_000)
     history = EventHistory(1, 5000)
     history.extend([big])
@@ -69,7 +69,7 @@ def test_only_what_history_alone_keeps_alive_counts_against_its_limit() -> None:
     assert history.excess_revision() == 0
 
 
-def test_trimming_goes_below_the_limit_so_that_it_is_rare() -> None:
+def test_trimming_goes_below_the_limit() -> None:
     cost = EVENT_OVERHEAD_BYTES + 2
     history = EventHistory(1, cost * 80)
     history.extend([put(revision, "/a") for revision in range(2, 82)])

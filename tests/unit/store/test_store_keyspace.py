@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kubeloop.store.base import Record
-from kubeloop.store.keyspace import Keyspace
+from kubeloop.store.committed_state import Keyspace
 
 
 def keyspace(*keys: str) -> Keyspace:
@@ -13,7 +13,7 @@ def keyspace(*keys: str) -> Keyspace:
 
 
 @pytest.mark.parametrize("prefix", ["", "a", "a\U0010ffff", "\U0010ffff", "\U0010ffff\U0010ffff", "b\ud7ff"])
-def test_a_page_holds_what_starts_with_the_prefix_and_nothing_else(prefix: str) -> None:
+def test_page_has_exactly_the_keys_of_its_prefix(prefix: str) -> None:
     keys = ["a", "a\U0010ffff", "a\U0010ffffx", "b", "b\ud7ff", "b\ue000", "\U0010ffff", "\U0010ffff\U0010ffffz"]
     page, remaining = keyspace(*keys).page(prefix, "", 0, {})
     assert [record.key for record in page] == [key for key in keys if key.startswith(prefix)]

@@ -1,4 +1,4 @@
-"""What the SQLite store promises beside the contract: it lasts, and it tells when it cannot."""
+"""Tests of the SQLite store beyond the contract: durability and error reports."""
 
 from __future__ import annotations
 
@@ -23,8 +23,10 @@ from kubeloop.store import (
     StoreInUse,
     engine,
 )
+from kubeloop.store.backup.fork import fork_sqlite
 from kubeloop.store.sqlite import checkpoint, file
-from kubeloop.store.sqlite.store import SqliteStore
+from kubeloop.store.sqlite.log import SqliteStore
+from tests.bounds import GIVE_UP_SECONDS
 
 
 @asynccontextmanager
@@ -79,7 +81,7 @@ def open_error(path: Path) -> StoreError:
     return caught.value
 
 
-def test_reopening_finds_values_history_and_identity(tmp_path: Path) -> None:
+def test_reopen_restores_values_history_and_identity(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
 
     async def main() -> None:
@@ -98,12 +100,12 @@ def test_reopening_finds_values_history_and_identity(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_a_clean_close_leaves_one_file_beside_the_lock(tmp_path: Path) -> None:
+def test_clean_close_leaves_one_file_and_the_lock(tmp_path: Path) -> None:
     fill(tmp_path / "store.db")
     assert sorted(os.listdir(tmp_path)) == ["store.db", "store.db.lock"]
 
 
-def test_every_commit_is_flushed_and_checkpoints_are_ours(tmp_path: Path) -> None:
+def test_every_commit_is_flushed_and_checkpoints_are_explicit(tmp_path: Path) -> None:
     async def main() -> list[object]:
         async with opened(tmp_path / "store.db") as store:
             connection = store._log._connection  # type: ignore[attr-defined]
@@ -114,7 +116,7 @@ def test_every_commit_is_flushed_and_checkpoints_are_ours(tmp_path: Path) -> Non
     assert asyncio.run(main()) == [full, "wal", 0, 32768]
 
 
-def test_compaction_removes_rows_and_is_remembered(tmp_path: Path) -> None:
+def test_compaction_removes_rows_and_is_persistent(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
 
     async def main() -> None:
@@ -185,7 +187,7 @@ def test_a_full_disk_fails_the_batch_and_the_store_recovers(tmp_path: Path) -> N
     asyncio.run(main())
 
 
-def test_a_full_disk_is_told_in_etcds_words_until_a_trial_finds_room(
+def test_full_disk_reports_etcds_message_until_a_retry_succeeds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(engine, "TRY_SECONDS", 0.01)
@@ -210,9 +212,9 @@ def test_a_full_disk_is_told_in_etcds_words_until_a_trial_finds_room(
                 StoreFull, match=r"^etcdserver: mvcc: database space exceeded: the store .*disk is full$"
             ):
                 await store.write("/c", bytes(1_000_000))
-            assert store.trouble.startswith("etcdserver: mvcc: database space exceeded")
-            async with asyncio.timeout(10):
-                while store.trouble:  # noqa: ASYNC110  # nothing else tells
+            assert store.last_error.startswith("etcdserver: mvcc: database space exceeded")
+            async with asyncio.timeout(GIVE_UP_SECONDS):
+                while store.last_error:  # noqa: ASYNC110  # nothing else tells
                     await asyncio.sleep(0.005)
             assert len(trials) == 3
             assert store.revision == 2, "a trial leaves nothing behind"
@@ -220,9 +222,7 @@ def test_a_full_disk_is_told_in_etcds_words_until_a_trial_finds_room(
     asyncio.run(main())
 
 
-def test_checkpoints_happen_while_writing_and_keep_the_write_ahead_log_short(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_checkpoints_keep_the_write_ahead_log_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkpoint, "CHECKPOINT_BYTES", 1_000_000)
     path = tmp_path / "store.db"
 
@@ -236,7 +236,7 @@ def test_checkpoints_happen_while_writing_and_keep_the_write_ahead_log_short(
     asyncio.run(main())
 
 
-def test_a_batch_of_more_rows_than_one_statement_holds_is_still_all_or_nothing(tmp_path: Path) -> None:
+def test_large_batch_is_atomic(tmp_path: Path) -> None:
     async def main() -> None:
         async with opened(tmp_path / "store.db", history_bytes=100_000_000) as store:
             await asyncio.gather(*(store.write(f"/{number}", b"") for number in range(6000)))
@@ -246,7 +246,7 @@ def test_a_batch_of_more_rows_than_one_statement_holds_is_still_all_or_nothing(t
     asyncio.run(main())
 
 
-def test_a_second_instance_is_refused_and_told_who_has_it(tmp_path: Path) -> None:
+def test_second_instance_is_rejected_with_the_holder(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
 
     async def main() -> None:
@@ -275,16 +275,16 @@ def test_a_lock_ends_with_its_process(tmp_path: Path) -> None:
     fill(path)
 
 
-def test_a_missing_or_unusable_folder_is_told(tmp_path: Path) -> None:
+def test_missing_or_unusable_folder_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     assert "No such file or directory" in str(open_error(tmp_path / "nowhere" / "store.db"))
     assert "Not a directory" in str(open_error(tmp_path / "file" / "store.db"))
 
 
-def test_a_folder_without_permission_is_told(tmp_path: Path) -> None:
+def test_folder_without_permission_is_reported(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     opens = (
-        "import asyncio, sys; from kubeloop.store.sqlite.store import SqliteStore;"
+        "import asyncio, sys; from kubeloop.store.sqlite.log import SqliteStore;"
         "asyncio.run(SqliteStore(sys.argv[1], history_bytes=1).start())"
     )
     command = [sys.executable, "-c", opens, str(tmp_path / "store.db")]
@@ -295,30 +295,30 @@ def test_a_folder_without_permission_is_told(tmp_path: Path) -> None:
     assert "Permission denied" in done.stderr
 
 
-def test_a_write_protected_file_is_told_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_read_only_file_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fill(tmp_path / "store.db")
     monkeypatch.setattr(os, "access", lambda path, mode: False)  # permissions do not stop an administrator
-    assert "write-protected" in str(open_error(tmp_path / "store.db"))
+    assert "read-only" in str(open_error(tmp_path / "store.db"))
 
 
-def test_a_folder_in_the_file_s_place_is_told(tmp_path: Path) -> None:
+def test_folder_in_place_of_the_file_is_reported(tmp_path: Path) -> None:
     (tmp_path / "store.db").mkdir()
     assert "cannot open the store" in str(open_error(tmp_path / "store.db"))
 
 
 @pytest.mark.parametrize("content", [b"", b"not a database, " * 100, b"SQLite format 3\0" + bytes(84)])
-def test_a_file_that_is_not_a_database_is_told(tmp_path: Path, content: bytes) -> None:
+def test_file_that_is_not_a_database_is_reported(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "store.db").write_bytes(content)
     assert isinstance(open_error(tmp_path / "store.db"), StoreCorrupt)
     assert (tmp_path / "store.db").read_bytes() == content
 
 
-def test_somebody_else_s_database_is_told_and_left_alone(tmp_path: Path) -> None:
+def test_foreign_database_is_reported_and_unchanged(tmp_path: Path) -> None:
     execute(tmp_path / "store.db", "CREATE TABLE theirs (x)")
     assert "not one of this store" in str(open_error(tmp_path / "store.db"))
 
 
-def test_a_newer_schema_is_told(tmp_path: Path) -> None:
+def test_newer_schema_is_reported(tmp_path: Path) -> None:
     fill(tmp_path / "store.db")
     execute(tmp_path / "store.db", "UPDATE meta SET value = 99 WHERE name = 'schema'")
     assert "version 99" in str(open_error(tmp_path / "store.db"))
@@ -337,7 +337,7 @@ def test_a_newer_schema_is_told(tmp_path: Path) -> None:
         ("DROP TABLE log", "tables are missing"),
     ],
 )
-def test_damaged_rows_are_told_not_served(tmp_path: Path, damage: str, told: str) -> None:
+def test_corrupt_rows_are_reported(tmp_path: Path, damage: str, told: str) -> None:
     fill(tmp_path / "store.db")
     execute(tmp_path / "store.db", damage)
     error = open_error(tmp_path / "store.db")
@@ -345,14 +345,14 @@ def test_damaged_rows_are_told_not_served(tmp_path: Path, damage: str, told: str
     assert told in str(error)
 
 
-def test_a_lost_value_is_missed_by_the_change_that_follows_it_even_after_compaction(tmp_path: Path) -> None:
+def test_lost_value_is_detected_by_the_following_change(tmp_path: Path) -> None:
     fill(tmp_path / "store.db", compact_at=21)
     execute(tmp_path / "store.db", "DELETE FROM log WHERE revision = 10")
     assert "the state before revision 30 is missing" in str(open_error(tmp_path / "store.db"))
 
 
 @pytest.mark.parametrize("offset", range(100, 32768 * 3, 7777))
-def test_a_flipped_byte_anywhere_is_told_or_harmless(tmp_path: Path, offset: int) -> None:
+def test_flipped_byte_is_reported_or_harmless(tmp_path: Path, offset: int) -> None:
     path = tmp_path / "store.db"
     fill(path)
     content = bytearray(path.read_bytes())
@@ -370,25 +370,25 @@ def test_a_flipped_byte_anywhere_is_told_or_harmless(tmp_path: Path, offset: int
 
 
 @pytest.mark.parametrize("keep", [50, 4096, 32768, 40000])
-def test_a_truncated_file_is_told(tmp_path: Path, keep: int) -> None:
+def test_truncated_file_is_reported(tmp_path: Path, keep: int) -> None:
     path = tmp_path / "store.db"
     fill(path)
     os.truncate(path, keep)
     assert isinstance(open_error(path), StoreCorrupt)
 
 
-def test_a_write_ahead_log_without_its_main_file_is_told(tmp_path: Path) -> None:
+def test_write_ahead_log_without_its_main_file_is_reported(tmp_path: Path) -> None:
     (tmp_path / "store.db-wal").write_bytes(b"x" * 100)
-    assert "main file is gone" in str(open_error(tmp_path / "store.db"))
+    assert "main file is missing" in str(open_error(tmp_path / "store.db"))
 
 
-def test_a_half_made_new_file_is_made_again(tmp_path: Path) -> None:
+def test_incomplete_new_file_is_recreated(tmp_path: Path) -> None:
     (tmp_path / "store.db.new").write_bytes(b"interrupted")
     fill(tmp_path / "store.db")
     assert not (tmp_path / "store.db.new").exists()
 
 
-def test_people_can_read_current_values_with_sql(tmp_path: Path) -> None:
+def test_current_values_can_be_read_with_sql(tmp_path: Path) -> None:
     fill(tmp_path / "store.db")
     shutil.copy(tmp_path / "store.db", tmp_path / "copy.db")
     connection = sqlite3.connect(tmp_path / "copy.db")
@@ -396,3 +396,34 @@ def test_people_can_read_current_values_with_sql(tmp_path: Path) -> None:
     connection.close()
     assert len(rows) == 20
     assert rows[3] == ("/k/03", 25, "value-03" * 50)
+
+
+def permissions_in(folder: Path) -> dict[str, int]:
+    return {one.name: one.stat().st_mode & 0o777 for one in folder.iterdir() if one.is_file()}
+
+
+@pytest.mark.parametrize("mask", [0o022, 0])
+def test_only_the_owner_may_read_the_files(tmp_path: Path, mask: int) -> None:
+    """Files hold secrets, and the folder may be readable by other users."""
+    path = tmp_path / "store.db"
+    tmp_path.chmod(0o755)
+
+    async def run() -> None:
+        async with opened(path) as store:
+            await store.write("/a", b"1", 0)
+            files = permissions_in(tmp_path)
+            assert {"store.db", "store.db-wal"} <= files.keys()
+            assert set(files.values()) == {0o600}
+            fork_sqlite(str(path), str(tmp_path / "fork.db"))
+        fork_sqlite(str(path), str(tmp_path / "fork2.db"))
+        for name in ("fork.db", "fork2.db"):
+            assert (tmp_path / name).stat().st_mode & 0o777 == 0o600
+        path.chmod(0o644)  # as older versions left it
+        async with opened(path):
+            assert path.stat().st_mode & 0o777 == 0o600
+
+    before = os.umask(mask)
+    try:
+        asyncio.run(run())
+    finally:
+        os.umask(before)

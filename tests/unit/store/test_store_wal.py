@@ -1,4 +1,4 @@
-"""Damage to a write-ahead log is told apart from what a crash leaves behind."""
+"""Tests of write-ahead log corruption, as distinct from a crash."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from kubeloop.store import StoreCorrupt
 from kubeloop.store.sqlite.file import PAGE_SIZE
-from kubeloop.store.sqlite.store import SqliteStore
+from kubeloop.store.sqlite.log import SqliteStore
 
 HEADER = 32
 FRAME = 24 + PAGE_SIZE
@@ -63,7 +63,7 @@ def test_an_intact_log_is_replayed(crashed: Path) -> None:
 
 @pytest.mark.parametrize("frame", range(WRITES - 1))
 @pytest.mark.parametrize("place", [2, 6, 10, 20, 24, 20_000])
-def test_damage_before_a_later_commit_is_told_and_keeps_being_told(crashed: Path, frame: int, place: int) -> None:
+def test_corruption_before_a_later_commit_is_reported_repeatedly(crashed: Path, frame: int, place: int) -> None:
     flip(log_of(crashed), HEADER + frame * FRAME + place)
     for _ in range(2):
         with pytest.raises(StoreCorrupt, match="write-ahead log is unreadable"):
@@ -71,24 +71,24 @@ def test_damage_before_a_later_commit_is_told_and_keeps_being_told(crashed: Path
 
 
 @pytest.mark.parametrize("offset", [0, 3, 9, 17, 22, 30])
-def test_damage_in_the_log_s_header_is_told(crashed: Path, offset: int) -> None:
+def test_corruption_in_the_log_header_is_reported(crashed: Path, offset: int) -> None:
     flip(log_of(crashed), offset)
     with pytest.raises(StoreCorrupt, match="write-ahead log is unreadable"):
         keys_after_start(crashed)
 
 
 @pytest.mark.parametrize("cut", [1, 500, PAGE_SIZE + 10])
-def test_a_last_transaction_that_was_cut_off_was_never_acknowledged(crashed: Path, cut: int) -> None:
+def test_truncated_last_transaction_was_never_acknowledged(crashed: Path, cut: int) -> None:
     os.truncate(log_of(crashed), log_of(crashed).stat().st_size - cut)
     assert keys_after_start(crashed) == WRITES - 1
 
 
-def test_an_empty_log_has_nothing_to_lose(crashed: Path) -> None:
+def test_empty_log_is_accepted(crashed: Path) -> None:
     os.truncate(log_of(crashed), 0)
     assert keys_after_start(crashed) == 0
 
 
-def test_frames_of_an_older_generation_are_no_loss(tmp_path: Path) -> None:
+def test_frames_of_an_older_generation_are_ignored(tmp_path: Path) -> None:
     (tmp_path / "alive").mkdir()
 
     async def main() -> None:

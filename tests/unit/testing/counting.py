@@ -14,7 +14,7 @@ AGAIN = 3600.0
 
 
 def counting(context: ControllerContext) -> Controller[ObjectKey]:
-    config_maps = context.informers.of(resource_of_class(ConfigMap), labels="count")
+    config_maps = context.informers.for_resource(resource_of_class(ConfigMap), labels="count")
 
     async def reconcile(key: ObjectKey) -> Result | None:
         found = config_maps.get(*key)

@@ -1,4 +1,4 @@
-"""Every builder's object is one that a server takes."""
+"""Checks that a server accepts every builder's object."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ OBJECTS = [
 
 
 @pytest.mark.parametrize("obj", OBJECTS, ids=lambda obj: type(obj).__name__)
-def test_a_server_takes_it(cluster: Cluster, obj: Any) -> None:
+def test_server_accepts_built_objects(cluster: Cluster, obj: Any) -> None:
     found = cluster.add(obj)
     assert type(found) is type(obj)
     assert found.metadata.uid
 
 
-def test_an_owner_manages_what_is_built_for_it(cluster: Cluster) -> None:
+def test_owner_controls_built_objects(cluster: Cluster) -> None:
     owner = cluster.add(made.replica_set("rs"))
     found: Pod = cluster.add(made.pod("one", owner=owner))
     (reference,) = found.metadata.owner_references

@@ -30,7 +30,7 @@ def plan(*faults: dict[str, Any], duration: str = "10m", seed: int = 1) -> dict[
 
 
 def fails(cluster: Cluster, times: int = 1) -> list[str]:
-    """What becomes of so many lists of the code under test, one a second."""
+    """Return the results of lists of the code under test, one per second."""
 
     async def attempt() -> str:
         try:
@@ -46,7 +46,7 @@ def fails(cluster: Cluster, times: int = 1) -> list[str]:
     return outcomes
 
 
-def test_calls_of_the_code_under_test_fail_until_the_plan_is_over_and_the_tests_own_never(cluster: Cluster) -> None:
+def test_calls_under_test_fail_until_the_plan_ends_and_the_tests_own_never(cluster: Cluster) -> None:
     chaos = cluster.chaos(plan({"fault": "errors", "chance": 1}, duration="1m"))
     assert fails(cluster) == ["ServiceUnavailable"]
     cluster.client.list(ConfigMap, "default")
@@ -55,12 +55,12 @@ def test_calls_of_the_code_under_test_fail_until_the_plan_is_over_and_the_tests_
     assert fails(cluster) == ["ok"]
 
 
-def test_a_plan_can_be_ended_before_its_time(cluster: Cluster) -> None:
+def test_plan_can_be_ended_early(cluster: Cluster) -> None:
     chaos = cluster.chaos(plan({"fault": "errors", "chance": 1}, {"fault": "clock-jump", "by": "1h", "every": "1s"}))
     cluster.advance(5)
     chaos.end()
     assert fails(cluster) == ["ok"]
-    assert cluster.clock.wrong_by == 0
+    assert cluster.clock.wall_offset == 0
 
 
 def test_the_same_seed_gives_the_same_failures(make_cluster: MakeCluster) -> None:
@@ -74,7 +74,7 @@ def test_the_same_seed_gives_the_same_failures(make_cluster: MakeCluster) -> Non
     assert set(outcomes(1)) == {"ok", "ServiceUnavailable"}
 
 
-def test_a_lost_answer_leaves_the_work_done_and_a_slow_call_takes_its_time(cluster: Cluster) -> None:
+def test_lost_response_has_executed_and_slow_call_is_delayed(cluster: Cluster) -> None:
     cluster.chaos(
         plan(
             {"fault": "lost-answers", "verbs": ["create"], "chance": 1},
@@ -88,8 +88,8 @@ def test_a_lost_answer_leaves_the_work_done_and_a_slow_call_takes_its_time(clust
     assert cluster.clock.monotonic() - before == pytest.approx(7.0)
 
 
-def test_watches_break_and_their_events_are_late_but_caches_catch_up(cluster: Cluster) -> None:
-    informer = cluster.context.informers.of(resource_of_class(ConfigMap))
+def test_watches_break_and_events_are_late_but_caches_converge(cluster: Cluster) -> None:
+    informer = cluster.context.informers.for_resource(resource_of_class(ConfigMap))
 
     async def start() -> None:
         cluster.context.informers.start()
@@ -104,7 +104,7 @@ def test_watches_break_and_their_events_are_late_but_caches_catch_up(cluster: Cl
     assert all(informer.get("default", f"map-{number}") is not None for number in range(60))
 
 
-def test_the_time_of_day_jumps_and_comes_back_while_time_passes_on(cluster: Cluster) -> None:
+def test_wall_clock_jumps_and_returns_while_time_passes(cluster: Cluster) -> None:
     cluster.chaos(plan({"fault": "clock-jump", "by": "-10m", "every": "20s", "for": "5s"}, duration="1m"))
     began, elapsed = cluster.clock.now(), cluster.clock.monotonic()
     jumps = set()
@@ -117,7 +117,7 @@ def test_the_time_of_day_jumps_and_comes_back_while_time_passes_on(cluster: Clus
     assert cluster.clock.now() - began == timedelta(seconds=70)
 
 
-def test_a_plan_comes_from_a_file_or_is_one_already(cluster: Cluster, tmp_path: Path) -> None:
+def test_plan_is_loaded_from_a_file_or_given(cluster: Cluster, tmp_path: Path) -> None:
     (tmp_path / "plan.yaml").write_text(
         "{apiVersion: kubeloop.dev/v1alpha1, kind: ChaosPlan, faults: [{fault: errors, chance: 1}]}"
     )
@@ -127,12 +127,12 @@ def test_a_plan_comes_from_a_file_or_is_one_already(cluster: Cluster, tmp_path: 
         chaos.end()
 
 
-def test_what_takes_processes_is_refused(cluster: Cluster) -> None:
+def test_process_faults_are_rejected(cluster: Cluster) -> None:
     with pytest.raises(PlanError, match=r"faults\[0\]: a cluster in a test has no processes"):
         cluster.chaos(plan({"fault": "kill", "every": "1s"}))
 
 
-def test_programs_outside_are_hit_as_well(live_cluster: Cluster) -> None:
+def test_external_programs_are_affected(live_cluster: Cluster) -> None:
     async def ask() -> Any:
         transport = HttpTransport(load_config(os.environ["KUBECONFIG"]), SystemClock())
         try:

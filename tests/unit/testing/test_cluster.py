@@ -1,4 +1,4 @@
-"""What the `cluster` fixture promises to tests."""
+"""Tests of the `cluster` fixture."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def counted(cluster: Cluster, name: str) -> str | None:
 # A server like any other.
 
 
-def test_a_fresh_cluster_has_what_a_fresh_server_makes(cluster: Cluster) -> None:
+def test_new_cluster_has_bootstrap_objects(cluster: Cluster) -> None:
     names = {one.metadata.name for one in cluster.client.list("namespaces").items}
     assert names == {"default", "kube-node-lease", "kube-public", "kube-system"}
     assert cluster.client.get("clusterroles", "cluster-admin").metadata.uid
@@ -61,7 +61,7 @@ def test_added_objects_keep_their_status(cluster: Cluster) -> None:
     assert phases == {"a": "Running", "b": "Pending"}
 
 
-def test_other_users_may_do_what_roles_allow(cluster: Cluster) -> None:
+def test_other_users_have_the_permissions_of_their_roles(cluster: Cluster) -> None:
     with pytest.raises(errors.Forbidden):
         cluster.as_user("somebody").list(Pod)
     assert cluster.as_user("root", "system:masters").list(Pod).items == ()
@@ -77,7 +77,7 @@ def test_a_watch_is_a_plain_iterator(cluster: Cluster) -> None:
 # Apart from each other.
 
 
-def test_clusters_of_one_test_know_nothing_of_each_other(make_cluster: MakeCluster) -> None:
+def test_clusters_of_one_test_are_independent(make_cluster: MakeCluster) -> None:
     clusters = [make_cluster(seed=number) for number in range(100)]
     for number, one in enumerate(clusters):
         one.client.create(config_map(f"of-{number}"))
@@ -96,7 +96,7 @@ def test_the_same_seed_gives_the_same_run(make_cluster: MakeCluster) -> None:
 # Time.
 
 
-def test_time_stands_still_until_it_is_advanced(cluster: Cluster) -> None:
+def test_time_is_frozen_until_advanced(cluster: Cluster) -> None:
     before = cluster.clock.now()
     cluster.client.create(config_map("one"))
     cluster.settle()
@@ -114,7 +114,7 @@ def test_coroutines_run_in_virtual_time(cluster: Cluster) -> None:
     assert cluster.run(scenario()).metadata.name == "one"
 
 
-def test_eventually_lets_time_pass(cluster: Cluster) -> None:
+def test_eventually_advances_time(cluster: Cluster) -> None:
     began = cluster.clock.monotonic()
     cluster.eventually(lambda: cluster.clock.monotonic() > began + 5, within=10)
     with pytest.raises(AssertionError, match=r"still 0 after 10 s"):
@@ -124,7 +124,7 @@ def test_eventually_lets_time_pass(cluster: Cluster) -> None:
 # Loops.
 
 
-def test_a_hosted_loop_sees_what_is_there_and_what_comes(cluster: Cluster) -> None:
+def test_added_controller_sees_existing_and_new_objects(cluster: Cluster) -> None:
     cluster.add(config_map("early", {"a": "1"}, labels={"count": "yes"}))
     cluster.start(counting)
     assert counted(cluster, "early") == "1"
@@ -133,7 +133,7 @@ def test_a_hosted_loop_sees_what_is_there_and_what_comes(cluster: Cluster) -> No
     assert counted(cluster, "late") == "2"
 
 
-def test_a_loop_wakes_itself_when_its_time_has_come(cluster: Cluster) -> None:
+def test_controller_requeues_on_time(cluster: Cluster) -> None:
     cluster.add(config_map("one", labels={"count": "yes"}))
     loop = cluster.start(counting)
     before = loop.status().reconciles
@@ -141,7 +141,7 @@ def test_a_loop_wakes_itself_when_its_time_has_come(cluster: Cluster) -> None:
     assert loop.status().reconciles - before == 24
 
 
-def test_events_of_a_loop_are_found(cluster: Cluster) -> None:
+def test_events_of_a_controller_are_found(cluster: Cluster) -> None:
     cluster.start(counting)
     cluster.add(config_map("one", {"a": "1"}, labels={"count": "yes"}))
     cluster.settle()
@@ -151,7 +151,7 @@ def test_events_of_a_loop_are_found(cluster: Cluster) -> None:
     assert cluster.events(reason="Other") == []
 
 
-def test_a_stopped_loop_does_nothing_and_another_takes_over(cluster: Cluster) -> None:
+def test_stopped_controller_does_nothing_and_another_takes_over(cluster: Cluster) -> None:
     loop = cluster.start(counting)
     cluster.stop(loop)
     cluster.add(config_map("one", {"a": "1"}, labels={"count": "yes"}))
@@ -161,7 +161,7 @@ def test_a_stopped_loop_does_nothing_and_another_takes_over(cluster: Cluster) ->
     assert counted(cluster, "one") == "1"
 
 
-def test_a_loop_that_ends_fails_the_test(cluster: Cluster) -> None:
+def test_exited_loop_fails_the_test(cluster: Cluster) -> None:
     class Ending(Controller[str]):
         async def run(self) -> None:
             raise OSError("no more")
@@ -177,16 +177,16 @@ def test_a_loop_that_ends_fails_the_test(cluster: Cluster) -> None:
     cluster.stop(ending(cluster.context))
 
 
-def test_two_loops_of_one_name_are_a_mistake(cluster: Cluster) -> None:
+def test_duplicate_loop_names_are_rejected(cluster: Cluster) -> None:
     cluster.start(counting)
-    with pytest.raises(ValueError, match="counting runs already"):
+    with pytest.raises(ValueError, match="counting is already running"):
         cluster.start(counting)
 
 
 # Builders that the server takes as they are.
 
 
-def test_a_node_is_ready_unless_it_is_said_otherwise(cluster: Cluster) -> None:
+def test_node_is_ready_by_default(cluster: Cluster) -> None:
     cluster.add(node("good"), node("bad", ready=False))
     found = cluster.client.list(Node).items
     assert {one.metadata.name: one.status.conditions[0].status for one in found} == {"good": "True", "bad": "False"}
@@ -196,9 +196,9 @@ def test_a_node_is_ready_unless_it_is_said_otherwise(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("spoil", [lambda one: one.metadata.labels.update(x="y"), lambda one: one.data.clear()])
-def test_a_loop_that_changes_what_is_everybodys_fails_the_test(spoil: Callable[[Any], None]) -> None:
+def test_mutated_shared_cache_fails_the_test(spoil: Callable[[Any], None]) -> None:
     def wire(context: ControllerContext) -> Controller[ObjectKey]:
-        config_maps = context.informers.of(resource_of_class(ConfigMap), namespace="default")
+        config_maps = context.informers.for_resource(resource_of_class(ConfigMap), namespace="default")
 
         async def reconcile(key: ObjectKey) -> None:
             spoil(config_maps.get(*key))
@@ -210,24 +210,24 @@ def test_a_loop_that_changes_what_is_everybodys_fails_the_test(spoil: Callable[[
     cluster = Cluster()
     cluster.add(config_map("c", {"a": "1"}))
     cluster.start(wire)
-    with pytest.raises(CacheMutatedError, match="configmaps default/c in the shared cache"):
+    with pytest.raises(CacheMutatedError, match="configmaps default/c was modified in the shared cache"):
         cluster.close()
 
 
-def test_closing_a_client_leaves_the_cluster_as_it_is(cluster: Cluster) -> None:
+def test_closing_a_client_does_not_affect_the_cluster(cluster: Cluster) -> None:
     with cluster.client as client:
         client.list(Node)
     assert cluster.add(config_map("c")).metadata.name == "c"
 
 
-def test_watchers_receive_a_change_in_the_order_in_which_they_began() -> None:
+def test_watchers_receive_a_change_in_subscription_order() -> None:
     """An order by addresses in memory would make a seeded run differ from the next one with the same seed."""
     seen: list[int] = []
     with Cluster() as cluster:
         all_informers = [SharedInformerFactory(cluster.async_client, cluster.clock) for _ in range(12)]
 
         async def begin(number: int) -> None:
-            informer = all_informers[number].of(resource_of_class(ConfigMap))
+            informer = all_informers[number].for_resource(resource_of_class(ConfigMap))
             informer.add_handler(ResourceEventHandlerFuncs(on_add=lambda _: seen.append(number)))
             all_informers[number].start()
             await informer.wait_synced()

@@ -12,7 +12,7 @@ from tests.unit.testing.counting import NOTE, counting
 
 
 def create(cluster: Cluster, name: str) -> None:
-    """As the code under test would."""
+    """Call like the code under test."""
     cluster.run(cluster.async_client.create(config_map(name)))
 
 
@@ -30,21 +30,21 @@ def test_a_failing_call_never_reaches_the_server(cluster: Cluster) -> None:
     assert exists(cluster, "one")
 
 
-def test_the_tests_own_client_is_never_hit(cluster: Cluster) -> None:
+def test_tests_own_client_has_no_faults(cluster: Cluster) -> None:
     cluster.faults.fail(times=None)
     assert cluster.client.create(config_map("one"))
     cluster.faults.clear()
     create(cluster, "two")
 
 
-def test_a_lost_answer_hides_that_the_write_was_made(cluster: Cluster) -> None:
+def test_lost_response_hides_an_executed_write(cluster: Cluster) -> None:
     cluster.faults.lose_answers("create")
     with pytest.raises(ConnectionLost):
         create(cluster, "one")
     assert exists(cluster, "one")
 
 
-def test_a_fault_is_for_its_verb_resource_and_name_alone(cluster: Cluster) -> None:
+def test_fault_matches_its_verb_resource_and_name_only(cluster: Cluster) -> None:
     cluster.faults.fail("delete", times=None)
     cluster.faults.fail("create", "secrets", times=None)
     cluster.faults.fail("read", "configmaps", errors.internal_error("no"), name="one", times=None)
@@ -53,13 +53,13 @@ def test_a_fault_is_for_its_verb_resource_and_name_alone(cluster: Cluster) -> No
         cluster.run(cluster.async_client.get(ConfigMap, "one", "default"))
 
 
-def test_a_slow_call_runs_into_its_timeout(cluster: Cluster) -> None:
+def test_slow_call_times_out(cluster: Cluster) -> None:
     cluster.faults.delay(60.0, "create")
     with pytest.raises(CallTimeout):
         create(cluster, "one")
 
 
-def test_chance_is_the_seeds(cluster: Cluster) -> None:
+def test_randomness_is_seeded(cluster: Cluster) -> None:
     fault = cluster.faults.fail("create", error=errors.internal_error("no"), times=None, chance=0.5)
     for number in range(40):
         try:
@@ -69,7 +69,7 @@ def test_chance_is_the_seeds(cluster: Cluster) -> None:
     assert 10 < fault.hits < 30
 
 
-def test_a_loop_gets_over_conflicts(cluster: Cluster) -> None:
+def test_controller_recovers_from_conflicts(cluster: Cluster) -> None:
     fault = cluster.faults.conflict("patch", "configmaps", times=3)
     cluster.add(config_map("one", {"a": "1"}, labels={"count": "yes"}))
     cluster.start(counting)
@@ -79,7 +79,7 @@ def test_a_loop_gets_over_conflicts(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("break_watches", ["drop_watches", "expire_watches"])
-def test_a_loop_misses_nothing_when_its_watch_breaks(cluster: Cluster, break_watches: str) -> None:
+def test_controller_misses_nothing_when_its_watch_breaks(cluster: Cluster, break_watches: str) -> None:
     cluster.start(counting)
     assert getattr(cluster.faults, break_watches)("configmaps") == 1
     cluster.add(config_map("one", {"a": "1"}, labels={"count": "yes"}))

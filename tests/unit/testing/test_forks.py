@@ -1,4 +1,4 @@
-"""Forks of a test's cluster: the same past, and futures that know nothing of each other."""
+"""Tests of forks of a test cluster: equal history, independent futures."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from kubeloop.testing import Cluster, config_map
 from tests.unit.testing.counting import NOTE, counting
 
 
-def test_a_fork_has_all_that_was_there_and_goes_its_own_way(cluster: Cluster) -> None:
+def test_fork_has_all_state_and_is_independent(cluster: Cluster) -> None:
     made = cluster.add(config_map("before"))
     cluster.advance(hours=1)
     with cluster.fork() as fork:
@@ -21,13 +21,13 @@ def test_a_fork_has_all_that_was_there_and_goes_its_own_way(cluster: Cluster) ->
         assert names(fork) == {"there"}
 
 
-def test_what_forks_make_is_not_mistaken_for_one_another(cluster: Cluster) -> None:
+def test_forks_generate_distinct_identities(cluster: Cluster) -> None:
     with cluster.fork() as one, cluster.fork() as other:
         made = [somewhere.add(config_map("new")) for somewhere in (cluster, one, other)]
         assert len({object_.metadata.uid for object_ in made}) == 3
 
 
-def test_who_watched_before_can_go_on_in_the_fork(cluster: Cluster) -> None:
+def test_watch_can_continue_in_the_fork(cluster: Cluster) -> None:
     first = cluster.add(config_map("first"))
     cluster.add(config_map("second"))
     with cluster.fork() as fork:
@@ -35,7 +35,7 @@ def test_who_watched_before_can_go_on_in_the_fork(cluster: Cluster) -> None:
         assert {one.metadata.name for one in listed.items} >= {"first", "second"}
 
 
-def test_loops_are_started_anew(cluster: Cluster) -> None:
+def test_controllers_are_restarted(cluster: Cluster) -> None:
     cluster.start(counting)
     cluster.add(config_map("a", labels={"count": ""}))
     cluster.settle()

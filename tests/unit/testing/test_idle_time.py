@@ -1,4 +1,4 @@
-"""Time in which nothing happens costs next to nothing: nobody wakes up to see that there is nothing to do."""
+"""Tests of idle time: no periodic wakeups."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ Moments = Callable[[], int]
 
 @pytest.fixture
 def moments(monkeypatch: pytest.MonkeyPatch) -> Moments:
-    """How often time has jumped to something that was to be done."""
+    """Return how often virtual time has jumped to a timer."""
     seen = 0
-    jump = VirtualLoop.nothing_to_do
+    jump = VirtualLoop.on_idle
 
     def counting(loop: VirtualLoop, timeout: float | None) -> None:
         nonlocal seen
         seen += 1
         jump(loop, timeout)
 
-    monkeypatch.setattr(VirtualLoop, "nothing_to_do", counting)
+    monkeypatch.setattr(VirtualLoop, "on_idle", counting)
     return lambda: seen
 
 
-def test_idle_day_is_spent_on_little_but_forgetting_history(cluster: Cluster, moments: Moments) -> None:
+def test_idle_day_costs_little_but_compaction(cluster: Cluster, moments: Moments) -> None:
     cluster.start(cronjob.wire)
     cluster.start(replicaset.wire)
     before = moments()
@@ -38,7 +38,7 @@ def test_idle_day_is_spent_on_little_but_forgetting_history(cluster: Cluster, mo
     assert moments() - before <= compactions + sweeps_and_resyncs
 
 
-def test_watch_that_was_quiet_for_days_still_tells_of_changes_and_outlives_its_loss(cluster: Cluster) -> None:
+def test_watch_idle_for_days_delivers_changes_and_survives_its_loss(cluster: Cluster) -> None:
     cluster.start(replicaset.wire)
     cluster.advance(days=3)
     cluster.add(replica_set("early", replicas=1))

@@ -11,16 +11,17 @@ import pytest
 from kubeloop.api.generated.core_v1 import ConfigMap
 from kubeloop.client import SyncClient
 from kubeloop.testing import Cluster, config_map
+from tests.bounds import GIVE_UP_SECONDS
 from tests.unit.testing.counting import NOTE, counting
 
 
-def test_a_live_cluster_is_the_one_of_the_kubeconfig(live_cluster: Cluster) -> None:
+def test_live_cluster_is_reachable_by_its_kubeconfig(live_cluster: Cluster) -> None:
     with SyncClient() as outside:
         outside.create(config_map("one"))
     assert live_cluster.client.get(ConfigMap, "one", "default")
 
 
-def test_loops_work_while_a_port_is_open(live_cluster: Cluster) -> None:
+def test_controllers_run_while_a_port_is_open(live_cluster: Cluster) -> None:
     live_cluster.start(counting)
     with SyncClient() as outside:
         outside.create(config_map("one", {"a": "1"}, labels={"count": "yes"}))
@@ -28,16 +29,16 @@ def test_loops_work_while_a_port_is_open(live_cluster: Cluster) -> None:
 
 
 def test_time_cannot_be_advanced_while_a_port_is_open(live_cluster: Cluster) -> None:
-    with pytest.raises(RuntimeError, match="passes by itself"):
+    with pytest.raises(RuntimeError, match="time is not virtual"):
         live_cluster.advance(hours=1)
 
 
-def test_a_cluster_goes_on_in_virtual_time_when_its_port_is_closed(cluster: Cluster) -> None:
+def test_cluster_returns_to_virtual_time_when_its_port_is_closed(cluster: Cluster) -> None:
     with cluster.serve() as address:
         assert address.kubeconfig.exists()
         config = str(address.kubeconfig)
         trusting = ssl._create_unverified_context()
-        with urllib.request.urlopen(f"{address.url}/readyz", context=trusting, timeout=10) as answer:
+        with urllib.request.urlopen(f"{address.url}/readyz", context=trusting, timeout=GIVE_UP_SECONDS) as answer:
             assert answer.read() == b"ok"
     assert not os.path.exists(config)
     before = cluster.clock.now()

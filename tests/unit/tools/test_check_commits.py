@@ -16,7 +16,7 @@ from tools.check_commits import problems_of
         'Revert "store: flush before close"',
     ],
 )
-def test_messages_that_follow_the_rules(message: str) -> None:
+def test_valid_commit_messages(message: str) -> None:
     assert problems_of(message) == []
 
 
@@ -29,5 +29,5 @@ def test_messages_that_follow_the_rules(message: str) -> None:
         ("store: flush before close\nbecause", "no empty line between subject and body"),
     ],
 )
-def test_messages_that_break_a_rule(message: str, problem: str) -> None:
+def test_invalid_commit_messages(message: str, problem: str) -> None:
     assert problems_of(message) == [problem]

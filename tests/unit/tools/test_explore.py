@@ -1,4 +1,4 @@
-"""The search for violations with new seeds: finds one, prints it for pasting, and says how to repeat it."""
+"""Tests of the search for violations with new seeds: found, printed, and repeatable."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def explore(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True)
 
 
-def test_a_violation_is_printed_as_an_example_and_repeats_by_its_command(properties: Path) -> None:
+def test_violation_is_printed_as_an_example_with_a_repeat_command(properties: Path) -> None:
     done = explore("--rounds", "1", "--seed", "7", str(properties))
     assert done.returncode == 1, done.stdout + done.stderr
     assert "\n  @example(steps=['a', 'a'], seed=0)\n" in done.stdout
@@ -61,13 +61,13 @@ def test_a_violation_is_printed_as_an_example_and_repeats_by_its_command(propert
     assert "steps=['a', 'a']" in again.stdout
 
 
-def test_properties_that_hold_are_searched_until_the_time_is_up(properties: Path) -> None:
+def test_holding_properties_are_searched_until_the_time_limit(properties: Path) -> None:
     done = explore("--minutes", "0.001", f"{properties}::test_kept")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "0 tests violated" in done.stdout
 
 
-def test_tests_that_cannot_run_are_an_error_and_not_a_success(properties: Path) -> None:
+def test_tests_that_cannot_run_are_an_error(properties: Path) -> None:
     properties.write_text("import missing_module")
     assert explore("--rounds", "1", str(properties)).returncode == 2
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from kubeloop.api.apply import shape as shapes
+from kubeloop.api.apply.field_trees import DuplicateItems, index_items, tree_of, tree_of_item
 from kubeloop.api.apply.fields.fieldset import LEAF, FieldTree, sort_level
 from kubeloop.api.apply.fields.path_elements import MEMBER, field_element
 from kubeloop.api.apply.shape import RECORD, OwnershipShape
-from kubeloop.api.apply.whole import DuplicateItems, index_items, tree_of, tree_of_item
 
 
 class Comparison(NamedTuple):
@@ -41,7 +41,7 @@ def _places(old: Any, new: Any, shape: OwnershipShape) -> _Pair:
         return LEAF, None
     if shape.kind != RECORD:
         return _lists(old, new, shape)
-    if shape.free_form and not (_is_record(old) and _is_record(new)):
+    if shape.is_free_form and not (_is_record(old) and _is_record(new)):
         return _retyped(old, new, shape)
     return _records(old if _is_record(old) else {}, new if _is_record(new) else {}, shape)
 
@@ -58,7 +58,7 @@ def _retyped(old: Any, new: Any, shape: OwnershipShape) -> _Pair:
 
 def _records(old: dict[str, Any] | None, new: dict[str, Any] | None, shape: OwnershipShape) -> _Pair:
     old, new = old or {}, new or {}
-    fields, other = shape.fields, shape.other
+    fields, other = shape.fields, shape.unknown_field_shape
     changed: FieldTree = {}
     removed: FieldTree = {}
     for name, value in new.items():
@@ -72,7 +72,7 @@ def _records(old: dict[str, Any] | None, new: dict[str, Any] | None, shape: Owne
                 changed[element] = LEAF if leaf else tree_of(value, inner)
                 continue
             before = inner.zero
-        if not (is_json_equal(before, value) if inner.free_form else before == value):
+        if not (is_json_equal(before, value) if inner.is_free_form else before == value):
             _note(element, _places(before, value, inner), changed, removed)
     if len(old) != len(new) or not old.keys() <= new.keys():
         _note_gone(old, new, shape, changed, removed)
@@ -96,7 +96,7 @@ def _note_gone(
         if name in new:
             continue
         known = shape.fields.get(name)
-        inner = shape.other if known is None else known.shape
+        inner = shape.unknown_field_shape if known is None else known.shape
         if known is None or not known.always:
             removed[field_element(name)] = tree_of(value, inner)
         elif value != inner.zero:
@@ -104,7 +104,7 @@ def _note_gone(
 
 
 def _lists(old: Any, new: Any, shape: OwnershipShape) -> _Pair:
-    inner = shape.other
+    inner = shape.unknown_field_shape
     before, after = index_items(old, shape), index_items(new, shape)
     changed: FieldTree = {}
     removed: FieldTree = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kubeloop.api.apply.change import Convert, ObjectChange
+from kubeloop.api.apply.change import ManagedWrite, ObjectChange
 from kubeloop.api.apply.fields.fieldset import FieldTree, difference, field_set, union
 from kubeloop.api.apply.fields.managed_fields_entries import (
     FieldManager,
@@ -18,9 +18,6 @@ from kubeloop.api.apply.fields.managed_fields_entries import (
     sort_entries,
     with_fields,
 )
-from kubeloop.api.apply.settable import FieldFilter
-from kubeloop.api.apply.shape import shape_of
-from kubeloop.api.schema import SchemaNode
 
 NEVER_OWNED: FieldTree = field_set(
     ("apiVersion",),
@@ -42,28 +39,20 @@ NEVER_OWNED: FieldTree = field_set(
 def update_field_owners(
     old: dict[str, Any] | None,
     new: dict[str, Any],
-    node: SchemaNode,
-    manager: str,
-    api_version: str,
-    subresource: str,
-    now: str,
+    write: ManagedWrite,
     entries: Sequence[ManagedFieldsEntry],
-    settable: FieldFilter | None = None,
-    convert: Convert | None = None,
 ) -> list[ManagedFieldsEntry]:
     """Return the managedFields of `new`, which replaces `old` (None on create).
 
-    `entries` are those of the stored object; the entries that the client put into `new` are considered too. Fields that
-    aren't `settable` (status on the main resource) can't be changed by the request and are never owned through it.
-    `convert` is for kinds of several versions, whose managers may have written in another one.
+    `entries` are those of the stored object; the entries that the client put into `new` are considered too.
     """
     metadata = new.get("metadata") or {}
-    current = initial_entries(entries, metadata.get("managedFields"), by_subresource=bool(subresource))
+    current = initial_entries(entries, metadata.get("managedFields"), by_subresource=bool(write.subresource))
     if old is not None and not current:
         # An object whose entries were reset is tracked again from its next apply on.
         return current
-    change = ObjectChange(old, new, shape_of(node), api_version, settable, convert)
-    return transfer_fields(change, new_field_manager(manager, "Update", api_version, subresource), now, current)
+    manager = new_field_manager(write.manager, "Update", write.api_version, write.subresource)
+    return transfer_fields(ObjectChange(old, new, write), manager, write.now, current)
 
 
 def transfer_fields(
@@ -89,7 +78,7 @@ def remove_fields(entries: list[ManagedFieldsEntry], change: ObjectChange) -> li
     """Return the entries without changed or removed fields; an entry of a version that is gone is dropped."""
     kept: list[ManagedFieldsEntry] = []
     for entry in entries:
-        seen = change.at(entry["apiVersion"])
+        seen = change.compare_in(entry["apiVersion"])
         if seen is None:
             continue
         rest = with_remaining_fields(entry, difference(entry["fieldsV1"], union(seen.changed, seen.removed)))

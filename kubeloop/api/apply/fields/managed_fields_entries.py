@@ -25,7 +25,7 @@ class FieldManager(NamedTuple):
     api_version: str
     subresource: str = ""
 
-    def same_as(self, entry: ManagedFieldsEntry) -> bool:
+    def matches(self, entry: ManagedFieldsEntry) -> bool:
         """Return True if an entry belongs to this manager."""
         same_version = self.operation == "Apply" or entry["apiVersion"] == self.api_version
         theirs = (entry["manager"], entry["operation"], entry.get("subresource", ""))
@@ -60,7 +60,7 @@ def with_fields(entry: ManagedFieldsEntry, fields: FieldTree) -> ManagedFieldsEn
 
 def find_entry(entries: Iterable[ManagedFieldsEntry], manager: FieldManager) -> ManagedFieldsEntry | None:
     """Return the entry of a manager, or None."""
-    return next((entry for entry in entries if manager.same_as(entry)), None)
+    return next((entry for entry in entries if manager.matches(entry)), None)
 
 
 def manager_identifier(entry: ManagedFieldsEntry) -> str:

@@ -203,7 +203,7 @@ class _Checker:
             if overload.is_method != (node.target is not None):
                 continue
             fresh = self._instantiated(overload)
-            if not self.known.try_all(given, [fresh.resolve(param) for param in overload.params]):
+            if not self.known.try_assign_all(given, [fresh.resolve(param) for param in overload.params]):
                 continue
             chosen.append(overload)
             told = self.known.resolve(fresh.resolve(overload.result))
@@ -327,7 +327,7 @@ class _Checker:
         return types.variable(f"_var{self._fresh}")
 
     def _learn(self, given: Type, wanted: Type) -> bool:
-        return self.known.try_all([given], [wanted])
+        return self.known.try_assign_all([given], [wanted])
 
     # Problems.
 

@@ -98,7 +98,7 @@ class Substitutions:
         # Earlier substitutions, in the order in which they were replaced.
         self._learned: list[tuple[Type, Type | None]] = []
 
-    def try_all(self, given: Sequence[Type], wanted: Sequence[Type]) -> bool:
+    def try_assign_all(self, given: Sequence[Type], wanted: Sequence[Type]) -> bool:
         """Return True if all types are assignable to the others; if not, no substitution is kept."""
         mark = len(self._learned)
         if self.all_assignable(given, wanted):

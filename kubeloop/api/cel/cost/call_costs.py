@@ -8,8 +8,15 @@ from math import ceil
 from typing import Any, Final, NamedTuple
 
 from kubeloop.api.cel.check.types import Type
-from kubeloop.api.cel.cost.estimates import MAX_UINT64, NOTHING, ONE, UNKNOWN, EstimateRange, fixed_range
-from kubeloop.api.cel.library.declaring import REGEX_FACTOR, STRING_FACTOR
+from kubeloop.api.cel.cost.ranges import (
+    MAX_UINT64,
+    NOTHING,
+    ONE,
+    UNKNOWN,
+    EstimateRange,
+    fixed_range,
+)
+from kubeloop.api.cel.library.declarations import REGEX_FACTOR, STRING_FACTOR
 from kubeloop.api.cel.parse.syntax import Expr, LiteralExpr
 
 _FORMAT_SIZE: Final = 64
@@ -101,8 +108,8 @@ def _replaced(_: str, target: ArgumentEstimate | None, args: Arguments) -> CallE
     if target is None:
         return None
     size, old, new = target.known_size, args[0].known_size, args[1].known_size
-    most = _longest(size.most, old.least, new.most)
-    least = _shortest(size.least, old.most, new.least)
+    most = _longest(size.max, old.min, new.max)
+    least = _shortest(size.min, old.max, new.min)
     return CallEstimate(size.scaled(2 * STRING_FACTOR), EstimateRange(min(least, MAX_UINT64), min(most, MAX_UINT64)))
 
 
@@ -122,7 +129,7 @@ def _shortest(size: int, old: int, new: int) -> int:
 def _split(_: str, target: ArgumentEstimate | None, args: Arguments) -> CallEstimate | None:
     if target is None:
         return None
-    most = target.known_size.most
+    most = target.known_size.max
     if len(args) > 1 and isinstance(limit := args[1].node, LiteralExpr) and type(limit.value) is int:
         most = limit.value % (MAX_UINT64 + 1)
     return CallEstimate(target.known_size.scaled(2 * STRING_FACTOR), EstimateRange(0, most))
@@ -134,7 +141,7 @@ def _joined(_: str, target: ArgumentEstimate | None, args: Arguments) -> CallEst
     count = target.known_size
     size = count.times(target.element_size) if target.element is not None else NOTHING
     if args:
-        separators = EstimateRange(max(count.least - 1, 0), max(count.most - 1, 0))
+        separators = EstimateRange(max(count.min - 1, 0), max(count.max - 1, 0))
         size = size.plus(args[0].known_size.times(separators))
     return CallEstimate(size.scaled(STRING_FACTOR), size)
 
@@ -142,7 +149,7 @@ def _joined(_: str, target: ArgumentEstimate | None, args: Arguments) -> CallEst
 def _found(_: str, target: ArgumentEstimate | None, args: Arguments) -> CallEstimate | None:
     if target is None:
         return None
-    return CallEstimate(_matching(target, args[0]), EstimateRange(0, target.known_size.most))
+    return CallEstimate(_matching(target, args[0]), EstimateRange(0, target.known_size.max))
 
 
 def _matching(text: ArgumentEstimate, pattern: ArgumentEstimate) -> EstimateRange:
@@ -190,9 +197,7 @@ def _equal(_: str, __: ArgumentEstimate | None, args: Arguments) -> CallEstimate
     if name == "kubernetes.NamedFormat":
         return CallEstimate(EstimateRange(1, _FORMAT_SIZE).scaled(STRING_FACTOR))
     if name == "kubernetes.URL":
-        return CallEstimate(
-            EstimateRange(1, args[1].size.most if args[1].size is not None else 1).scaled(STRING_FACTOR)
-        )
+        return CallEstimate(EstimateRange(1, args[1].size.max if args[1].size is not None else 1).scaled(STRING_FACTOR))
     return CallEstimate(ONE) if name in _EQUAL_AT_ONCE else None
 
 
@@ -219,7 +224,7 @@ def _making(size: EstimateRange, factor: float = 1.0) -> CallEstimate:
 def _sliced(_: str, target: ArgumentEstimate | None, args: Arguments) -> CallEstimate | None:
     if target is None:
         return None
-    end = _number(args[1], target.known_size.most)
+    end = _number(args[1], target.known_size.max)
     return _making(fixed_range((end - _number(args[0], 0)) % (MAX_UINT64 + 1)))
 
 
@@ -261,19 +266,17 @@ def _formatted(_: str, target: ArgumentEstimate | None, __: Arguments) -> CallEs
 
 def _encoded(_: str, __: ArgumentEstimate | None, args: Arguments) -> CallEstimate:
     size = args[0].known_size
-    return CallEstimate(size.scaled(STRING_FACTOR), EstimateRange(size.least, size.most * 4 % (MAX_UINT64 + 1)))
+    return CallEstimate(size.scaled(STRING_FACTOR), EstimateRange(size.min, size.max * 4 % (MAX_UINT64 + 1)))
 
 
 def _decoded(_: str, __: ArgumentEstimate | None, args: Arguments) -> CallEstimate:
     size = args[0].known_size
-    return CallEstimate(size.scaled(STRING_FACTOR), EstimateRange(size.least // 4, size.most))
+    return CallEstimate(size.scaled(STRING_FACTOR), EstimateRange(size.min // 4, size.max))
 
 
 def _quoted(_: str, __: ArgumentEstimate | None, args: Arguments) -> CallEstimate:
     size = args[0].known_size
-    return CallEstimate(
-        size.scaled(STRING_FACTOR), EstimateRange(size.least + 2, (size.most * 2 + 2) % (MAX_UINT64 + 1))
-    )
+    return CallEstimate(size.scaled(STRING_FACTOR), EstimateRange(size.min + 2, (size.max * 2 + 2) % (MAX_UINT64 + 1)))
 
 
 def _within(_: str, __: ArgumentEstimate | None, args: Arguments) -> CallEstimate:
@@ -296,7 +299,7 @@ def _concatenated(overload: str, _: ArgumentEstimate | None, args: Arguments) ->
 
 
 def _compared(_: str, __: ArgumentEstimate | None, args: Arguments) -> CallEstimate:
-    most = min(args[0].known_size.most, args[1].known_size.most)
+    most = min(args[0].known_size.max, args[1].known_size.max)
     return CallEstimate(EstimateRange(min(most, 1), most).scaled(STRING_FACTOR))
 
 

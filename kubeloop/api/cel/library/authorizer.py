@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final
 
 from kubeloop.api.cel.check.types import BOOL, STRING, Type, opaque
 from kubeloop.api.cel.environment import Overload
-from kubeloop.api.cel.library.declaring import STRING_FACTOR, function, method
+from kubeloop.api.cel.library.declarations import STRING_FACTOR, function, method
 from kubeloop.api.cel.values import CelError, size_of
 from kubeloop.api.meta.name_rules import check_dns1123_label, check_dns1123_subdomain
 

@@ -25,7 +25,7 @@ from kubeloop.api.cel.check.types import (
     variable,
 )
 from kubeloop.api.cel.environment import Overload
-from kubeloop.api.cel.library.declaring import argument_traversal_cost, function
+from kubeloop.api.cel.library.declarations import argument_traversal_cost, function
 from kubeloop.api.cel.library.times import (
     duration_of,
     duration_text,

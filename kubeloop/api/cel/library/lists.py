@@ -22,7 +22,7 @@ from kubeloop.api.cel.check.types import (
     optional_of,
 )
 from kubeloop.api.cel.environment import Overload
-from kubeloop.api.cel.library.declaring import LIST, STRING_FACTOR, A, B, function, method
+from kubeloop.api.cel.library.declarations import LIST, STRING_FACTOR, A, B, function, method
 from kubeloop.api.cel.library.times import to_duration
 from kubeloop.api.cel.values import NONE, CelError, Duration, Optional, UInt, contains, equal, is_list
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final
 
 from kubeloop.api.cel.check.types import STRING, Type, list_of, opaque, optional_of
 from kubeloop.api.cel.environment import Overload
-from kubeloop.api.cel.library.declaring import REGEX_FACTOR, STRING_FACTOR, function, method
+from kubeloop.api.cel.library.declarations import REGEX_FACTOR, STRING_FACTOR, function, method
 from kubeloop.api.cel.library.urls import UrlError, check_request_uri
 from kubeloop.api.cel.values import NONE, Optional
 from kubeloop.api.meta import name_rules

@@ -8,7 +8,13 @@ from typing import Any, ClassVar, Final
 
 from kubeloop.api.cel.check.types import BOOL, INT, STRING, Type, opaque
 from kubeloop.api.cel.environment import Overload
-from kubeloop.api.cel.library.declaring import STRING_FACTOR, Cost, argument_traversal_cost, function, method
+from kubeloop.api.cel.library.declarations import (
+    STRING_FACTOR,
+    Cost,
+    argument_traversal_cost,
+    function,
+    method,
+)
 from kubeloop.api.cel.values import CelError, size_of
 from kubeloop.api.meta.field_path import quote
 
@@ -48,7 +54,7 @@ class CelCIDR:
         self.address = address
         self.bits = bits
 
-    def masked(self) -> CelCIDR:
+    def mask(self) -> CelCIDR:
         """Return the CIDR with its host bits cleared."""
         network = ip_network(f"{self.address}/{self.bits}", strict=False)
         return CelCIDR(network.network_address, self.bits)
@@ -237,7 +243,7 @@ FUNCTIONS: Final[dict[str, tuple[Overload, ...]]] = {
         method("cidr_contains_cidr", (CIDR, CIDR), BOOL, _contains_network, _comparing(masks=True, parses=False)),
     ),
     "prefixLength": (method("cidr_prefix_length", (CIDR,), INT, lambda one: one.bits),),
-    "masked": (method("cidr_masked", (CIDR,), CIDR, CelCIDR.masked),),
+    "masked": (method("cidr_masked", (CIDR,), CIDR, CelCIDR.mask),),
     "isCIDR": (function("is_cidr", (STRING,), BOOL, _is_network, argument_traversal_cost(0)),),
     "string": (
         function("ip_to_string", (IP,), STRING, str),

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from kubeloop.api.cel.check.types import BOOL, list_of, optional_of, variable
 from kubeloop.api.cel.environment import Overload
-from kubeloop.api.cel.library.declaring import function, method
+from kubeloop.api.cel.library.declarations import function, method
 from kubeloop.api.cel.values import NONE, Optional, Timestamp, is_list
 
 V: Final = variable("V")

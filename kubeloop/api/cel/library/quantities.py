@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Final
 
 from kubeloop.api.cel.check.types import BOOL, DOUBLE, INT, STRING, Type, opaque
 from kubeloop.api.cel.environment import Overload
-from kubeloop.api.cel.library.declaring import argument_traversal_cost, function, method
+from kubeloop.api.cel.library.declarations import argument_traversal_cost, function, method
 from kubeloop.api.cel.values import INT_MAX, CelError
 from kubeloop.api.scalars.quantity import Quantity, QuantityError, parse_quantity
 

@@ -21,7 +21,7 @@ from kubeloop.api.cel.check.types import (
 )
 from kubeloop.api.cel.environment import Overload
 from kubeloop.api.cel.library.conversions import CONVERSIONS
-from kubeloop.api.cel.library.declaring import (
+from kubeloop.api.cel.library.declarations import (
     LIST,
     MAP,
     REGEX_FACTOR,

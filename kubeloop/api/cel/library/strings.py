@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from kubeloop.api.cel.check.types import DYN, INT, STRING, list_of
 from kubeloop.api.cel.environment import Overload
-from kubeloop.api.cel.library.declaring import (
+from kubeloop.api.cel.library.declarations import (
     REGEX_FACTOR,
     STRING_FACTOR,
     Cost,
@@ -16,7 +16,7 @@ from kubeloop.api.cel.library.declaring import (
     function,
     method,
 )
-from kubeloop.api.cel.library.formatting import format_string
+from kubeloop.api.cel.library.string_format import format_string
 from kubeloop.api.cel.values import MAX_SIZE, TOO_LARGE, Cancelled, CelError, size_of
 from kubeloop.api.structural.go_regex import RegexError, compile_pattern
 

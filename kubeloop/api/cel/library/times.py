@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from kubeloop.api.cel.check.types import DURATION, INT, STRING, TIMESTAMP
 from kubeloop.api.cel.environment import Overload
-from kubeloop.api.cel.library.declaring import method
+from kubeloop.api.cel.library.declarations import method
 from kubeloop.api.cel.values import INT_MAX, CelError, Duration, Timestamp
 from kubeloop.api.scalars.duration import DurationError, parse_duration
 from kubeloop.api.scalars.times import TimeError, parse_time

@@ -10,7 +10,7 @@ from urllib.parse import quote as escaped
 
 from kubeloop.api.cel.check.types import BOOL, STRING, Type, list_of, map_of, opaque
 from kubeloop.api.cel.environment import Overload
-from kubeloop.api.cel.library.declaring import argument_traversal_cost, function, method
+from kubeloop.api.cel.library.declarations import argument_traversal_cost, function, method
 from kubeloop.api.cel.values import CelError
 from kubeloop.api.meta.field_path import quote
 

@@ -8,7 +8,7 @@ from typing import ClassVar, Final
 
 from kubeloop.api.cel.check.types import BOOL, INT, STRING, Type, opaque
 from kubeloop.api.cel.environment import Overload
-from kubeloop.api.cel.library.declaring import argument_traversal_cost, function, method
+from kubeloop.api.cel.library.declarations import argument_traversal_cost, function, method
 from kubeloop.api.cel.values import UINT_MAX, CelError
 from kubeloop.api.meta.field_path import quote
 
@@ -31,13 +31,13 @@ class CelSemver:
         # A release sorts after its prereleases.
         self.released: tuple[bool, tuple[_Identifier, ...]] = (not prerelease, prerelease)
 
-    def compared(self, other: CelSemver) -> int:
+    def compare(self, other: CelSemver) -> int:
         """Return -1, 0 or 1."""
         mine, theirs = (self.numbers, self.released), (other.numbers, other.released)
         return (mine > theirs) - (mine < theirs)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, CelSemver) and self.compared(other) == 0
+        return isinstance(other, CelSemver) and self.compare(other) == 0
 
     def __hash__(self) -> int:
         return hash((self.numbers, self.released))
@@ -140,10 +140,10 @@ FUNCTIONS: Final[dict[str, tuple[Overload, ...]]] = {
         function("is_semver_string_bool", (STRING, BOOL), BOOL, _is_version, argument_traversal_cost(0)),
     ),
     "isGreaterThan": (
-        method("semver_is_greater_than", (SEMVER, SEMVER), BOOL, lambda one, other: one.compared(other) > 0),
+        method("semver_is_greater_than", (SEMVER, SEMVER), BOOL, lambda one, other: one.compare(other) > 0),
     ),
-    "isLessThan": (method("semver_is_less_than", (SEMVER, SEMVER), BOOL, lambda one, other: one.compared(other) < 0),),
-    "compareTo": (method("semver_compare_to", (SEMVER, SEMVER), INT, CelSemver.compared),),
+    "isLessThan": (method("semver_is_less_than", (SEMVER, SEMVER), BOOL, lambda one, other: one.compare(other) < 0),),
+    "compareTo": (method("semver_compare_to", (SEMVER, SEMVER), INT, CelSemver.compare),),
     "major": (method("semver_major", (SEMVER,), INT, lambda one: one.numbers[0]),),
     "minor": (method("semver_minor", (SEMVER,), INT, lambda one: one.numbers[1]),),
     "patch": (method("semver_patch", (SEMVER,), INT, lambda one: one.numbers[2]),),

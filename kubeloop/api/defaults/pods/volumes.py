@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kubeloop.api.codec import force_setattr
-from kubeloop.api.defaults.absence import null_if_empty
+from kubeloop.api.defaults.empty_lists import null_if_empty
 from kubeloop.api.defaults.pods.containers import default_field_ref
 from kubeloop.api.defaults.pods.images import pull_policy_of
 from kubeloop.api.defaults.pods.resource_amounts import round_requirements

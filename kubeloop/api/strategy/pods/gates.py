@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from kubeloop.api.codec import force_setattr
+from kubeloop.api.features.gates import Features
 from kubeloop.api.generated.core_v1 import (
     Container,
     EphemeralContainer,
     HTTPGetAction,
     Lifecycle,
+    Pod,
     PodSpec,
     PodStatus,
     PodTemplateSpec,
@@ -24,10 +26,10 @@ _INIT_CONTAINER_ANNOTATIONS = tuple(
 )
 
 
-def drop_disabled_pod_fields(new: Any, old: Any) -> None:
+def drop_disabled_pod_fields(new: Any, old: Any, features: Features) -> None:
     """Drop disabled fields of a pod or pod template; `old` may be None."""
     signalled = [container for container in containers_of(new.spec) if _has_stop_signal(container)]
-    drop_disabled(_spec_uses, new.spec, None if old is None else old.spec)
+    drop_disabled(_spec_uses, new.spec, None if old is None else old.spec, features)
     for container in signalled:
         # A lifecycle that held only a dropped signal is dropped, too.
         if container.lifecycle == Lifecycle():
@@ -38,15 +40,15 @@ def drop_disabled_pod_fields(new: Any, old: Any) -> None:
         force_setattr(new.metadata, "annotations", kept)
 
 
-def drop_disabled_template_fields(new: PodTemplateSpec | None, old: PodTemplateSpec | None) -> None:
+def drop_disabled_template_fields(new: PodTemplateSpec | None, old: PodTemplateSpec | None, features: Features) -> None:
     """Drop disabled fields of a pod template, if there is one."""
     if new is not None:
-        drop_disabled_pod_fields(new, old)
+        drop_disabled_pod_fields(new, old, features)
 
 
-def drop_disabled_status_fields(new: PodStatus, old: PodStatus) -> None:
+def drop_disabled_status_fields(new: Pod, old: Pod, features: Features) -> None:
     """Drop disabled fields of a pod's status."""
-    drop_disabled(_status_uses, new, old)
+    drop_disabled(_status_uses, new.status, old.status, features)
 
 
 def containers_of(spec: PodSpec) -> tuple[Container | EphemeralContainer, ...]:

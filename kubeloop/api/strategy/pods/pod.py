@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from msgspec.structs import replace
 
 from kubeloop.api.codec import force_setattr
+from kubeloop.api.features.gates import Features
 from kubeloop.api.generated.core_v1 import (
     Container,
     Pod,
@@ -47,9 +48,7 @@ def grace_period_of(pod: Pod, requested: int | None) -> int:
 def _refine(new: Pod, old: Pod | None) -> None:
     if old is not None:
         _keep_pod_resources(new, old)
-        drop_disabled_pod_fields(new, old)
         return
-    drop_disabled_pod_fields(new, None)
     _merge_label_keys(new)
     _read_app_armor_annotations(new)
     if new.spec.resources is not None:
@@ -72,7 +71,6 @@ def _refine_status(new: Pod, old: Pod) -> None:
         if not getattr(status, name):
             force_setattr(status, name, getattr(before, name))
     _keep_observed_generations(status, before)
-    drop_disabled_status_fields(status, before)
 
 
 def _keep_observed_generations(status: PodStatus, before: PodStatus) -> None:
@@ -86,13 +84,13 @@ def _keep_observed_generations(status: PodStatus, before: PodStatus) -> None:
             force_setattr(condition, "observed_generation", generation)
 
 
-def _update_ephemeral_containers(new: Pod, old: Pod) -> None:
+def _update_ephemeral_containers(new: Pod, old: Pod, features: Features) -> None:
     _keep_all_but(new, old, replace(old.spec, ephemeral_containers=new.spec.ephemeral_containers))
-    drop_disabled_pod_fields(new, old)
+    drop_disabled_pod_fields(new, old, features)
     count_generation(new, old, ("spec",))
 
 
-def _resize(new: Pod, old: Pod) -> None:
+def _resize(new: Pod, old: Pod, features: Features) -> None:
     spec = new.spec
     # Validation rejects added or removed containers.
     if len(spec.containers or ()) == len(old.spec.containers or ()) and len(spec.init_containers) == len(
@@ -108,7 +106,7 @@ def _resize(new: Pod, old: Pod) -> None:
     _keep_pod_resources(new, old)
     if new.spec.resources is not None:
         default_pod_level_resources(new.spec)
-    drop_disabled_pod_fields(new, old)
+    drop_disabled_pod_fields(new, old, features)
     count_generation(new, old, ("spec",))
 
 
@@ -195,7 +193,7 @@ def _resizable(*containers: str) -> Iterator[tuple[str, ...]]:
 POD = Strategy(
     has_status=True,
     generation_of=("spec",),
-    status_keeps=("deletion_timestamp", "owner_references"),
+    status_preserved_meta=("deletion_timestamp", "owner_references"),
     reset_fields={
         "": (("status",),),
         "status": (("spec",), ("metadata", "deletionTimestamp"), ("metadata", "ownerReferences")),
@@ -205,8 +203,10 @@ POD = Strategy(
         "resize": tuple(_resizable("containers", "initContainers")),
     },
     grace_period=grace_period_of,
+    drop_disabled=drop_disabled_pod_fields,
+    drop_disabled_status=drop_disabled_status_fields,
     refine=_refine,
     refine_status=_refine_status,
-    other_updates={"ephemeralcontainers": _update_ephemeral_containers, "resize": _resize},
-    stamp=_stamp,
+    subresource_updates={"ephemeralcontainers": _update_ephemeral_containers, "resize": _resize},
+    set_timestamps=_stamp,
 )

@@ -21,7 +21,7 @@ from kubeloop.api.meta.field_path import (
 )
 from kubeloop.api.validation.certificates.pem import pem_blocks
 from kubeloop.api.validation.certificates.x509 import certificate_error, signing_request_error
-from kubeloop.api.validation.pods.projected_volumes import validate_signer_name
+from kubeloop.api.validation.pods.volumes.projected_volumes import validate_signer_name
 from kubeloop.api.validation.shared.declarative import mark_generated, sort_generated_last
 from kubeloop.api.validation.shared.meta_conditions import CONDITION_STATUSES
 from kubeloop.api.validation.shared.rules import ValidationRules

@@ -26,7 +26,7 @@ from kubeloop.api.meta.field_path import (
 from kubeloop.api.meta.name_rules import validate_domain_prefixed_key
 from kubeloop.api.validation.certificates.pem import pem_blocks
 from kubeloop.api.validation.certificates.x509 import certificate_error
-from kubeloop.api.validation.pods.projected_volumes import validate_signer_name
+from kubeloop.api.validation.pods.volumes.projected_volumes import validate_signer_name
 from kubeloop.api.validation.shared.meta_conditions import validate_conditions
 from kubeloop.api.validation.shared.objectmeta import ANNOTATIONS_MAX, byte_length, total_size
 from kubeloop.api.validation.shared.rules import ValidationRules

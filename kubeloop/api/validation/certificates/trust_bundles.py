@@ -9,7 +9,7 @@ from kubeloop.api.meta.field_path import FieldErrors, FieldPath, invalid, too_lo
 from kubeloop.api.meta.name_rules import check_dns1123_subdomain
 from kubeloop.api.validation.certificates.pem import pem_blocks
 from kubeloop.api.validation.certificates.x509 import certificate_error, is_ca
-from kubeloop.api.validation.pods.projected_volumes import validate_signer_name
+from kubeloop.api.validation.pods.volumes.projected_volumes import validate_signer_name
 from kubeloop.api.validation.shared.objectmeta import METADATA, byte_length
 from kubeloop.api.validation.shared.rules import ValidationRules
 from kubeloop.api.validation.shared.scalars import validate_unchanged

@@ -8,7 +8,7 @@ from kubeloop.api.generated.core_v1 import LimitRange, LimitRangeItem
 from kubeloop.api.meta.field_path import FieldErrors, FieldPath, duplicate, forbidden, invalid, required
 from kubeloop.api.meta.name_rules import check_qualified_name
 from kubeloop.api.scalars.quantity import Quantity, parse_quantity
-from kubeloop.api.validation.pods.compute_resources import (
+from kubeloop.api.validation.pods.containers.compute_resources import (
     is_overcommit_allowed,
     validate_container_resource_name,
     validate_resource_name,

@@ -22,7 +22,7 @@ from kubeloop.api.meta.field_path import (
     required,
 )
 from kubeloop.api.meta.name_rules import check_config_map_key, check_label_value
-from kubeloop.api.validation.pods.compute_resources import is_valid_amount, validate_amount
+from kubeloop.api.validation.pods.containers.compute_resources import is_valid_amount, validate_amount
 from kubeloop.api.validation.pods.scheduling import TAINT_EFFECTS
 from kubeloop.api.validation.shared.go_json import decode_error
 from kubeloop.api.validation.shared.go_values import ordered_object

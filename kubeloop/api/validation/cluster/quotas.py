@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from kubeloop.api.generated.core_v1 import ResourceQuota, ResourceQuotaSpec, ScopedResourceSelectorRequirement
 from kubeloop.api.meta.field_path import FieldErrors, FieldPath, invalid, required
-from kubeloop.api.validation.pods.compute_resources import (
+from kubeloop.api.validation.pods.containers.compute_resources import (
     is_standard_quota_resource,
     validate_amount,
     validate_resource_name,

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from kubeloop.api.generated import core_v1, node_v1
 from kubeloop.api.meta.field_path import FieldErrors, FieldPath, duplicate, required
-from kubeloop.api.validation.pods.compute_resources import validate_requirements
+from kubeloop.api.validation.pods.containers.compute_resources import validate_requirements
 from kubeloop.api.validation.pods.scheduling import validate_tolerations
 from kubeloop.api.validation.shared.declarative import mark_generated, sort_generated_last, validate_immutable
+from kubeloop.api.validation.shared.formats import validate_short_name
 from kubeloop.api.validation.shared.go_values import to_internal
 from kubeloop.api.validation.shared.objectmeta import validate_labels
 from kubeloop.api.validation.shared.rules import ValidationRules
-from kubeloop.api.validation.shared.scalars import validate_dns_label
 
 
 def _validate_class(obj: node_v1.RuntimeClass) -> FieldErrors:
+    return sort_generated_last(_class_errors(obj))
+
+
+def _class_errors(obj: node_v1.RuntimeClass) -> FieldErrors:
     errors = mark_generated(
-        validate_dns_label(obj.handler, FieldPath("handler")) if obj.handler else [required(FieldPath("handler"))]
+        validate_short_name(obj.handler, FieldPath("handler")) if obj.handler else [required(FieldPath("handler"))]
     )
     if obj.overhead is not None:
         # Overhead follows the rules of a container's limits, as upstream's errors show.
@@ -24,7 +28,7 @@ def _validate_class(obj: node_v1.RuntimeClass) -> FieldErrors:
     if obj.scheduling is not None:
         errors += validate_labels(obj.scheduling.node_selector, FieldPath("scheduling").child("nodeSelector"))
         errors += _validate_tolerations(obj.scheduling.tolerations, FieldPath("scheduling").child("tolerations"))
-    return sort_generated_last(errors)
+    return errors
 
 
 def _validate_tolerations(tolerations: tuple[core_v1.Toleration, ...], path: FieldPath) -> FieldErrors:
@@ -39,7 +43,7 @@ def _validate_tolerations(tolerations: tuple[core_v1.Toleration, ...], path: Fie
 
 
 def _validate_update(new: node_v1.RuntimeClass, old: node_v1.RuntimeClass) -> FieldErrors:
-    return validate_immutable(new.handler, old.handler, FieldPath("handler"))
+    return _class_errors(new) + validate_immutable(new.handler, old.handler, FieldPath("handler"))
 
 
 RUNTIME_CLASS = ValidationRules(_validate_class, _validate_update)

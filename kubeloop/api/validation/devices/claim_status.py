@@ -27,7 +27,7 @@ from kubeloop.api.validation.devices.parts import (
 )
 from kubeloop.api.validation.devices.requests import RequestNames
 from kubeloop.api.validation.pods.scheduling import validate_node_selector
-from kubeloop.api.validation.pods.volume_sources import validate_csi_driver_name
+from kubeloop.api.validation.pods.volumes.volume_sources import validate_csi_driver_name
 from kubeloop.api.validation.shared.go_values import ordered_object
 from kubeloop.api.validation.shared.meta_conditions import validate_conditions
 from kubeloop.api.validation.shared.objectmeta import byte_length

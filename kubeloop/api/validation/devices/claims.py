@@ -13,6 +13,7 @@ from kubeloop.api.meta.field_path import (
     required,
     too_long,
 )
+from kubeloop.api.meta.name_rules import check_qualified_name
 from kubeloop.api.validation.devices.claim_status import validate_claim_status
 from kubeloop.api.validation.devices.parts import (
     duplicate_errors,
@@ -23,7 +24,6 @@ from kubeloop.api.validation.devices.parts import (
     validate_toleration,
 )
 from kubeloop.api.validation.devices.requests import RequestNames
-from kubeloop.api.validation.pods.compute_resources import is_extended_resource
 from kubeloop.api.validation.shared.declarative import validate_immutable
 from kubeloop.api.validation.shared.go_values import ordered_object
 from kubeloop.api.validation.shared.internal_form import to_internal_form
@@ -38,6 +38,7 @@ _MAX_ALTERNATIVES: Final = 8
 _MAX_EXPRESSION: Final = 10 * 1024
 _MAX_PARAMETERS: Final = 10 * 1024
 _MODES: Final = ("All", "ExactCount")
+_QUOTA_PREFIX: Final = "requests."
 _ONE_KIND: Final = "exactly one of `exactly` or `firstAvailable` is required"
 
 
@@ -161,11 +162,21 @@ def _validate_class(obj: resource_v1.DeviceClass) -> FieldErrors:
     spec = obj.spec
     errors = validate_items(spec.selectors, _validate_selector, _SPEC.child("selectors"), _MAX_ITEMS)
     errors += validate_items(spec.config, _validate_config, _SPEC.child("config"), _MAX_ITEMS)
-    name = spec.extended_resource_name
-    if name is not None and not is_extended_resource(name):
-        at = _SPEC.child("extendedResourceName")
-        errors.append(invalid(at, name, "must be a valid extended resource name"))
-    return errors
+    return errors + _validate_extended_resource_name(spec.extended_resource_name, _SPEC.child("extendedResourceName"))
+
+
+def _validate_extended_resource_name(name: str | None, path: FieldPath) -> FieldErrors:
+    if name is None:
+        return []
+    messages: list[str] = []
+    if "/" not in name:
+        messages.append("a name must be a domain-prefixed path, such as 'example.com/my-prop'")
+    elif "kubernetes.io/" in name:
+        messages.append('must not have "kubernetes.io/" domain')
+    if name.startswith(_QUOTA_PREFIX):
+        messages.append(f'must not have "{_QUOTA_PREFIX}" prefix')
+    messages += check_qualified_name(_QUOTA_PREFIX + name)  # a quota must be able to name it
+    return [invalid(path, name, message) for message in messages]
 
 
 def _validate_class_update(new: resource_v1.DeviceClass, old: resource_v1.DeviceClass) -> FieldErrors:

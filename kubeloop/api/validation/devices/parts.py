@@ -25,7 +25,7 @@ from kubeloop.api.meta.name_rules import (
     check_dns1123_subdomain,
     check_label_value,
 )
-from kubeloop.api.validation.pods.volume_sources import validate_csi_driver_name
+from kubeloop.api.validation.pods.volumes.volume_sources import validate_csi_driver_name
 from kubeloop.api.validation.shared.declarative import mark_generated
 from kubeloop.api.validation.shared.objectmeta import byte_length
 from kubeloop.api.validation.shared.scalars import (

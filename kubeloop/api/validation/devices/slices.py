@@ -25,7 +25,7 @@ from kubeloop.api.validation.devices.parts import (
     validate_taint,
 )
 from kubeloop.api.validation.pods.scheduling import validate_node_selector
-from kubeloop.api.validation.pods.volume_sources import validate_csi_driver_name
+from kubeloop.api.validation.pods.volumes.volume_sources import validate_csi_driver_name
 from kubeloop.api.validation.shared.objectmeta import byte_length
 from kubeloop.api.validation.shared.rules import ValidationRules
 from kubeloop.api.validation.shared.scalars import (

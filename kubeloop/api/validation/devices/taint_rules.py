@@ -7,7 +7,7 @@ from typing import Final
 from kubeloop.api.generated import resource_v1
 from kubeloop.api.meta.field_path import FieldErrors, FieldPath, too_many
 from kubeloop.api.validation.devices.parts import validate_pool_name, validate_taint
-from kubeloop.api.validation.pods.volume_sources import validate_csi_driver_name
+from kubeloop.api.validation.pods.volumes.volume_sources import validate_csi_driver_name
 from kubeloop.api.validation.shared.declarative import sort_generated_last
 from kubeloop.api.validation.shared.meta_conditions import validate_conditions
 from kubeloop.api.validation.shared.rules import ValidationRules

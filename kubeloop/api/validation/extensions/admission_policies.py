@@ -14,7 +14,7 @@ from kubeloop.api.meta.field_path import (
     not_supported,
     required,
 )
-from kubeloop.api.validation.extensions.admission_matching import (
+from kubeloop.api.validation.extensions.match_resources import (
     FAILURE_POLICIES,
     validate_match_conditions,
     validate_match_resources,
@@ -129,13 +129,13 @@ def _validate_validation(
 ) -> FieldErrors:
     text, told = validation.expression, validation.message_expression
     if text.strip():
-        errors = _problem(expressions.truth(text).problem, text, path.child("expression"))
+        errors = _problem(expressions.compile_condition(text).error, text, path.child("expression"))
     else:
         errors = [required(path.child("expression"), _NO_EXPRESSION)]
     if told and not told.strip():
         errors.append(invalid(path.child("messageExpression"), told, _NOT_BLANK))
     elif told:
-        errors += _problem(expressions.message(told).problem, told, path.child("messageExpression"))
+        errors += _problem(expressions.compile_message(told).error, told, path.child("messageExpression"))
     message = validation.message.strip()
     if validation.message and not message:
         errors.append(invalid(path.child("message"), validation.message, _NOT_BLANK))
@@ -159,7 +159,7 @@ def _validate_annotation(
     elif byte_length(expression) > _MAX_VALUE_EXPRESSION:
         errors.append(required(at, f"must not exceed {_MAX_VALUE_EXPRESSION} bytes in length"))
     else:
-        errors += _problem(expressions.annotation(expression).problem, annotation.value_expression, at)
+        errors += _problem(expressions.compile_annotation(expression).error, annotation.value_expression, at)
     return errors
 
 
@@ -227,7 +227,7 @@ def _validate_mutation(mutation: admission_v1.Mutation, path: FieldPath, express
             errors.append(required(path.child(name), f"must be specified when patchType is {kind}"))
         elif name == wanted:
             text, at = patch.expression.strip(), path.child(name, "expression")
-            errors += _problem(expressions.patch(text, kind).problem, text, at) if text else [required(at)]
+            errors += _problem(expressions.compile_mutation(text, kind).error, text, at) if text else [required(at)]
     return errors
 
 

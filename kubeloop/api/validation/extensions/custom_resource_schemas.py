@@ -8,8 +8,8 @@ from kubeloop.api import codec
 from kubeloop.api.generated.apiextensions_v1 import CustomResourceDefinitionVersion, SelectableField
 from kubeloop.api.meta.field_path import FieldErrors, FieldPath, duplicate, invalid, required, too_many
 from kubeloop.api.scalars.wire import NO_JSON
-from kubeloop.api.structural.checks import validate_schema
 from kubeloop.api.structural.field_paths import FieldPathError, resolve_field_path
+from kubeloop.api.structural.schema_checks.structural_schema import validate_schema
 
 _SPEC: Final = FieldPath("spec")
 _MAX_SELECTABLE: Final = 8

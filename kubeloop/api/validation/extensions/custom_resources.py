@@ -12,7 +12,6 @@ from urllib.parse import urlsplit
 from kubeloop.api.generated import apiextensions_v1
 from kubeloop.api.meta.field_path import FieldErrors, FieldPath, forbidden, invalid, required
 from kubeloop.api.meta.name_rules import check_dns1035_label, check_dns1123_subdomain
-from kubeloop.api.validation.extensions.custom_resource_names import validate_names
 from kubeloop.api.validation.extensions.custom_resource_schemas import validate_schemas
 from kubeloop.api.validation.extensions.webhook_client import validate_client_config
 from kubeloop.api.validation.shared.go_values import ordered_object
@@ -65,7 +64,7 @@ def _validate_update(new: Definition, old: Definition) -> FieldErrors:
 
 
 def _validate_status(new: Definition, old: Definition) -> FieldErrors:
-    return validate_names(new.status.accepted_names, FieldPath("status").child("acceptedNames"))
+    return _validate_names(new.status.accepted_names, FieldPath("status").child("acceptedNames"))
 
 
 def _no_preserving() -> Any:
@@ -83,7 +82,7 @@ def _validate_spec(spec: Spec, any_review_version: bool) -> FieldErrors:
     ):  # fmt: skip
         if not value:
             errors.append(required(_SPEC.child("names", name)))
-    errors += validate_names(spec.names, _SPEC.child("names"))
+    errors += _validate_names(spec.names, _SPEC.child("names"))
     errors += validate_schemas(spec.versions or ())
     return errors + _validate_conversion(spec, any_review_version, _SPEC.child("conversion"))
 
@@ -288,6 +287,30 @@ def _approval_problem(obj: Definition) -> tuple[str, str]:
     if url is not None and url.scheme and url.netloc:
         return "approved", ""
     return "invalid", f'{wanted} with either a URL or a reason starting with "unapproved", {_PULL}'
+
+
+def _validate_names(names: apiextensions_v1.CustomResourceDefinitionNames, path: FieldPath) -> FieldErrors:
+    """Validate plural, singular, kinds, short names and categories."""
+    errors: FieldErrors = []
+    for field, value in (("plural", names.plural), ("singular", names.singular)):
+        if value:
+            errors += _validate_label(value, path.child(field))
+    for field, value in (("kind", names.kind), ("listKind", names.list_kind)):
+        messages = check_dns1035_label(value.lower()) if value else []
+        if messages:
+            detail = f"may have mixed case, but should otherwise match: {','.join(messages)}"
+            errors.append(invalid(path.child(field), value, detail))
+    for field, values in (("shortNames", names.short_names), ("categories", names.categories)):
+        for index, value in enumerate(values):
+            errors += _validate_label(value, path.child(field).index(index))
+    if names.kind and names.kind == names.list_kind:
+        errors.append(invalid(path.child("listKind"), names.list_kind, "kind and listKind may not be the same"))
+    return errors
+
+
+def _validate_label(value: str, path: FieldPath) -> FieldErrors:
+    messages = check_dns1035_label(value)
+    return [invalid(path, value, ",".join(messages))] if messages else []
 
 
 CUSTOM_RESOURCE_DEFINITION = ValidationRules(_validate_create, _validate_update, {"status": _validate_status})

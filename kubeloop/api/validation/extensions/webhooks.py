@@ -16,7 +16,7 @@ from kubeloop.api.meta.field_path import (
 )
 from kubeloop.api.meta.name_rules import check_dns1035_label, validate_fully_qualified_name
 from kubeloop.api.selectors import validate_label_selector
-from kubeloop.api.validation.extensions.admission_matching import (
+from kubeloop.api.validation.extensions.match_resources import (
     FAILURE_POLICIES,
     MATCH_POLICIES,
     validate_match_conditions,

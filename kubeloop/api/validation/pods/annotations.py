@@ -11,9 +11,9 @@ import msgspec
 from kubeloop.api.generated.core_v1 import AppArmorProfile, Pod, PodSpec, SeccompProfile, Toleration
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.meta.field_path import FieldError, FieldErrors, FieldPath, forbidden, invalid, quote
-from kubeloop.api.validation.pods.file_paths import validate_local_descending_path
 from kubeloop.api.validation.pods.scheduling import validate_tolerations
 from kubeloop.api.validation.pods.spec import MIRROR_POD_ANNOTATION
+from kubeloop.api.validation.pods.volumes.file_paths import validate_local_descending_path
 from kubeloop.api.validation.pods.windows import every_container
 from kubeloop.api.validation.shared.go_json import decode_error
 

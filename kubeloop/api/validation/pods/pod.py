@@ -6,22 +6,23 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from kubeloop.api.features.gates import Features
 from kubeloop.api.generated.core_v1 import Affinity, Container, Pod, PodSpec
 from kubeloop.api.meta.field_path import FieldErrors, FieldPath, forbidden, invalid, required
 from kubeloop.api.meta.name_rules import range_message
 from kubeloop.api.strategy.equality import is_semantically_equal
-from kubeloop.api.validation.pods import resize
 from kubeloop.api.validation.pods.annotations import (
     validate_annotation_changes,
     validate_pod_annotations,
     validate_profiles_match,
 )
-from kubeloop.api.validation.pods.containers import validate_image_text
+from kubeloop.api.validation.pods.containers import resize
+from kubeloop.api.validation.pods.containers.containers import validate_image_text
 from kubeloop.api.validation.pods.gated_pods import validate_affinity_additions, validate_selector_additions
 from kubeloop.api.validation.pods.scheduling import validate_tolerations
 from kubeloop.api.validation.pods.spec import MIRROR_POD_ANNOTATION, validate_pod_spec
 from kubeloop.api.validation.pods.status import validate_pod_status_update
-from kubeloop.api.validation.shared.differences import difference
+from kubeloop.api.validation.shared.diff import difference
 from kubeloop.api.validation.shared.objectmeta import METADATA
 from kubeloop.api.validation.shared.rules import ValidationRules
 from kubeloop.api.validation.shared.scalars import validate_nonnegative
@@ -30,6 +31,7 @@ _SPEC: Final = FieldPath("spec")
 _ANNOTATIONS: Final = METADATA.child("annotations")
 _GRACE: Final = _SPEC.child("terminationGracePeriodSeconds")
 _MAX_INT32: Final = 2**31 - 1
+_MAX_VALID_PODS: Final = 256
 _FIXED_SPEC: Final = (
     "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
     "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
@@ -66,43 +68,39 @@ def _validate_no_tokens(spec: PodSpec) -> FieldErrors:
     return errors
 
 
-def _validate_create(pod: Pod) -> FieldErrors:
-    if _VALID.holds(pod):
-        return []
-    errors = _validate_new(pod)
-    if not errors and not any(volume.ephemeral is not None for volume in pod.spec.volumes):
-        _VALID.remember(pod)
-    return errors
-
-
-class _ValidPodCache:
-    """Cache of valid pods: a pod that equals a valid one, as those of one template do, is valid.
+class _NewPodRules:
+    """Rules of new pods with a cache of valid ones: a pod that equals a valid one, as in a template, is valid.
 
     A pod's validity depends only on its spec and annotations, beyond the rules for every object's metadata;
     except where claims are made for its ephemeral volumes, which are named after the pod.
+
+    Invariant: every cached pod is valid under the features of the one server that owns the cache; these never change,
+    so the key need not contain them. Cached pods are only read. The worker thread validates, too: it gets and sets
+    whole entries, and an entry that another thread overwrites or clears is computed again.
     """
 
-    def __init__(self, remembered: int) -> None:
-        self._remembered = remembered
-        self._known: dict[tuple[str, str, str], Pod] = {}
+    def __init__(self, max_entries: int) -> None:
+        self._max_entries = max_entries
+        self._valid: dict[tuple[str, str, str], Pod] = {}
 
-    def holds(self, pod: Pod) -> bool:
-        known = self._known.get(self._family(pod))
-        return known is not None and known.spec == pod.spec and known.metadata.annotations == pod.metadata.annotations
+    def validate(self, pod: Pod) -> FieldErrors:
+        """Validate a new pod, unless it equals a valid one."""
+        key = self._cache_key(pod)
+        known = self._valid.get(key)
+        if known is not None and known.spec == pod.spec and known.metadata.annotations == pod.metadata.annotations:
+            return []
+        errors = _validate_new(pod)
+        if not errors and not any(volume.ephemeral is not None for volume in pod.spec.volumes):
+            if len(self._valid) >= self._max_entries:
+                self._valid.clear()
+            self._valid[key] = pod
+        return errors
 
-    def remember(self, pod: Pod) -> None:
-        if len(self._known) >= self._remembered:
-            self._known.clear()
-        self._known[self._family(pod)] = pod
-
-    def _family(self, pod: Pod) -> tuple[str, str, str]:
+    def _cache_key(self, pod: Pod) -> tuple[str, str, str]:
         """Return a cheap cache key of a pod, mostly equal only within one template."""
         if not (containers := pod.spec.containers):
             return "", "", ""
         return containers[0].name, containers[0].image, pod.metadata.labels.get("pod-template-hash", "")
-
-
-_VALID: Final = _ValidPodCache(remembered=256)
 
 
 def _validate_new(pod: Pod) -> FieldErrors:
@@ -245,12 +243,14 @@ def _validate_status_update(new: Pod, old: Pod) -> FieldErrors:
     return validate_annotation_changes(new, old, _ANNOTATIONS) + validate_pod_status_update(new, old)
 
 
-POD = ValidationRules(
-    _validate_create,
-    _validate_update,
-    {
-        "status": _validate_status_update,
-        "ephemeralcontainers": _validate_ephemeral_update,
-        "resize": _validate_resize_update,
-    },
-)
+def pod_rules(features: Features) -> ValidationRules:
+    """Return the rules of pods, with a cache of their own; no rule asks a gate yet."""
+    return ValidationRules(
+        _NewPodRules(_MAX_VALID_PODS).validate,
+        _validate_update,
+        {
+            "status": _validate_status_update,
+            "ephemeralcontainers": _validate_ephemeral_update,
+            "resize": _validate_resize_update,
+        },
+    )

@@ -23,7 +23,7 @@ from kubeloop.api.meta.field_path import (
     too_long,
 )
 from kubeloop.api.meta.name_rules import check_user_id
-from kubeloop.api.validation.pods.file_paths import validate_local_descending_path
+from kubeloop.api.validation.pods.volumes.file_paths import validate_local_descending_path
 from kubeloop.api.validation.pods.windows import validate_windows_options
 from kubeloop.api.validation.shared.go_values import to_internal
 

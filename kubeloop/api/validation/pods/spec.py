@@ -21,17 +21,17 @@ from kubeloop.api.meta.field_path import (
     too_long,
 )
 from kubeloop.api.meta.name_rules import check_dns1123_subdomain_with_underscore, range_message
-from kubeloop.api.validation.pods.compute_resources import validate_amounts, validate_container_resource_name
-from kubeloop.api.validation.pods.containers import (
+from kubeloop.api.validation.pods.containers.compute_resources import validate_amounts, validate_container_resource_name
+from kubeloop.api.validation.pods.containers.containers import (
     ContainerContext,
     validate_containers,
     validate_ephemeral_containers,
     validate_init_containers,
 )
-from kubeloop.api.validation.pods.resources import validate_pod_resources
+from kubeloop.api.validation.pods.containers.resources import validate_pod_resources
 from kubeloop.api.validation.pods.scheduling import validate_affinity, validate_spread, validate_tolerations
 from kubeloop.api.validation.pods.security import validate_pod_security_context
-from kubeloop.api.validation.pods.volumes import Volumes, validate_volumes
+from kubeloop.api.validation.pods.volumes.volumes import Volumes, validate_volumes
 from kubeloop.api.validation.pods.windows import every_container, validate_host_process, validate_os
 from kubeloop.api.validation.shared.go_values import to_internal
 from kubeloop.api.validation.shared.objectmeta import validate_labels

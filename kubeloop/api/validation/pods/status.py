@@ -20,7 +20,7 @@ from kubeloop.api.meta.field_path import (
 )
 from kubeloop.api.meta.name_rules import check_group_id, regex_message
 from kubeloop.api.scalars.quantity import parse_quantity
-from kubeloop.api.validation.pods.compute_resources import HUGE_PAGES
+from kubeloop.api.validation.pods.containers.compute_resources import HUGE_PAGES
 from kubeloop.api.validation.shared.go_values import to_internal
 from kubeloop.api.validation.shared.scalars import (
     validate_dns_label,

@@ -28,6 +28,8 @@ class NameRule:
     namespaced: bool = True
     # Upstream checks finalizers without a slash against a list of known ones, except in these few groups.
     standard_finalizers: bool = True
+    # New objects: the metadata is validated only if the kind's own rules find no error.
+    validated_last: bool = False
 
     def check_prefix(self, prefix: str) -> list[str]:
         """Validate a generateName, which is the prefix of a name."""
@@ -57,13 +59,19 @@ NAME_CHECKS: Final[dict[str, Check]] = {
     "core_v1.Namespace": check_dns1123_label,
     "core_v1.Service": check_dns1123_label,
     "networking_v1.IPAddress": check_ip,
+    "policy_v1.PodDisruptionBudget": check_path_segment_name,
     "rbac_v1.ClusterRole": check_path_segment_name,
     "rbac_v1.ClusterRoleBinding": check_path_segment_name,
     "rbac_v1.Role": check_path_segment_name,
     "rbac_v1.RoleBinding": check_path_segment_name,
 }
 
-_FREE_FINALIZERS: Final = ("admissionregistration_v1.", "apiextensions_v1.", "coordination_v1", "core_v1.Event")
+_FREE_FINALIZERS: Final = (
+    *("admissionregistration_v1.", "apiextensions_v1.", "apiregistration_v1.", "coordination_v1", "core_v1.Event"),
+    "policy_v1.PodDisruptionBudget",
+)
+# Kinds whose own rules omit metadata, so that upstream validates it only if they find no error.
+_METADATA_LAST: Final = frozenset(("policy_v1.PodDisruptionBudget",))
 
 
 def name_rule_of(key: str) -> NameRule:
@@ -71,7 +79,12 @@ def name_rule_of(key: str) -> NameRule:
     module, _, kind = key.rpartition(".")
     found = _resource(module, kind, RESOURCES) or _resource_offered(module, kind)
     namespaced = found is None or found.namespaced
-    return NameRule(NAME_CHECKS.get(key, check_dns1123_subdomain), namespaced, not key.startswith(_FREE_FINALIZERS))
+    return NameRule(
+        NAME_CHECKS.get(key, check_dns1123_subdomain),
+        namespaced,
+        not key.startswith(_FREE_FINALIZERS),
+        key in _METADATA_LAST,
+    )
 
 
 def _resource_offered(module: str, kind: str) -> Resource | None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from kubeloop.api.features.gates import Features
 from kubeloop.api.meta.field_path import FieldErrors
 
 CreateRule = Callable[[Any], FieldErrors]
@@ -37,4 +38,6 @@ class ValidationRules:
         return self.subresources.get(subresource, accept_update)
 
 
+# Makes the rules of a kind that asks feature gates, or whose rules cache, for the features of one server.
+RulesFactory = Callable[[Features], ValidationRules]
 METADATA_ONLY = ValidationRules()

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from kubeloop.api.features.gates import is_enabled
+from kubeloop.api.features.gates import Features
 from kubeloop.api.meta.field_path import (
     FieldErrors,
     FieldPath,
@@ -43,11 +43,11 @@ class FieldTags:
     required: bool = False
     gate: str = ""  # feature without which the field is forbidden
     immutable: Literal["", "always", "with its gate"] = ""
-    stays_there: bool = False  # may change, but be neither set nor cleared
+    presence_immutable: bool = False  # may change, but be neither set nor cleared
     max_items: int = 0
     max_bytes: int = 0
     keys: tuple[str, ...] = ()  # list-map keys that identify items
-    same_items: bool = False  # items may change, but be neither added nor removed
+    items_immutable: bool = False  # items may change, but be neither added nor removed
     format: FormatCheck | None = None
     minimum: int | None = None
     maximum: int | None = None
@@ -68,29 +68,30 @@ Table = Mapping[str, StructTags]
 
 @dataclass(frozen=True, slots=True)
 class DeclarativeValidation:
-    """Declarative validation of one table."""
+    """Declarative validation of one table, with the features of one server."""
 
     table: Table
+    features: Features
 
-    def on_create(self, obj: Any, shape: str, path: FieldPath) -> FieldErrors:
+    def validate_create(self, obj: Any, shape: str, path: FieldPath) -> FieldErrors:
         """Validate a new struct of a shape."""
-        return mark_generated(_Run(self.table, False).struct(obj, None, shape, path))
+        return mark_generated(_Run(self, False).struct(obj, None, shape, path))
 
-    def on_update(self, new: Any, old: Any, shape: str, path: FieldPath) -> FieldErrors:
+    def validate_update(self, new: Any, old: Any, shape: str, path: FieldPath) -> FieldErrors:
         """Validate a changed struct of a shape."""
         if is_semantically_equal(new, old):
             return []
-        return mark_generated(_Run(self.table, True).struct(new, old, shape, path))
+        return mark_generated(_Run(self, True).struct(new, old, shape, path))
 
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    table: Table
+    validation: DeclarativeValidation
     is_update: bool
 
     def struct(self, new: Any, old: Any, shape: str, path: FieldPath) -> FieldErrors:
         """Validate a struct; `old` is None for one that was absent before."""
-        rules = self.table[shape]
+        rules = self.validation.table[shape]
         errors: FieldErrors = []
         for members in rules.unions:
             errors += _union(new, old, members, path)
@@ -113,7 +114,7 @@ class _Run:
 
     def _presence(self, value: _Value, field: FieldTags, path: FieldPath) -> FieldErrors:
         errors: FieldErrors = []
-        gated = bool(field.gate) and not is_enabled(field.gate)
+        gated = bool(field.gate) and not self.validation.features.is_enabled(field.gate)
         if gated and value.is_set:
             errors.append(forbidden(path, ""))
         if self.is_update and (field.immutable == "always" or (field.immutable and not gated)):
@@ -122,10 +123,10 @@ class _Run:
             errors.append(too_many(path, len(value.new), field.max_items))
         if field.required and not value.is_set:
             errors.append(required(path))
-        if self.is_update and field.stays_there and value.is_set != value.was_set:
+        if self.is_update and field.presence_immutable and value.is_set != value.was_set:
             told = "field cannot be set once created" if value.is_set else "field cannot be cleared once set"
             errors.append(invalid(path, None, told))
-        if self.is_update and field.same_items:
+        if self.is_update and field.items_immutable:
             errors += _same_items(value.new or (), value.old or (), field.keys, path)
         return errors
 

@@ -18,9 +18,9 @@ from kubeloop.api.meta.field_path import (
 from kubeloop.api.meta.name_rules import check_qualified_name
 from kubeloop.api.scalars.quantity import Quantity, parse_quantity
 from kubeloop.api.strategy.equality import is_semantically_equal
-from kubeloop.api.validation.pods.compute_resources import is_native_resource, validate_amount
+from kubeloop.api.validation.pods.containers.compute_resources import is_native_resource, validate_amount
 from kubeloop.api.validation.pods.status import validate_health_conditions
-from kubeloop.api.validation.shared.differences import difference
+from kubeloop.api.validation.shared.diff import difference
 from kubeloop.api.validation.shared.objectmeta import METADATA
 from kubeloop.api.validation.shared.rules import ValidationRules
 from kubeloop.api.validation.shared.scalars import IMMUTABLE, validate_unchanged

@@ -26,11 +26,15 @@ from kubeloop.api.meta.field_path import (
 )
 from kubeloop.api.scalars.quantity import parse_quantity
 from kubeloop.api.strategy.equality import is_semantically_equal
-from kubeloop.api.validation.pods import volume_sources
-from kubeloop.api.validation.pods.file_paths import validate_no_backsteps
 from kubeloop.api.validation.pods.scheduling import validate_node_selector
-from kubeloop.api.validation.pods.volume_sources import REQUIRED_FIELDS, required_field_errors, validate_csi_driver_name
-from kubeloop.api.validation.shared.differences import difference
+from kubeloop.api.validation.pods.volumes import volume_sources
+from kubeloop.api.validation.pods.volumes.file_paths import validate_no_backsteps
+from kubeloop.api.validation.pods.volumes.volume_sources import (
+    REQUIRED_FIELDS,
+    required_field_errors,
+    validate_csi_driver_name,
+)
+from kubeloop.api.validation.shared.diff import difference
 from kubeloop.api.validation.shared.go_values import to_internal
 from kubeloop.api.validation.shared.objectmeta import METADATA
 from kubeloop.api.validation.shared.rules import ValidationRules
@@ -45,6 +49,7 @@ from kubeloop.api.validation.storage.claim_spec import VOLUME_MODES, validate_ac
 _SPEC: Final = FieldPath("spec")
 _RECLAIM_POLICIES: Final = ("Delete", "Recycle", "Retain")
 _MORE_THAN_ONE: Final = "may not specify more than 1 volume type"
+_NOT_INLINE: Final = "may not be specified in the context of inline volumes"
 _MOUNT_OPTIONS: Final = "volume.beta.kubernetes.io/mount-options"
 # Sources whose drivers support mount options in an annotation.
 _MOUNTABLE: Final = (
@@ -73,7 +78,7 @@ def validate_volume_spec(spec: PersistentVolumeSpec, name: str) -> FieldErrors:
         errors.append(not_supported(_SPEC.child("persistentVolumeReclaimPolicy"), policy, _RECLAIM_POLICIES))
     if spec.node_affinity is not None:
         errors += _validate_affinity(spec.node_affinity, _SPEC.child("nodeAffinity"))
-    errors += _validate_sources(spec, name)
+    errors += _validate_sources(spec, name, _SPEC)
     if spec.host_path is not None and policy == "Recycle" and posixpath.normpath(spec.host_path.path) in ("/", "//"):
         detail = "may not be 'recycle' for a hostPath mount of '/'"
         errors.append(forbidden(_SPEC.child("persistentVolumeReclaimPolicy"), detail))
@@ -81,7 +86,33 @@ def validate_volume_spec(spec: PersistentVolumeSpec, name: str) -> FieldErrors:
         errors += validate_dns_subdomain(spec.storage_class_name, _SPEC.child("storageClassName"))
     if spec.volume_mode is not None and spec.volume_mode not in VOLUME_MODES:
         errors.append(not_supported(_SPEC.child("volumeMode"), spec.volume_mode, VOLUME_MODES))
-    return errors + _validate_attributes_class(spec)
+    return errors + _validate_attributes_class(spec, _SPEC)
+
+
+def validate_inline_volume_spec(spec: PersistentVolumeSpec, path: FieldPath) -> FieldErrors:
+    """Validate the spec of a volume without a PersistentVolume, in a VolumeAttachment: only CSI, without a claim."""
+    errors = [
+        forbidden(path.child(name), _NOT_INLINE)
+        for name, held in (("claimRef", spec.claim_ref is not None), ("capacity", bool(spec.capacity)))
+        if held
+    ]
+    if spec.csi is None:
+        errors.append(required(path.child("csi"), "has to be specified in the context of inline volumes"))
+    if not spec.access_modes:
+        errors.append(required(path.child("accessModes")))
+    errors += validate_access_modes(spec.access_modes, path.child("accessModes"))
+    if spec.persistent_volume_reclaim_policy not in ("", "Retain"):
+        detail = "may only be Retain in the context of inline volumes"
+        errors.append(forbidden(path.child("persistentVolumeReclaimPolicy"), detail))
+    if spec.node_affinity is not None:
+        errors.append(forbidden(path.child("nodeAffinity"), _NOT_INLINE))
+    errors += _validate_sources(spec, "", path)
+    if spec.storage_class_name:
+        errors.append(forbidden(path.child("storageClassName"), _NOT_INLINE))
+    if spec.volume_mode not in (None, "Filesystem"):
+        detail = "may not specify volumeMode other than Filesystem in the context of inline volumes"
+        errors.append(forbidden(path.child("volumeMode"), detail))
+    return errors + _validate_attributes_class(spec, path)
 
 
 def _validate_capacity(spec: PersistentVolumeSpec) -> FieldErrors:
@@ -104,7 +135,7 @@ def _validate_affinity(affinity: VolumeNodeAffinity, path: FieldPath) -> FieldEr
     return validate_node_selector(affinity.required, path.child("required"))
 
 
-def _validate_sources(spec: PersistentVolumeSpec, name: str) -> FieldErrors:
+def _validate_sources(spec: PersistentVolumeSpec, name: str, path: FieldPath) -> FieldErrors:
     errors: FieldErrors = []
     present = 0
     for attribute, wire_name, rule in _SOURCES:
@@ -113,25 +144,25 @@ def _validate_sources(spec: PersistentVolumeSpec, name: str) -> FieldErrors:
             continue
         # Upstream validates a flex volume even if it is the second source.
         if present and attribute != "flex_volume":
-            errors.append(forbidden(_SPEC.child(_ODD_NAMES.get(wire_name, wire_name)), _MORE_THAN_ONE))
+            errors.append(forbidden(path.child(_ODD_NAMES.get(wire_name, wire_name)), _MORE_THAN_ONE))
             continue
         present += 1
-        errors += rule(source, _SPEC.child("persistentDisk" if wire_name == "gcePersistentDisk" else wire_name))
+        errors += rule(source, path.child("persistentDisk" if wire_name == "gcePersistentDisk" else wire_name))
         if attribute == "local" and spec.node_affinity is None:
-            errors.append(required(_SPEC.child("nodeAffinity"), "Local volume requires node affinity"))
+            errors.append(required(path.child("nodeAffinity"), "Local volume requires node affinity"))
         if attribute == "iscsi" and source.initiator_name is not None and len(f"{name}:{source.target_portal}") > 64:
-            at = _SPEC.child("iscsi", "targetportal")
+            at = path.child("iscsi", "targetportal")
             errors.append(invalid(at, source.target_portal, volume_sources.ISCSI_TOO_LONG))
-    return errors if present else [*errors, required(_SPEC, "must specify a volume type")]
+    return errors if present else [*errors, required(path, "must specify a volume type")]
 
 
-def _validate_attributes_class(spec: PersistentVolumeSpec) -> FieldErrors:
-    name, at = spec.volume_attributes_class_name, _SPEC.child("volumeAttributesClassName")
+def _validate_attributes_class(spec: PersistentVolumeSpec, path: FieldPath) -> FieldErrors:
+    name, at = spec.volume_attributes_class_name, path.child("volumeAttributesClassName")
     if name is None:
         return []
     errors = validate_dns_subdomain(name, at) if name else [required(at, "an empty string is disallowed")]
     if spec.csi is None:
-        errors.append(required(_SPEC.child("csi"), "has to be specified when using volumeAttributesClassName"))
+        errors.append(required(path.child("csi"), "has to be specified when using volumeAttributesClassName"))
     return errors
 
 

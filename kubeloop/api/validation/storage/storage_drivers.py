@@ -19,7 +19,7 @@ from kubeloop.api.meta.field_path import (
 )
 from kubeloop.api.scalars.quantity import parse_quantity
 from kubeloop.api.selectors import validate_label_selector
-from kubeloop.api.validation.pods.volume_sources import validate_csi_driver_name
+from kubeloop.api.validation.pods.volumes.volume_sources import validate_csi_driver_name
 from kubeloop.api.validation.shared.go_values import ordered_object
 from kubeloop.api.validation.shared.meta_conditions import validate_reason
 from kubeloop.api.validation.shared.objectmeta import byte_length

@@ -14,11 +14,13 @@ from kubeloop.api.meta.field_path import (
     too_long,
     too_long_characters,
 )
-from kubeloop.api.meta.name_rules import check_dns1123_subdomain, range_message
+from kubeloop.api.meta.name_rules import range_message
 from kubeloop.api.validation.shared.declarative import mark_generated, sort_generated_last, validate_immutable
+from kubeloop.api.validation.shared.formats import validate_caseless_long_name
 from kubeloop.api.validation.shared.objectmeta import byte_length, total_size
 from kubeloop.api.validation.shared.rules import ValidationRules
 from kubeloop.api.validation.shared.scalars import validate_dns_subdomain
+from kubeloop.api.validation.storage.persistent_volumes import validate_inline_volume_spec
 
 _SPEC: Final = FieldPath("spec")
 _STATUS: Final = FieldPath("status")
@@ -39,7 +41,7 @@ def _validate_attacher(name: str, path: FieldPath) -> FieldErrors:
     if not name:
         return [required(path)]
     errors: FieldErrors = [too_long_characters(path, _ATTACHER_MAX)] if len(name) > _ATTACHER_MAX else []
-    return errors + [invalid(path, name, message) for message in check_dns1123_subdomain(name.lower())]
+    return errors + validate_caseless_long_name(name, path)
 
 
 def _validate_source(source: storage_v1.VolumeAttachmentSource, path: FieldPath) -> FieldErrors:
@@ -49,6 +51,8 @@ def _validate_source(source: storage_v1.VolumeAttachmentSource, path: FieldPath)
         errors.append(required(path, _EXACTLY_ONE))
     elif name is not None and source.inline_volume_spec is not None:
         errors.append(forbidden(path, _EXACTLY_ONE))
+    elif source.inline_volume_spec is not None:
+        errors += validate_inline_volume_spec(source.inline_volume_spec, path.child("inlineVolumeSpec"))
     elif name == "":
         errors.append(required(path.child("persistentVolumeName"), "must specify non empty persistentVolumeName"))
     if name is not None:

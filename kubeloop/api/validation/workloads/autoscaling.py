@@ -16,7 +16,7 @@ from kubeloop.api.meta.field_path import (
 )
 from kubeloop.api.meta.name_rules import check_path_segment_name
 from kubeloop.api.scalars.quantity import parse_quantity
-from kubeloop.api.validation.pods.compute_resources import validate_container_resource_name
+from kubeloop.api.validation.pods.containers.compute_resources import validate_container_resource_name
 from kubeloop.api.validation.shared.declarative import mark_generated, sort_generated_last
 from kubeloop.api.validation.shared.rules import ValidationRules
 from kubeloop.api.validation.shared.scalars import (
@@ -257,7 +257,7 @@ def _validate_rules(rules: autoscaling_v2.HPAScalingRules, path: FieldPath) -> F
         errors.append(not_supported(path.child("selectPolicy"), rules.select_policy, _SELECT_POLICIES))
     if not rules.policies:
         errors.append(required(path.child("policies"), "must specify at least one Policy"))
-    for index, policy in enumerate(rules.policies):
+    for index, policy in enumerate(rules.policies or ()):
         errors += _validate_policy(policy, path.child("policies").index(index))
     if rules.tolerance is not None and parse_quantity(rules.tolerance).sign() < 0:
         errors.append(invalid(path.child("tolerance"), rules.tolerance, NOT_NEGATIVE))

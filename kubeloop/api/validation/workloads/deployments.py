@@ -82,7 +82,7 @@ def _validate_selected_template(
     matcher = matcher_of(selector)
     if matcher is None:
         return [*errors, invalid(at, to_internal(selector), "invalid label selector")]
-    if not matcher.empty and not matcher.matches(template.metadata.labels):
+    if not matcher.is_empty and not matcher.matches(template.metadata.labels):
         errors += labels_mismatch_error(template.metadata.labels, path.child("template"))
     errors += validate_template(template, path.child("template"))
     return errors + validate_long_running(template, "ReplicaSet", path.child("template"))

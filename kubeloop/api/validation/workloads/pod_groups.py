@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
+from kubeloop.api.features.gates import Features
 from kubeloop.api.meta.field_path import FieldErrors, FieldPath, duplicate, invalid, required
 from kubeloop.api.validation.shared.declarative import sort_generated_last
 from kubeloop.api.validation.shared.formats import (
@@ -16,7 +18,7 @@ from kubeloop.api.validation.shared.formats import (
 )
 from kubeloop.api.validation.shared.meta_conditions import validate_conditions
 from kubeloop.api.validation.shared.rules import ValidationRules
-from kubeloop.api.validation.shared.tags import DeclarativeValidation, FieldTags, StructTags
+from kubeloop.api.validation.shared.tags import DeclarativeValidation, FieldTags, StructTags, Table
 
 _SPEC: Final = FieldPath("spec")
 _STATUS: Final = FieldPath("status")
@@ -33,145 +35,144 @@ _PREEMPTION: Final = FieldTags(
     gate="PodGroupPreemptionPolicy", immutable="always", symbols=("Never", "PreemptLowerPriority")
 )
 _CLAIMS: Final = FieldTags(immutable="always", max_items=4, keys=("name",), shape="claim")
-_TEMPLATES: Final = FieldTags(max_items=8, keys=("name",), same_items=True, shape="template")
+_TEMPLATES: Final = FieldTags(max_items=8, keys=("name",), items_immutable=True, shape="template")
 _COMPOSITES: Final = replace(_TEMPLATES, shape="composite template")
 
-TAGS: Final = DeclarativeValidation(
-    {
-        "group": StructTags(
-            {
-                "parentCompositePodGroupName": FieldTags(
-                    gate=_COMPOSITE, immutable="always", format=validate_long_name
-                ),
-                "workloadRef": FieldTags(immutable="always", shape="reference"),
-                "schedulingPolicy": FieldTags(shape="policy"),
-                "schedulingConstraints": FieldTags(gate=_TOPOLOGY, immutable="with its gate", shape="constraints"),
-                "resourceClaims": _CLAIMS,
-                "disruptionMode": FieldTags(required=True, immutable="always", shape="mode"),
-                "priorityClassName": _CLASS_NAME,
-                "priority": _PRIORITY,
-                "preemptionPolicy": _PREEMPTION,
-            }
-        ),
-        "group status": StructTags(
-            {"resourceClaimStatuses": FieldTags(max_items=4, keys=("name",), shape="claim status")}
-        ),
-        "composite": StructTags(
-            {
-                "parentCompositePodGroupName": _CLASS_NAME,
-                "workloadRef": FieldTags(required=True, immutable="always", shape="reference"),
-                "schedulingPolicy": FieldTags(immutable="always", shape="composite policy"),
-                "schedulingConstraints": FieldTags(immutable="always", shape="constraints"),
-                "disruptionMode": FieldTags(required=True, immutable="always", shape="mode"),
-                "priorityClassName": _CLASS_NAME,
-                "priority": _PRIORITY,
-                "preemptionPolicy": _PREEMPTION,
-            }
-        ),
-        "workload": StructTags(
-            {
-                "controllerRef": FieldTags(immutable="always", shape="controller"),
-                "podGroupTemplates": _TEMPLATES,
-                "compositePodGroupTemplates": replace(_COMPOSITES, gate=_COMPOSITE),
-            },
-            unions=(("podGroupTemplates", "compositePodGroupTemplates"),),
-        ),
-        "template": StructTags(
-            {
-                "name": _SHORT_NAME,
-                "schedulingPolicy": FieldTags(shape="policy"),
-                "schedulingConstraints": FieldTags(gate=_TOPOLOGY, immutable="always", shape="constraints"),
-                "resourceClaims": _CLAIMS,
-                "disruptionMode": FieldTags(immutable="always", shape="mode"),
-                "priorityClassName": _CLASS_NAME,
-                "priority": _PRIORITY,
-                "preemptionPolicy": _PREEMPTION,
-            }
-        ),
-        "composite template": StructTags(
-            {
-                "name": _SHORT_NAME,
-                "schedulingPolicy": FieldTags(shape="composite policy"),
-                "schedulingConstraints": FieldTags(immutable="always", shape="constraints"),
-                "disruptionMode": FieldTags(immutable="always", shape="mode"),
-                "priorityClassName": _CLASS_NAME,
-                "priority": _PRIORITY,
-                "preemptionPolicy": _PREEMPTION,
-                "podGroupTemplates": _TEMPLATES,
-                "compositePodGroupTemplates": _COMPOSITES,
-            }
-        ),
-        "controller": StructTags(
-            {
-                "apiGroup": _LONG_NAME,
-                "kind": FieldTags(required=True, format=validate_path_segment_name),
-                "name": FieldTags(required=True, format=validate_path_segment_name),
-            }
-        ),
-        "reference": StructTags(
-            {"workloadName": FieldTags(required=True, format=validate_long_name), "templateName": _SHORT_NAME}
-        ),
-        "policy": StructTags(
-            {"basic": FieldTags(immutable="always"), "gang": FieldTags(stays_there=True, shape="gang")},
-            unions=(("basic", "gang"),),
-        ),
-        "gang": StructTags({"minCount": FieldTags(required=True, minimum=1)}),
-        "composite policy": StructTags(
-            {"basic": FieldTags(immutable="always"), "gang": FieldTags(stays_there=True, shape="gang of groups")},
-            unions=(("basic", "gang"),),
-        ),
-        "gang of groups": StructTags({"minGroupCount": FieldTags(required=True, minimum=1)}),
-        "constraints": StructTags({"topology": FieldTags(max_items=1, shape="topology")}),
-        "topology": StructTags({"key": FieldTags(required=True, format=validate_label_key)}),
-        "claim": StructTags(
-            {"name": _SHORT_NAME, "resourceClaimName": _LONG_NAME, "resourceClaimTemplateName": _LONG_NAME},
-            unions=(("resourceClaimName", "resourceClaimTemplateName"),),
-        ),
-        "claim status": StructTags({"resourceClaimName": _LONG_NAME}),
-        "mode": StructTags({}, unions=(("single", "all"),)),
-    }
-)
+_TABLE: Final[Table] = {
+    "group": StructTags(
+        {
+            "parentCompositePodGroupName": FieldTags(gate=_COMPOSITE, immutable="always", format=validate_long_name),
+            "workloadRef": FieldTags(immutable="always", shape="reference"),
+            "schedulingPolicy": FieldTags(shape="policy"),
+            "schedulingConstraints": FieldTags(gate=_TOPOLOGY, immutable="with its gate", shape="constraints"),
+            "resourceClaims": _CLAIMS,
+            "disruptionMode": FieldTags(required=True, immutable="always", shape="mode"),
+            "priorityClassName": _CLASS_NAME,
+            "priority": _PRIORITY,
+            "preemptionPolicy": _PREEMPTION,
+        }
+    ),
+    "group status": StructTags({"resourceClaimStatuses": FieldTags(max_items=4, keys=("name",), shape="claim status")}),
+    "composite": StructTags(
+        {
+            "parentCompositePodGroupName": _CLASS_NAME,
+            "workloadRef": FieldTags(required=True, immutable="always", shape="reference"),
+            "schedulingPolicy": FieldTags(immutable="always", shape="composite policy"),
+            "schedulingConstraints": FieldTags(immutable="always", shape="constraints"),
+            "disruptionMode": FieldTags(required=True, immutable="always", shape="mode"),
+            "priorityClassName": _CLASS_NAME,
+            "priority": _PRIORITY,
+            "preemptionPolicy": _PREEMPTION,
+        }
+    ),
+    "workload": StructTags(
+        {
+            "controllerRef": FieldTags(immutable="always", shape="controller"),
+            "podGroupTemplates": _TEMPLATES,
+            "compositePodGroupTemplates": replace(_COMPOSITES, gate=_COMPOSITE),
+        },
+        unions=(("podGroupTemplates", "compositePodGroupTemplates"),),
+    ),
+    "template": StructTags(
+        {
+            "name": _SHORT_NAME,
+            "schedulingPolicy": FieldTags(shape="policy"),
+            "schedulingConstraints": FieldTags(gate=_TOPOLOGY, immutable="always", shape="constraints"),
+            "resourceClaims": _CLAIMS,
+            "disruptionMode": FieldTags(immutable="always", shape="mode"),
+            "priorityClassName": _CLASS_NAME,
+            "priority": _PRIORITY,
+            "preemptionPolicy": _PREEMPTION,
+        }
+    ),
+    "composite template": StructTags(
+        {
+            "name": _SHORT_NAME,
+            "schedulingPolicy": FieldTags(shape="composite policy"),
+            "schedulingConstraints": FieldTags(immutable="always", shape="constraints"),
+            "disruptionMode": FieldTags(immutable="always", shape="mode"),
+            "priorityClassName": _CLASS_NAME,
+            "priority": _PRIORITY,
+            "preemptionPolicy": _PREEMPTION,
+            "podGroupTemplates": _TEMPLATES,
+            "compositePodGroupTemplates": _COMPOSITES,
+        }
+    ),
+    "controller": StructTags(
+        {
+            "apiGroup": _LONG_NAME,
+            "kind": FieldTags(required=True, format=validate_path_segment_name),
+            "name": FieldTags(required=True, format=validate_path_segment_name),
+        }
+    ),
+    "reference": StructTags(
+        {"workloadName": FieldTags(required=True, format=validate_long_name), "templateName": _SHORT_NAME}
+    ),
+    "policy": StructTags(
+        {"basic": FieldTags(immutable="always"), "gang": FieldTags(presence_immutable=True, shape="gang")},
+        unions=(("basic", "gang"),),
+    ),
+    "gang": StructTags({"minCount": FieldTags(required=True, minimum=1)}),
+    "composite policy": StructTags(
+        {
+            "basic": FieldTags(immutable="always"),
+            "gang": FieldTags(presence_immutable=True, shape="gang of groups"),
+        },
+        unions=(("basic", "gang"),),
+    ),
+    "gang of groups": StructTags({"minGroupCount": FieldTags(required=True, minimum=1)}),
+    "constraints": StructTags({"topology": FieldTags(max_items=1, shape="topology")}),
+    "topology": StructTags({"key": FieldTags(required=True, format=validate_label_key)}),
+    "claim": StructTags(
+        {"name": _SHORT_NAME, "resourceClaimName": _LONG_NAME, "resourceClaimTemplateName": _LONG_NAME},
+        unions=(("resourceClaimName", "resourceClaimTemplateName"),),
+    ),
+    "claim status": StructTags({"resourceClaimName": _LONG_NAME}),
+    "mode": StructTags({}, unions=(("single", "all"),)),
+}
 
 
-def _validate_group(obj: Any) -> FieldErrors:
+def _validate_group(tags: DeclarativeValidation, obj: Any) -> FieldErrors:
     errors: FieldErrors = []
     if obj.spec.parent_composite_pod_group_name is not None and obj.spec.workload_ref is None:
         errors.append(required(_SPEC.child("workloadRef"), "must be set when parentCompositePodGroupName is set"))
-    return errors + TAGS.on_create(obj.spec, "group", _SPEC)
+    return errors + tags.validate_create(obj.spec, "group", _SPEC)
 
 
-def _validate_group_update(new: Any, old: Any) -> FieldErrors:
-    return TAGS.on_update(new.spec, old.spec, "group", _SPEC)
+def _validate_group_update(tags: DeclarativeValidation, new: Any, old: Any) -> FieldErrors:
+    return tags.validate_update(new.spec, old.spec, "group", _SPEC)
 
 
-def _validate_group_status(new: Any, old: Any) -> FieldErrors:
+def _validate_group_status(tags: DeclarativeValidation, new: Any, old: Any) -> FieldErrors:
     errors = validate_conditions(new.status.conditions, _STATUS.child("conditions"))
     known = {claim.name for claim in new.spec.resource_claims}
     for index, status in enumerate(new.status.resource_claim_statuses):
         if status.name not in known:
             at = _STATUS.child("resourceClaimStatuses").index(index).child("name")
             errors.append(invalid(at, status.name, "must match the name of an entry in `spec.resourceClaims`"))
-    return errors + TAGS.on_update(new.status, old.status, "group status", _STATUS)
+    return errors + tags.validate_update(new.status, old.status, "group status", _STATUS)
 
 
-def _validate_composite(obj: Any) -> FieldErrors:
-    return TAGS.on_create(obj.spec, "composite", _SPEC)
+def _validate_composite(tags: DeclarativeValidation, obj: Any) -> FieldErrors:
+    return tags.validate_create(obj.spec, "composite", _SPEC)
 
 
-def _validate_composite_update(new: Any, old: Any) -> FieldErrors:
-    return TAGS.on_update(new.spec, old.spec, "composite", _SPEC)
+def _validate_composite_update(tags: DeclarativeValidation, new: Any, old: Any) -> FieldErrors:
+    return tags.validate_update(new.spec, old.spec, "composite", _SPEC)
 
 
 def _validate_composite_status(new: Any, old: Any) -> FieldErrors:
     return validate_conditions(new.status.conditions, _STATUS.child("conditions"))
 
 
-def _validate_workload(obj: Any) -> FieldErrors:
-    return sort_generated_last(_validate_templates(obj.spec) + TAGS.on_create(obj.spec, "workload", _SPEC))
+def _validate_workload(tags: DeclarativeValidation, obj: Any) -> FieldErrors:
+    return sort_generated_last(_validate_templates(obj.spec) + tags.validate_create(obj.spec, "workload", _SPEC))
 
 
-def _validate_workload_update(new: Any, old: Any) -> FieldErrors:
-    return sort_generated_last(_validate_templates(new.spec) + TAGS.on_update(new.spec, old.spec, "workload", _SPEC))
+def _validate_workload_update(tags: DeclarativeValidation, new: Any, old: Any) -> FieldErrors:
+    return sort_generated_last(
+        _validate_templates(new.spec) + tags.validate_update(new.spec, old.spec, "workload", _SPEC)
+    )
 
 
 def _validate_templates(spec: Any) -> FieldErrors:
@@ -242,8 +243,27 @@ def _childless(parent: Any, path: FieldPath) -> Iterator[tuple[FieldPath, str]]:
         yield from _childless(template, at)
 
 
-POD_GROUP = ValidationRules(_validate_group, _validate_group_update, {"status": _validate_group_status})
-COMPOSITE_POD_GROUP = ValidationRules(
-    _validate_composite, _validate_composite_update, {"status": _validate_composite_status}
-)
-WORKLOAD = ValidationRules(_validate_workload, _validate_workload_update)
+def pod_group_rules(features: Features) -> ValidationRules:
+    """Return the rules of PodGroups."""
+    tags = DeclarativeValidation(_TABLE, features)
+    return ValidationRules(
+        partial(_validate_group, tags),
+        partial(_validate_group_update, tags),
+        {"status": partial(_validate_group_status, tags)},
+    )
+
+
+def composite_pod_group_rules(features: Features) -> ValidationRules:
+    """Return the rules of CompositePodGroups."""
+    tags = DeclarativeValidation(_TABLE, features)
+    return ValidationRules(
+        partial(_validate_composite, tags),
+        partial(_validate_composite_update, tags),
+        {"status": _validate_composite_status},
+    )
+
+
+def workload_rules(features: Features) -> ValidationRules:
+    """Return the rules of Workloads."""
+    tags = DeclarativeValidation(_TABLE, features)
+    return ValidationRules(partial(_validate_workload, tags), partial(_validate_workload_update, tags))

@@ -116,7 +116,7 @@ def _validate_selected_template(spec: StatefulSetSpec) -> FieldErrors:
     if matcher is None:
         return [*errors, invalid(at, to_internal(spec.selector), "")]
     labels = spec.template.metadata.labels
-    if not matcher.empty and not matcher.matches(labels):
+    if not matcher.is_empty and not matcher.matches(labels):
         errors += labels_mismatch_error(labels, _SPEC.child("template"))
     return errors + validate_template(_template_of_pods(spec), _SPEC.child("template"))
 

@@ -6,7 +6,7 @@ validate: policies ─▶ webhooks
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from kubeloop.api.kinds import Resource
@@ -24,16 +24,18 @@ from kubeloop.apiserver.admission.dynamic.policies.policies import (
 from kubeloop.apiserver.admission.dynamic.policies.validating import ValidatingPolicyDispatcher
 from kubeloop.apiserver.admission.dynamic.reinvocation import Reinvocation, ReinvocationContext
 from kubeloop.apiserver.admission.dynamic.versioned_attributes import VersionedAttributes
-from kubeloop.apiserver.admission.dynamic.webhooks.asking import WebhookDispatcher
-from kubeloop.apiserver.admission.dynamic.webhooks.calling import WebhookCaller
+from kubeloop.apiserver.admission.dynamic.webhooks.caller import WebhookCaller
+from kubeloop.apiserver.admission.dynamic.webhooks.dispatcher import WebhookDispatcher
 from kubeloop.apiserver.admission.dynamic.webhooks.hooks import WebhookAccessor, hooks_of
 from kubeloop.apiserver.admission.lookup import RegistryLookup
+from kubeloop.apiserver.admission.setup import AdmissionSetup
 from kubeloop.apiserver.apiextensions.conversion.converter import convert
 from kubeloop.apiserver.authorization import UnionAuthorizer
 from kubeloop.apiserver.background.offload import WorkerThread
 from kubeloop.apiserver.registry.storage import StorageRegistry
 from kubeloop.apiserver.webhook_client.client_config import WebhookClients
 from kubeloop.clock import Clock
+from kubeloop.store import StoreEvent
 
 
 class DynamicAdmission:
@@ -46,40 +48,59 @@ class DynamicAdmission:
         authorizer: UnionAuthorizer,
         clock: Clock,
         aside: WorkerThread,
+        metrics: AdmissionMetrics,
     ) -> None:
         self._registry = registry
         self._chain = chain
+        self._clock = clock
+        self._metrics = metrics
         self._lookup = RegistryLookup(registry)
-        self._callees = WebhookClients(self._lookup, clock.random())
+        self._setup = chain.setup or AdmissionSetup()
+        self._mutating_clients = self._make_clients("MutatingAdmissionWebhook", clock)
+        self._validating_clients = self._make_clients("ValidatingAdmissionWebhook", clock)
         self._matcher = Matcher(self._lookup, self._equivalents)
-        metrics = self._metrics = AdmissionMetrics()
         judge = ExpressionEvaluator(aside, metrics, clock)
-        caller = WebhookCaller(self._callees, clock)
-        self._webhooks = WebhookDispatcher(caller, self._matcher, authorizer, judge)
-        self._mutating_policies = MutatingPolicyDispatcher(self._matcher, registry, authorizer, judge)
-        self._validating_policies = ValidatingPolicyDispatcher(self._matcher, registry, authorizer, judge)
-        self._mutating: Sequence[WebhookAccessor] = ()
-        self._validating: Sequence[WebhookAccessor] = ()
-        self._changing: Sequence[MutatingPolicy] = ()
-        self._demanding: Sequence[ValidatingPolicy] = ()
+        self._mutating_webhook_dispatcher = WebhookDispatcher(
+            WebhookCaller(self._mutating_clients, clock), self._matcher, authorizer, judge
+        )
+        self._validating_webhook_dispatcher = WebhookDispatcher(
+            WebhookCaller(self._validating_clients, clock), self._matcher, authorizer, judge
+        )
+        self._mutating_dispatcher = MutatingPolicyDispatcher(self._matcher, registry, authorizer, judge)
+        self._validating_dispatcher = ValidatingPolicyDispatcher(self._matcher, registry, authorizer, judge)
+        self._mutating_webhooks: Sequence[WebhookAccessor] = ()
+        self._validating_webhooks: Sequence[WebhookAccessor] = ()
+        self._mutating_policies: Sequence[MutatingPolicy] = ()
+        self._validating_policies: Sequence[ValidatingPolicy] = ()
 
-    def changed(self) -> None:
-        """Reload policies and webhooks after a configuration object has changed."""
-        self._matcher.forget()
-        self._mutating = hooks_of(self._every("mutatingwebhookconfigurations"))
-        self._validating = hooks_of(self._every("validatingwebhookconfigurations"))
-        self._changing = self._policies(MutatingPolicy, "mutating")
-        self._demanding = self._policies(ValidatingPolicy, "validating")
-        self._chain.mutate = self._mutate if self._mutating or self._changing else None
-        self._chain.validate = self._validate if self._validating or self._demanding else None
+    def on_events(self, _events: Sequence[StoreEvent]) -> None:
+        """Load everything again: few objects, and policies refer to each other."""
+        self.load()
+
+    def load(self) -> None:
+        """Load the policies and webhooks."""
+        self._matcher.clear()
+        enabled = self._setup.enabled
+        if "MutatingAdmissionWebhook" in enabled:
+            self._mutating_webhooks = hooks_of(self._every("mutatingwebhookconfigurations"))
+        if "ValidatingAdmissionWebhook" in enabled:
+            self._validating_webhooks = hooks_of(self._every("validatingwebhookconfigurations"))
+        started = self._clock.monotonic()
+        if "MutatingAdmissionPolicy" in enabled:
+            self._mutating_policies = self._policies(MutatingPolicy, "mutating")
+        if "ValidatingAdmissionPolicy" in enabled:
+            self._validating_policies = self._policies(ValidatingPolicy, "validating")
+        if self._mutating_policies or self._validating_policies:
+            self._metrics.cel_compilation.observe(self._clock.monotonic() - started)
+        self._chain.dynamic_mutate = self._mutate if self._mutating_webhooks or self._mutating_policies else None
+        self._chain.dynamic_validate = (
+            self._validate if self._validating_webhooks or self._validating_policies else None
+        )
 
     def close(self) -> None:
         """Close the connections to webhooks."""
-        self._callees.close()
-
-    def metric_lines(self) -> Iterator[str]:
-        """Yield the metrics of dynamic admission in Prometheus text format."""
-        return self._metrics.lines()
+        self._mutating_clients.close()
+        self._validating_clients.close()
 
     async def _mutate(self, attempt: Attributes) -> None:
         subject = VersionedAttributes(attempt, convert, settled=False)
@@ -88,7 +109,9 @@ class DynamicAdmission:
         await self._mutate_once(subject, reinvocation, policies, webhooks)
         if reinvocation.is_needed:
             reinvocation.is_second = True
-            self._chain.admit(attempt)
+            waiting = self._chain.admit(attempt)
+            if waiting is not None:
+                await waiting
             await self._mutate_once(subject, reinvocation, policies, webhooks)
 
     async def _mutate_once(
@@ -98,18 +121,25 @@ class DynamicAdmission:
         policies: ReinvocationContext,
         webhooks: ReinvocationContext,
     ) -> None:
-        qualified = subject.attempt.resource.qualified
-        if self._changing and qualified not in EXEMPT_FROM_POLICIES:
-            await self._mutating_policies.mutate(self._changing, subject, policies)
-        if self._mutating and qualified not in EXEMPT_FROM_WEBHOOKS:
-            await self._webhooks.mutate(self._mutating, subject, webhooks, reinvocation)
+        qualified = subject.attributes.resource.group_resource
+        if self._mutating_policies and qualified not in EXEMPT_FROM_POLICIES:
+            await self._mutating_dispatcher.mutate(self._mutating_policies, subject, policies)
+        if self._mutating_webhooks and qualified not in EXEMPT_FROM_WEBHOOKS:
+            await self._mutating_webhook_dispatcher.mutate(self._mutating_webhooks, subject, webhooks, reinvocation)
 
     async def _validate(self, attempt: Attributes) -> None:
         subject = VersionedAttributes(attempt, convert, settled=True)
-        if self._demanding and attempt.resource.qualified not in EXEMPT_FROM_POLICIES:
-            await self._validating_policies.validate(self._demanding, subject)
-        if self._validating and attempt.resource.qualified not in EXEMPT_FROM_WEBHOOKS:
-            await self._webhooks.validate(self._validating, subject)
+        if self._validating_policies and attempt.resource.group_resource not in EXEMPT_FROM_POLICIES:
+            await self._validating_dispatcher.validate(self._validating_policies, subject)
+        if self._validating_webhooks and attempt.resource.group_resource not in EXEMPT_FROM_WEBHOOKS:
+            await self._validating_webhook_dispatcher.validate(self._validating_webhooks, subject)
+
+    def _make_clients(self, plugin: str, clock: Clock) -> WebhookClients:
+        """Return the clients of a webhook plugin, with the credentials of its kubeconfig if it has one."""
+        kubeconfig = self._setup.webhook_kubeconfigs.get(plugin)
+        if kubeconfig is None:
+            return WebhookClients(self._lookup, clock.random())
+        return WebhookClients(self._lookup, clock.random(), kubeconfig.credentials_for)
 
     def _policies(self, make: Any, kind: str) -> Any:
         return policies_with_bindings(
@@ -117,7 +147,7 @@ class DynamicAdmission:
         )
 
     def _every(self, plural: str) -> list[Any]:
-        return self._registry.every(plural, group=GROUP)
+        return self._registry.list_objects(plural, group=GROUP)
 
     def _equivalents(self, resource: Resource) -> list[Resource]:
         """Return all versions in which the same objects are served."""

@@ -9,6 +9,7 @@ from kubeloop.api.expressions.admission import CompiledExpression
 from kubeloop.apiserver.admission.dynamic.expressions import (
     CONDITIONS_BUDGET,
     CelCostBudget,
+    DecisionPending,
     Evaluation,
     MatchConditionsError,
     MatchResult,
@@ -25,17 +26,27 @@ class ExpressionEvaluator:
     """Evaluator of expressions, shared by policies and webhooks."""
 
     def __init__(self, aside: WorkerThread, metrics: AdmissionMetrics, clock: Clock) -> None:
-        self._aside = aside
+        self._worker_thread = aside
         self.metrics = metrics
         self.clock = clock
 
-    async def evaluated(self, work: Callable[..., T], *args: Any) -> tuple[T, float]:
-        """Run a function that evaluates expressions within the time budget; return its result and seconds."""
-        started = self.clock.monotonic()
-        result = await self._aside.patiently(work, *args)
-        return result, self.clock.monotonic() - started
+    async def run_timed(self, work: Callable[..., T], *args: Any) -> tuple[T, float]:
+        """Run a function that evaluates expressions within the time budget; return its result and seconds.
 
-    async def are_met(
+        The function must be pure: it runs again after each decision that an authorizer has to wait for.
+        """
+        started = self.clock.monotonic()
+        while True:
+            try:
+                result = await self._worker_thread.run_within_budget(work, *args)
+            except DecisionPending as pending:
+                await pending.resolve()
+            else:
+                seconds = self.clock.monotonic() - started
+                self.metrics.cel_evaluation.observe(seconds)
+                return result, seconds
+
+    async def match_conditions(
         self,
         conditions: Sequence[CompiledExpression],
         inputs: Mapping[str, Any],
@@ -54,8 +65,8 @@ class ExpressionEvaluator:
                 conditions, Evaluation(inputs, CelCostBudget(CONDITIONS_BUDGET), variables), lenient
             )
 
-        decision, seconds = await self.evaluated(decide)
-        self.metrics.conditions.evaluated(about, decision, seconds)
+        decision, seconds = await self.run_timed(decide)
+        self.metrics.conditions.observe(about, decision, seconds)
         if decision.failure:
             raise MatchConditionsError(decision.failure)
         return decision.met

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -16,7 +16,7 @@ from kubeloop.api.kinds import Resource
 from kubeloop.api.meta.field_path import aggregate
 from kubeloop.apiserver.admission.dynamic.versioned_attributes import VersionedAttributes
 from kubeloop.apiserver.authorization import UnionAuthorizer
-from kubeloop.apiserver.authorization.attributes import AuthorizationAttributes
+from kubeloop.apiserver.authorization.attributes import AuthorizationAttributes, AuthorizationDecision
 from kubeloop.apiserver.background.offload import call_in_loop
 from kubeloop.apiserver.request.context import User
 
@@ -42,20 +42,20 @@ class EvaluationResult(NamedTuple):
     """Value of an expression, or the error that prevented it."""
 
     value: Any
-    problem: str = ""
+    error: str = ""
 
 
 @dataclass(slots=True)
 class CelCostBudget:
     """Remaining cost budget."""
 
-    left: int
+    remaining: int
 
     def spend(self, cost: int) -> None:
         """Subtract a cost; raises `CelBudgetExceeded`."""
-        if cost > self.left:
+        if cost > self.remaining:
             raise CelBudgetExceeded
-        self.left -= cost
+        self.remaining -= cost
 
 
 class Variables(Mapping[str, Any]):
@@ -63,14 +63,14 @@ class Variables(Mapping[str, Any]):
 
     def __init__(self, expressions: Mapping[str, CompiledExpression], seen: Mapping[str, Any]) -> None:
         self._expressions = expressions
-        self._seen = seen
-        self._known: dict[str, Any] = {}
+        self._activation = seen
+        self._cache: dict[str, Any] = {}
         self.cost = 0
 
     def __getitem__(self, name: str) -> Any:
-        if name not in self._known:
-            self._known[name] = self._evaluated(name, self._expressions[name])
-        found = self._known[name]
+        if name not in self._cache:
+            self._cache[name] = self._evaluate(name, self._expressions[name])
+        found = self._cache[name]
         if isinstance(found, CelError):
             raise found
         return found
@@ -81,11 +81,11 @@ class Variables(Mapping[str, Any]):
     def __len__(self) -> int:
         return len(self._expressions)
 
-    def _evaluated(self, name: str, expression: CompiledExpression) -> Any:
+    def _evaluate(self, name: str, expression: CompiledExpression) -> Any:
         if expression.program is None:
-            return CelError(f'composited variable "{name}" fails to compile: {expression.problem}')
+            return CelError(f'composited variable "{name}" fails to compile: {expression.error}')
         try:
-            value, cost = expression.program.evaluate(self._seen)
+            value, cost = expression.program.evaluate(self._activation)
         except CelError as error:
             self.cost += error.cost
             return CelError(f'composited variable "{name}" fails to evaluate: {error}')
@@ -102,18 +102,18 @@ class Evaluation:
         budget: CelCostBudget,
         variables: Mapping[str, CompiledExpression] | None = None,
     ) -> None:
-        self._seen: dict[str, Any] = dict(inputs)
+        self._activation: dict[str, Any] = dict(inputs)
         self._variables: Variables | None = None
         if variables is not None:
-            self._variables = self._seen[VARIABLES] = Variables(variables, self._seen)
+            self._variables = self._activation[VARIABLES] = Variables(variables, self._activation)
         self._budget = budget
 
-    def outcome(self, expression: CompiledExpression) -> EvaluationResult:
+    def evaluate(self, expression: CompiledExpression) -> EvaluationResult:
         """Evaluate an expression. Raises `CelBudgetExceeded`."""
         if expression.program is None:
-            return EvaluationResult(None, f"compilation error: {expression.problem}")
+            return EvaluationResult(None, f"compilation error: {expression.error}")
         try:
-            value, cost = expression.program.evaluate(self._seen, CALL_LIMIT)
+            value, cost = expression.program.evaluate(self._activation, CALL_LIMIT)
             problem = ""
         except CelError as error:
             value, cost = None, error.cost
@@ -129,7 +129,7 @@ class MatchResult(NamedTuple):
     """Result of match conditions: met or not, the number of errors, and the failure message if not ignored."""
 
     met: bool
-    problems: int = 0
+    error_count: int = 0
     failure: str = ""
 
 
@@ -138,10 +138,10 @@ def evaluate_match_conditions(
 ) -> MatchResult:
     """Evaluate match conditions: a false one decides; else errors do, unless `lenient` ignores them."""
     try:
-        outcomes = [evaluation.outcome(condition) for condition in conditions]
+        outcomes = [evaluation.evaluate(condition) for condition in conditions]
     except CelBudgetExceeded as error:
         return MatchResult(False, 0, "" if lenient else str(error))
-    problems = [one.problem for one in outcomes if one.problem]
+    problems = [one.error for one in outcomes if one.error]
     if any(one.value is False for one in outcomes):
         return MatchResult(False, len(problems))
     return MatchResult(not problems, len(problems), "" if lenient or not problems else aggregate(problems))
@@ -152,7 +152,7 @@ def evaluate_match_conditions(
 
 def request_document(subject: VersionedAttributes, resource: Resource) -> dict[str, Any]:
     """Return the CEL variable `request`: the attributes of a write except its objects."""
-    attempt, own = subject.attempt, subject.attempt.resource
+    attempt, own = subject.attributes, subject.attributes.resource
     told: dict[str, Any] = {
         "kind": subject.kind_in(resource).document(),
         "resource": _resource_document(resource),
@@ -163,7 +163,7 @@ def request_document(subject: VersionedAttributes, resource: Resource) -> dict[s
         "name": subject.name,
         "namespace": subject.namespace,
         "operation": attempt.operation,
-        "userInfo": subject.user(),
+        "userInfo": subject.user_info(),
         "dryRun": attempt.dry_run,
         "options": subject.options(),
     }
@@ -190,9 +190,9 @@ async def cel_variables_of(
         "params": params,
     }
     if authorizer is not None:
-        decide = call_in_loop(asyncio.get_running_loop(), memoized_authorizer(authorizer, subject.attempt.user))
+        decide = call_in_loop(asyncio.get_running_loop(), memoized_authorizer(authorizer, subject.attributes.user))
         asked = library.CelAuthorizer(decide)
-        attempt = subject.attempt
+        attempt = subject.attributes
         inputs["authorizer"] = asked
         inputs["authorizer.requestResource"] = library.ResourceCheck(
             asked,
@@ -221,16 +221,39 @@ def namespace_document(namespace: Any) -> dict[str, Any] | None:
     return {"metadata": metadata, "spec": document.get("spec") or {}, "status": status}
 
 
+class DecisionPending(Exception):
+    """Raised by an expression that needs a decision of another server: it is evaluated again after `resolve`."""
+
+    def __init__(
+        self, pending: Awaitable[AuthorizationDecision], keep: Callable[[AuthorizationDecision], None]
+    ) -> None:
+        super().__init__("the decision of an authorizer is pending")
+        self._pending = pending
+        self._keep = keep
+
+    async def resolve(self) -> None:
+        """Wait for the decision, and keep it for the next evaluation."""
+        self._keep(await self._pending)
+
+
 def memoized_authorizer(
     authorizer: UnionAuthorizer, user: User
 ) -> Callable[[library.PathCheck | library.ResourceCheck, str], library.CelDecision]:
-    """Return the authorization function for CEL's `authorizer`; equal questions are evaluated once."""
+    """Return the authorization function for CEL's `authorizer`; equal questions are evaluated once.
+
+    It raises `DecisionPending` where the authorizer has to wait.
+    """
     known: dict[tuple[Any, str], library.CelDecision] = {}
 
     def decide(asked: library.PathCheck | library.ResourceCheck, verb: str) -> library.CelDecision:
+        def keep(decision: AuthorizationDecision) -> None:
+            known[asked, verb] = library.CelDecision(decision.allowed, decision.reason, decision.error)
+
         if (asked, verb) not in known:
             decision = authorizer.decide(_attributes(asked, verb, user))
-            known[asked, verb] = library.CelDecision(decision.allowed, decision.reason)
+            if not isinstance(decision, AuthorizationDecision):
+                raise DecisionPending(decision, keep)
+            keep(decision)
         return known[asked, verb]
 
     return decide

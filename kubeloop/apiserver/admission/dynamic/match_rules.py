@@ -165,7 +165,7 @@ class MatchCriteria:
     any_resource: bool = False  # True if no rules mean everything
 
     @property
-    def by_name(self) -> bool:
+    def depends_on_name(self) -> bool:
         """True if any rule depends on the object's name."""
         return any(_names_of(rule) for rule in (*self.rules, *self.excluded))
 
@@ -189,11 +189,11 @@ class Matcher:
     def __init__(self, lookup: Lookup, equivalents: Equivalents) -> None:
         self._lookup = lookup
         self._equivalents = equivalents
-        self._known: dict[tuple[Any, ...], tuple[Resource, Resource | None]] = {}
+        self._cache: dict[tuple[Any, ...], tuple[Resource, Resource | None]] = {}
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         """Clear the cache, after the criteria have changed."""
-        self._known.clear()
+        self._cache.clear()
 
     def resource_for(self, criteria: MatchCriteria, attempt: Attributes) -> Resource | None:
         """Return the version in which the criteria match a write; None if they don't match."""
@@ -204,20 +204,20 @@ class Matcher:
 
     def _by_rules(self, criteria: MatchCriteria, attempt: Attributes) -> Resource | None:
         write = match_attributes_of(attempt)
-        name = write.name if criteria.by_name else ""
+        name = write.name if criteria.depends_on_name else ""
         key = (id(criteria), id(write.resource), write.operation, write.subresource, write.in_namespace, name)
-        known = self._known.get(key)
+        known = self._cache.get(key)
         if known is None or known[0] is not write.resource:
-            if len(self._known) >= _MAX_CACHED:
-                self._known.clear()
+            if len(self._cache) >= _MAX_CACHED:
+                self._cache.clear()
             others = [one for one in self._equivalents(write.resource) if one is not write.resource]
-            known = self._known[key] = write.resource, criteria.resource_for(write, others)
+            known = self._cache[key] = write.resource, criteria.resource_for(write, others)
         return known[1]
 
     def _has_labels(self, criteria: MatchCriteria, attempt: Attributes) -> bool:
         selector = criteria.objects
         # Connect options have no metadata, and are never matched by a selector.
-        found = [obj.metadata for obj in (attempt.obj, attempt.old) if obj is not None and hasattr(obj, "metadata")]
+        found = [obj.metadata for obj in (attempt.obj, attempt.old_obj) if obj is not None and hasattr(obj, "metadata")]
         return selector is EVERYTHING or any(selector.matches(metadata.labels or {}) for metadata in found)
 
     def _in_namespace(self, criteria: MatchCriteria, attempt: Attributes) -> bool:
@@ -227,7 +227,7 @@ class Matcher:
             return True
         if is_namespace(attempt.resource) and not attempt.subresource and attempt.operation in ("CREATE", "UPDATE"):
             return bool(selector.matches(attempt.obj.metadata.labels or {})) if attempt.obj is not None else False
-        found = self._lookup.find("namespaces", "", name)
+        found = self._lookup.get_object("namespaces", "", name)
         if found is None:
             raise errors.not_found("", "namespaces", name)
         return bool(selector.matches(found.metadata.labels or {}))

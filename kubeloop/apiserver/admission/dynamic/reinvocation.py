@@ -28,22 +28,22 @@ class ReinvocationContext:
     def __init__(self, reinvocation: Reinvocation) -> None:
         self._reinvocation = reinvocation
         self._seen: set[Hashable] = set()
-        self._to_ask: set[Hashable] = set()
+        self._to_reinvoke: set[Hashable] = set()
         self._last: Any = None
 
     def begin(self, document: Any) -> None:
         """Start a round; in the second one, all are reinvoked if plugins have changed the object since."""
         if self._reinvocation.is_second and document != self._last:
-            self._all_again()
+            self._require_reinvocation()
 
-    def is_asked(self, who: Hashable) -> bool:
+    def should_invoke(self, who: Hashable) -> bool:
         """Return True if the participant is to be called in this round."""
-        return not self._reinvocation.is_second or who in self._to_ask
+        return not self._reinvocation.is_second or who in self._to_reinvoke
 
-    def took_part(self, who: Hashable, *, changed: bool, comes_again: bool) -> None:
+    def record_call(self, who: Hashable, *, changed: bool, comes_again: bool) -> None:
         """Record a call; a change requires that earlier reinvocable participants are called again."""
         if changed:
-            self._all_again()
+            self._require_reinvocation()
             self._reinvocation.is_needed = True
         if comes_again:
             self._seen.add(who)
@@ -52,6 +52,6 @@ class ReinvocationContext:
         """Record the object at the end of a round."""
         self._last = document
 
-    def _all_again(self) -> None:
-        self._to_ask |= self._seen
+    def _require_reinvocation(self) -> None:
+        self._to_reinvoke |= self._seen
         self._seen = set()

@@ -38,30 +38,30 @@ class VersionedAttributes:
     """Write under mutating (`settled` is False) or validating admission, with its documents by version."""
 
     def __init__(self, attempt: Attributes, convert: Convert, *, settled: bool) -> None:
-        self.attempt = attempt
+        self.attributes = attempt
         self._convert = convert
-        self._hides = attempt.operation == "CREATE" and not attempt.subresource and not settled
-        self._objects: dict[str, tuple[Any, Document | None]] = {}
-        self._olds: dict[str, Document | None] = {}
+        self._hides_system_metadata = attempt.operation == "CREATE" and not attempt.subresource and not settled
+        self._documents: dict[str, tuple[Any, Document | None]] = {}
+        self._old_documents: dict[str, Document | None] = {}
 
     @property
     def namespace(self) -> str:
         """Namespace of the write; that of a Namespace is its own name."""
-        return namespace_of(self.attempt)
+        return namespace_of(self.attributes)
 
     @property
     def name(self) -> str:
         """Name of the object; empty during mutation if the server generated it."""
-        return "" if self._hides and self.attempt.has_drawn_name else self.attempt.name
+        return "" if self._hides_system_metadata and self.attributes.has_generated_name else self.attributes.name
 
     @property
     def is_scale(self) -> bool:
         """True if the write is to the scale subresource."""
-        return self.attempt.subresource == "scale"
+        return self.attributes.subresource == "scale"
 
     def kind_in(self, resource: Resource) -> AdmissionKind:
         """Return the kind of the write's object in a version; a posted object (Binding, …) has its own."""
-        obj, own = self.attempt.obj, self.attempt.resource
+        obj, own = self.attributes.obj, self.attributes.resource
         if self.is_scale:
             return AdmissionKind(SCALE.group, SCALE.version, SCALE.kind)
         if obj is not None and not isinstance(obj, CustomResourceObject) and obj.kind != own.kind:
@@ -71,40 +71,40 @@ class VersionedAttributes:
 
     async def document(self, resource: Resource) -> Document | None:
         """Return the object's current document. Must not be changed."""
-        obj = self.attempt.obj
-        known = self._objects.get(resource.group_version)
+        obj = self.attributes.obj
+        known = self._documents.get(resource.group_version)
         if known is None or known[0] is not obj:
-            shown = await self._shown(obj, resource)
-            if shown is not None and self._hides:
-                shown["metadata"] = self._without_later(shown["metadata"])
-            known = self._objects[resource.group_version] = obj, shown
+            shown = await self._document_of(obj, resource)
+            if shown is not None and self._hides_system_metadata:
+                shown["metadata"] = self._without_system_metadata(shown["metadata"])
+            known = self._documents[resource.group_version] = obj, shown
         return known[1]
 
     async def old_document(self, resource: Resource) -> Document | None:
         """Return the old object's document. Must not be changed."""
-        if resource.group_version not in self._olds:
-            self._olds[resource.group_version] = await self._shown(self.attempt.old, resource)
-        return self._olds[resource.group_version]
+        if resource.group_version not in self._old_documents:
+            self._old_documents[resource.group_version] = await self._document_of(self.attributes.old_obj, resource)
+        return self._old_documents[resource.group_version]
 
-    async def accept(self, document: Document, resource: Resource) -> bool:
+    async def replace_object(self, document: Document, resource: Resource) -> bool:
         """Replace the object by a changed document, defaulted; return True if it differs. Raises if it is invalid."""
         before = await self.document(resource)
         kind = self.kind_in(resource)
-        if self.attempt.operation == "CONNECT":
-            self.attempt.obj = codec.from_plain(document, type(self.attempt.obj))
+        if self.attributes.operation == "CONNECT":
+            self.attributes.obj = codec.from_plain(document, type(self.attributes.obj))
             return await self.document(resource) != before
-        made = decode_document(document, self._typed(kind, resource), "Ignore").obj
+        made = decode_document(document, self._resource_of_kind(kind, resource), "Ignore").obj
         if self.is_scale:
             self._scale_to(made.spec.replicas)
         else:
-            obj = made if kind.kind != resource.kind else await self._convert(made, resource, self.attempt.resource)
-            self._give_back(obj.metadata)
-            self.attempt.obj = obj
+            obj = made if kind.kind != resource.kind else await self._convert(made, resource, self.attributes.resource)
+            self._restore_system_metadata(obj.metadata)
+            self.attributes.obj = obj
         return await self.document(resource) != before
 
     def options(self) -> Document | None:
         """Return the options of the request (CreateOptions, …), or None."""
-        attempt = self.attempt
+        attempt = self.attributes
         kind = _OPTIONS.get(attempt.operation)
         if kind is None:
             return None
@@ -114,52 +114,56 @@ class VersionedAttributes:
         query = attempt.query
         if query is None:
             return typed
-        manager, validation, dry_run = query.text("fieldManager"), query.text("fieldValidation"), query.every("dryRun")
+        manager, validation, dry_run = (
+            query.text("fieldManager"),
+            query.text("fieldValidation"),
+            query.all_values("dryRun"),
+        )
         told = {"dryRun": list(dry_run), "fieldManager": manager, "fieldValidation": validation}
         return {**typed, **{name: value for name, value in told.items() if value}}
 
-    def user(self) -> Document:
+    def user_info(self) -> Document:
         """Return the user as UserInfo document."""
-        user = self.attempt.user
+        user = self.attributes.user
         extra = {key: list(values) for key, values in user.extra}
         told = {"username": user.name, "uid": user.uid, "groups": list(user.groups), "extra": extra}
         return {name: value for name, value in told.items() if value}
 
     def _scale_to(self, replicas: int) -> None:
-        parent = self.attempt.obj
+        parent = self.attributes.obj
         if isinstance(parent, CustomResourceObject):
             set_replicas(parent, replicas)
         elif parent is not None:
             codec.force_setattr(parent.spec, "replicas", replicas)
-        self._objects.clear()
+        self._documents.clear()
 
-    def _typed(self, kind: AdmissionKind, resource: Resource) -> Resource:
+    def _resource_of_kind(self, kind: AdmissionKind, resource: Resource) -> Resource:
         if kind == (resource.group, resource.version, resource.kind):
             return resource
         return Resource(kind.group, kind.version, f"{kind.kind.lower()}s", kind.kind)
 
-    async def _shown(self, obj: Any, resource: Resource) -> Document | None:
+    async def _document_of(self, obj: Any, resource: Resource) -> Document | None:
         if obj is None:
             return None
         if self.is_scale:
             obj = scale_of(obj)
-        elif obj.kind == self.attempt.resource.kind:
-            obj = await self._convert(obj, self.attempt.resource, resource)
+        elif obj.kind == self.attributes.resource.kind:
+            obj = await self._convert(obj, self.attributes.resource, resource)
         document: Document = codec.to_plain(obj)
         return document
 
-    def _without_later(self, metadata: Document) -> Document:
-        hidden = (*_SYSTEM_METADATA, "name") if self.attempt.has_drawn_name else _SYSTEM_METADATA
+    def _without_system_metadata(self, metadata: Document) -> Document:
+        hidden = (*_SYSTEM_METADATA, "name") if self.attributes.has_generated_name else _SYSTEM_METADATA
         return {name: value for name, value in metadata.items() if name not in hidden}
 
-    def _give_back(self, metadata: Any) -> None:
-        if not self._hides or self.attempt.obj is None:
+    def _restore_system_metadata(self, metadata: Any) -> None:
+        if not self._hides_system_metadata or self.attributes.obj is None:
             return
-        before = self.attempt.obj.metadata
+        before = self.attributes.obj.metadata
         codec.force_setattr(metadata, "uid", before.uid)
         codec.force_setattr(metadata, "creation_timestamp", before.creation_timestamp)
-        if self.attempt.has_drawn_name and not metadata.name:
+        if self.attributes.has_generated_name and not metadata.name:
             codec.force_setattr(metadata, "name", before.name)
-        elif self.attempt.has_drawn_name:
-            self.attempt.has_drawn_name = False
-            self.attempt.name = metadata.name
+        elif self.attributes.has_generated_name:
+            self.attributes.has_generated_name = False
+            self.attributes.name = metadata.name

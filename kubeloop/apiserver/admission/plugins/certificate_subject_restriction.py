@@ -19,7 +19,7 @@ class CertificateSubjectRestriction(AdmissionPlugin):
     name = "CertificateSubjectRestriction"
     resources = frozenset({"certificatesigningrequests.certificates.k8s.io"})
 
-    def check(self, attempt: Attributes) -> None:
+    def validate(self, attempt: Attributes) -> None:
         """Reject the CSR if its subject has the group."""
         assert attempt.obj is not None
         request: CertificateSigningRequest = attempt.obj

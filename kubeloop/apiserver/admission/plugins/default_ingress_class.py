@@ -30,6 +30,6 @@ class DefaultIngressClass(AdmissionPlugin):
         ingress: Ingress = attempt.obj
         if ingress.spec.ingress_class_name is not None or _CLASS_ANNOTATION in ingress.metadata.annotations:
             return
-        default = default_class(self._lookup.every("ingressclasses", "", "networking.k8s.io"), _IS_DEFAULT)
+        default = default_class(self._lookup.list_objects("ingressclasses", "", "networking.k8s.io"), _IS_DEFAULT)
         if default is not None:
             force_setattr(ingress.spec, "ingress_class_name", default.metadata.name)

@@ -17,13 +17,13 @@ class NamespaceLifecycle(AdmissionPlugin):
     name = "NamespaceLifecycle"
 
     def __init__(self, lookup: Lookup) -> None:
-        self._find = lookup.find
+        self._find = lookup.get_object
 
     def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
         """Return True for deletes of namespaces and creates in namespaces."""
-        if resource.qualified == "namespaces":
+        if resource.group_resource == "namespaces":
             return operation == "DELETE"
-        return operation == "CREATE" and resource.namespaced and resource.qualified != _ACCESS_REVIEW
+        return operation == "CREATE" and resource.namespaced and resource.group_resource != _ACCESS_REVIEW
 
     def admit(self, attempt: Attributes) -> None:
         """Reject the deletion of an immortal namespace, or a create without an active namespace."""

@@ -6,14 +6,13 @@ admission and validation: so this is the last plugin before validation.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING, Any
-
-import msgspec
 
 from kubeloop.api import errors
 from kubeloop.api.generated.rbac_v1 import PolicyRule
 from kubeloop.apiserver.admission import AdmissionPlugin, Attributes
+from kubeloop.apiserver.admission.plugins.gc_fields import is_only_gc_update
 from kubeloop.apiserver.authorization import ADMINISTRATORS, UnionAuthorizer
 from kubeloop.apiserver.authorization.attributes import AuthorizationAttributes
 from kubeloop.apiserver.authorization.escalation import escalation_message, uncovered_rules
@@ -42,31 +41,30 @@ class RoleEscalation(AdmissionPlugin):
         self._authorizer = authorizer
         self._rbac = rbac
 
-    def admit(self, attempt: Attributes) -> None:
+    def admit(self, attempt: Attributes) -> Awaitable[None] | None:
         """Check the granted rules, unless the author is an administrator or only removes ownership metadata."""
-        if ADMINISTRATORS in attempt.user.groups or _is_only_gc_update(attempt):
-            return
+        if ADMINISTRATORS in attempt.user.groups or is_only_gc_update(attempt):
+            return None
         if attempt.resource.plural.endswith("bindings"):
-            self._check_binding(attempt)
-        else:
-            self._check_role(attempt)
+            return self._check_binding(attempt)
+        return self._check_role(attempt)
 
-    def _check_role(self, attempt: Attributes) -> None:
-        name = attempt.old.metadata.name if attempt.old is not None else ""
+    async def _check_role(self, attempt: Attributes) -> None:
+        name = attempt.old_obj.metadata.name if attempt.old_obj is not None else ""
         asked = AuthorizationAttributes(
             attempt.user, "escalate", GROUP, "*", attempt.resource.plural, namespace=attempt.namespace, name=name
         )
-        if self._authorizer.decide(asked).allowed:
+        if (await self._authorizer.wait_decision(asked)).allowed:
             return
         role: Any = attempt.obj
-        self._demand(attempt, role.rules or ())
-        if _aggregates(role) or _aggregates(attempt.old):
+        self._require_rules(attempt, role.rules or ())
+        if _aggregates(role) or _aggregates(attempt.old_obj):
             try:
-                self._demand(attempt, _EVERYTHING)
+                self._require_rules(attempt, _EVERYTHING)
             except errors.Forbidden:
                 raise attempt.forbidden("must have cluster-admin privileges to use the aggregationRule") from None
 
-    def _check_binding(self, attempt: Attributes) -> None:
+    async def _check_binding(self, attempt: Attributes) -> None:
         role: RoleRef = attempt.obj.role_ref  # type: ignore[union-attr]  # a write has an object
         asked = AuthorizationAttributes(
             attempt.user,
@@ -77,16 +75,16 @@ class RoleEscalation(AdmissionPlugin):
             namespace=attempt.namespace,
             name=role.name,
         )
-        if role.kind in _PLURALS and self._authorizer.decide(asked).allowed:
+        if role.kind in _PLURALS and (await self._authorizer.wait_decision(asked)).allowed:
             return
         try:
             rules = self._rbac.rules_of_role(role, attempt.namespace)
         except RoleNotFound as missing:
             # Reported as if the binding itself were missing, as upstream does.
             raise errors.not_found(GROUP, attempt.resource.plural, missing.name) from None
-        self._demand(attempt, rules)
+        self._require_rules(attempt, rules)
 
-    def _demand(self, attempt: Attributes, granted: Sequence[PolicyRule]) -> None:
+    def _require_rules(self, attempt: Attributes, granted: Sequence[PolicyRule]) -> None:
         owned, problems = self._rbac.rules_of(attempt.user, attempt.namespace)
         missing = uncovered_rules(owned, granted)
         if missing:
@@ -96,16 +94,3 @@ class RoleEscalation(AdmissionPlugin):
 def _aggregates(role: Any) -> bool:
     rule = getattr(role, "aggregation_rule", None)
     return rule is not None and bool(rule.cluster_role_selectors)
-
-
-def _is_only_gc_update(attempt: Attributes) -> bool:
-    """Return True if only finalizers and owner references change, as by the garbage collector."""
-    old, new = attempt.old, attempt.obj
-    if old is None or new is None:
-        return False
-    kept = {
-        "finalizers": old.metadata.finalizers,
-        "owner_references": old.metadata.owner_references,
-        "managed_fields": old.metadata.managed_fields,
-    }
-    return bool(msgspec.structs.replace(new, metadata=msgspec.structs.replace(new.metadata, **kept)) == old)

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
 from typing import Final
 
 import msgspec
 
 from kubeloop.api import errors
 from kubeloop.api.generated.apiextensions_v1 import WebhookConversion
-from kubeloop.apiserver.aggregator.connection import RemoteUnreachable
+from kubeloop.apiserver.aggregator.dialer import RemoteUnreachable
 from kubeloop.apiserver.apiextensions.conversion.review import (
     ConversionError,
     choose_conversion_version,
@@ -25,9 +24,9 @@ from kubeloop.apiserver.apiextensions.conversion.review import (
     verify_converted_object,
     version_in,
 )
-from kubeloop.apiserver.measures import CounterFamily, HistogramFamily
 from kubeloop.apiserver.webhook_client.client_config import WebhookClients, WebhookTarget
 from kubeloop.clock import Clock, new_uid
+from kubeloop.metrics import MetricRegistry
 
 _SECONDS: Final = 30
 _TARGET: Final = f"?timeout={_SECONDS}s"
@@ -53,20 +52,16 @@ _BUCKETS: Final = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 
 class ConversionMetrics:
     """Metrics of the conversion webhooks of all CRDs."""
 
-    def __init__(self) -> None:
+    def __init__(self, registry: MetricRegistry) -> None:
         labels = ("result", "failure_type")
-        self._requests = CounterFamily("apiserver_conversion_webhook_request_total", *labels)
-        self._durations = HistogramFamily("apiserver_conversion_webhook_duration_seconds", _BUCKETS, *labels)
+        self._requests = registry.counter("apiserver_conversion_webhook_request_total", *labels)
+        self._durations = registry.histogram("apiserver_conversion_webhook_duration_seconds", *labels, bounds=_BUCKETS)
 
-    def asked(self, failure_type: str, seconds: float) -> None:
+    def observe(self, failure_type: str, seconds: float) -> None:
         """Count a call and observe its duration; an empty failure type means success."""
         outcome = ("failure" if failure_type else "success", failure_type)
-        self._requests.add(*outcome)
-        self._durations.observe(seconds, *outcome)
-
-    def lines(self) -> Iterator[str]:
-        """Yield the metrics in Prometheus text format."""
-        return chain(self._requests.lines(), self._durations.lines())
+        self._requests.with_labels(*outcome).value += 1
+        self._durations.with_labels(*outcome).observe(seconds)
 
 
 class Conversions:
@@ -76,24 +71,24 @@ class Conversions:
     """
 
     def __init__(
-        self, spec: WebhookConversion, callees: WebhookClients, clock: Clock, metrics: ConversionMetrics | None = None
+        self, spec: WebhookConversion, callees: WebhookClients, clock: Clock, metrics: ConversionMetrics
     ) -> None:
-        self._metrics = metrics or ConversionMetrics()
+        self._metrics = metrics
         self._spec = spec
-        self._callees = callees
+        self._clients = callees
         self._clock = clock
-        self._known: OrderedDict[tuple[str, bytes], bytes] = OrderedDict()
+        self._cache: OrderedDict[tuple[str, bytes], bytes] = OrderedDict()
         self._size = 0
 
-    def known(self, value: bytes, version: str) -> bytes | None:
+    def get_cached(self, value: bytes, version: str) -> bytes | None:
         """Return an object in a version, if it is cached or needs no conversion; else None."""
-        return value if version_in(value) == version else self._known.get((version, value))
+        return value if version_in(value) == version else self._cache.get((version, value))
 
     async def prepare(self, values: Iterable[bytes], version: str, kind: str = "") -> None:
         """Convert objects, so that all are cached on return. Raises an ApiError."""
         wanted = list(values)
-        self._forget_oldest()
-        while missing := [value for value in wanted if self.known(value, version) is None]:
+        self._evict()
+        while missing := [value for value in wanted if self.get_cached(value, version) is None]:
             for batch in _batches(list(dict.fromkeys(missing))):
                 await self._convert(batch, version, kind)
 
@@ -104,7 +99,7 @@ class Conversions:
         started, outcome = self._clock.monotonic(), _CALL
         try:
             review, uid = choose_conversion_version(self._spec.conversion_review_versions or ()), new_uid(self._clock)
-            answer = await self._asked(encode_conversion_request(batch, version, uid, review))
+            answer = await self._call(encode_conversion_request(batch, version, uid, review))
             outcome = _MALFORMED
             converted = parse_conversion_response(answer, uid, review)
             outcome = _PARTIAL if converted else _NOTHING
@@ -112,15 +107,15 @@ class Conversions:
                 raise ConversionError(f"returned {len(converted)} objects, expected {len(batch)}")
             outcome = _INVALID
             for index, (value, original) in enumerate(zip(batch, originals, strict=True)):
-                self._remember(version, value, self._accepted(original, converted[index], version, index))
+                self._put(version, value, self._verify(original, converted[index], version, index))
         except ConversionError as error:
             raise errors.ApiError(f"conversion webhook for {about} {error}") from None
         else:
             outcome = ""
         finally:
-            self._metrics.asked(outcome, self._clock.monotonic() - started)
+            self._metrics.observe(outcome, self._clock.monotonic() - started)
 
-    def _accepted(self, original: dict[str, object], converted: object, version: str, index: int) -> bytes:
+    def _verify(self, original: dict[str, object], converted: object, version: str, index: int) -> bytes:
         try:
             return encode_stored_form(verify_converted_object(original, converted, version))
         except ConversionError as error:
@@ -128,10 +123,10 @@ class Conversions:
         except msgspec.MsgspecError as error:
             raise ConversionError(f"returned invalid metadata in object at index {index}: {error}") from None
 
-    async def _asked(self, body: bytes) -> bytes:
-        callee = self._callee()
+    async def _call(self, body: bytes) -> bytes:
+        callee = self._client()
         try:
-            answer = await callee.outgoing.request("POST", callee.path + _TARGET, _HEADERS, body, _SECONDS)
+            answer = await callee.http_client.request("POST", callee.path + _TARGET, _HEADERS, body, _SECONDS)
         except RemoteUnreachable as error:
             raise ConversionError(f'failed: Post "{callee.url}{_TARGET}": {error}') from None
         if not 200 <= answer.status <= 206:
@@ -139,19 +134,19 @@ class Conversions:
             raise ConversionError(f"failed: {told.message}")
         return answer.body
 
-    def _callee(self) -> WebhookTarget:
+    def _client(self) -> WebhookTarget:
         if self._spec.client_config is None:
             raise ConversionError("failed: webhook configuration must have either service or URL")
-        return self._callees.of(self._spec.client_config)
+        return self._clients.client_for(self._spec.client_config)
 
-    def _remember(self, version: str, value: bytes, converted: bytes) -> None:
-        if (version, value) not in self._known:
-            self._known[version, value] = converted
+    def _put(self, version: str, value: bytes, converted: bytes) -> None:
+        if (version, value) not in self._cache:
+            self._cache[version, value] = converted
             self._size += len(value) + len(converted)
 
-    def _forget_oldest(self) -> None:
+    def _evict(self) -> None:
         while self._size > _MAX_CACHED_BYTES:
-            (_, value), converted = self._known.popitem(last=False)
+            (_, value), converted = self._cache.popitem(last=False)
             self._size -= len(value) + len(converted)
 
 
@@ -164,9 +159,9 @@ class VersionConversion:
         self._stored = stored_version
         self._list_kind = list_kind
 
-    def known(self, value: bytes) -> bytes | None:
+    def get_cached(self, value: bytes) -> bytes | None:
         """Return the converted object if it is cached, else None."""
-        return self._conversions.known(value, self.version)
+        return self._conversions.get_cached(value, self.version)
 
     async def prepare(self, values: Iterable[bytes], *, as_list: bool = False) -> None:
         """Convert stored objects before they are read in this version. Raises an ApiError."""
@@ -174,15 +169,15 @@ class VersionConversion:
 
     async def to_stored(self, value: bytes) -> bytes:
         """Convert an object of this version to the stored one, and cache the way back."""
-        stored = await self.converted(value, self._stored)
+        stored = await self.convert(value, self._stored)
         await self._conversions.prepare((stored,), self.version)
         return stored
 
-    async def converted(self, value: bytes, version: str) -> bytes:
+    async def convert(self, value: bytes, version: str) -> bytes:
         """Return an object converted to another version. Raises an ApiError."""
         await self._conversions.prepare((value,), version)
-        found = self._conversions.known(value, version)
-        assert found is not None, "it was prepared just now"
+        found = self._conversions.get_cached(value, version)
+        assert found is not None, "the client was created above"
         return found
 
 

@@ -17,7 +17,7 @@ async def convert(obj: Any, source: Resource, target: Resource) -> Any:
     if isinstance(source, CustomResource) and source.conversion is not None and isinstance(target, CustomResource):
         from kubeloop.apiserver.apiextensions.conversion.serializer import decode_converted
 
-        value = await source.conversion.converted(obj.stored_bytes(), target.group_version)
+        value = await source.conversion.convert(obj.stored_bytes(), target.group_version)
         return decode_converted(value, target, obj.metadata.resource_version)
     if isinstance(target, CustomResource):
         renamed = CustomResourceObject(target.kind, target.group_version, obj.metadata, target.rules)

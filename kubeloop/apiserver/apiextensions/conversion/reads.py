@@ -1,8 +1,8 @@
-"""Reads that need conversion: prepares the objects, then performs the synchronous read."""
+"""Reads that need conversion: prepares the objects, then performs the read."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from kubeloop.apiserver.apiextensions.conversion.serializer import NotConvertedError
@@ -14,7 +14,7 @@ Result = TypeVar("Result")
 
 
 async def read_converted(
-    storage: ResourceStorage, conversion: Conversion, namespace: str, name: str, read: Callable[[], Result]
+    storage: ResourceStorage, conversion: Conversion, namespace: str, name: str, read: Callable[[], Awaitable[Result]]
 ) -> Result:
     """Return the result of reading an object, or a collection if there is no name. Raises an ApiError."""
     if name:
@@ -25,7 +25,7 @@ async def read_converted(
         await conversion.prepare([record.value for record in records], as_list=True)
     while True:
         try:
-            return read()
+            return await read()
         except NotConvertedError as missing:  # an older object that the list requested, or one written meanwhile
             await conversion.prepare([missing.value])
 

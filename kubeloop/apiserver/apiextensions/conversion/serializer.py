@@ -47,18 +47,18 @@ class ConvertedSerializer(CustomSerializer):
 
     def decode_stored(self, value: bytes, revision: int) -> CustomResourceObject:
         """Decode the converted object; raises `NotConvertedError`."""
-        found = self._conversion.known(value)
+        found = self._conversion.get_cached(value)
         if found is None:
             raise NotConvertedError(value)
         obj = super().decode_stored(found, revision)
         if found is not value:
             # Webhook results are pruned and defaulted as if a client had sent them.
-            self._resource.rules.complete(obj)
+            self._resource.rules.prune_and_default(obj)
         return obj
 
     def metadata(self, value: bytes, revision: int) -> bytes:
         """Return the encoded metadata of the converted object."""
-        return super().metadata(self._conversion.known(value) or value, revision)
+        return super().metadata(self._conversion.get_cached(value) or value, revision)
 
     def _is_recent(self, revision: int) -> bool:
         return revision > self._since or not revision
@@ -83,7 +83,7 @@ class ConvertedFieldCache(SelectorFieldCache):
         return super().fields(self._converted(record))
 
     def _converted(self, record: Record) -> Record:
-        found = self._conversion.known(record.value)
+        found = self._conversion.get_cached(record.value)
         if found is None:
             raise NotConvertedError(record.value)
         return Record(record.key, found, record.create_revision, record.mod_revision)
@@ -95,11 +95,11 @@ class _StoredVersionRules:
     def __init__(self, stored_version: str) -> None:
         self.stored_version = stored_version
 
-    def problems(self, obj: CustomResourceObject) -> FieldErrors:
-        raise NotImplementedError("an object that nobody changed is not validated")
+    def validate_create(self, obj: CustomResourceObject) -> FieldErrors:
+        raise NotImplementedError("an unchanged object is not validated")
 
-    def problems_of_change(self, new: CustomResourceObject, old: CustomResourceObject, subresource: str) -> FieldErrors:
-        raise NotImplementedError("an object that nobody changed is not validated")
+    def validate_update(self, new: CustomResourceObject, old: CustomResourceObject, subresource: str) -> FieldErrors:
+        raise NotImplementedError("an unchanged object is not validated")
 
 
 def decode_unconverted(record: Record) -> CustomResourceObject:
@@ -120,5 +120,5 @@ def decode_converted(value: bytes, resource: CustomResource, resource_version: s
     codec.force_setattr(meta, "resource_version", resource_version)
     obj = CustomResourceObject(resource.kind, resource.group_version, meta, resource.rules)
     obj.update({name: part for name, part in document.items() if name not in ("kind", "apiVersion")})
-    resource.rules.complete(obj)
+    resource.rules.prune_and_default(obj)
     return obj

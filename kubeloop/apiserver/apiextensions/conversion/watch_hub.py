@@ -10,7 +10,8 @@ from functools import partial
 from kubeloop.api import errors
 from kubeloop.apiserver.apiextensions.conversion.cache import VersionConversion
 from kubeloop.apiserver.registry.selector_fields import SelectorFieldCache
-from kubeloop.apiserver.watch.hub import WatchHub, WatchSubscriber
+from kubeloop.apiserver.watch.counters import EncodedBatch
+from kubeloop.apiserver.watch.hub import WatchHub, WatchSubscriber, count_events
 from kubeloop.store import Store, StoreEvent
 
 log = logging.getLogger(__name__)
@@ -34,7 +35,7 @@ class ConvertingWatchHub(WatchHub):
         self.conversion = conversion
         self._waiting: list[StoreEvent] = []
         self._since: dict[WatchSubscriber, int] = {}
-        self._told = store.revision
+        self._delivered = store.revision
         self._task: asyncio.Task[None] | None = None
 
     def add(self, watcher: WatchSubscriber) -> None:
@@ -49,10 +50,10 @@ class ConvertingWatchHub(WatchHub):
         if not self._watchers:
             self._waiting.clear()
 
-    def settle(self) -> int:
+    def flush(self) -> int:
         """Deliver what is converted; return the revision up to which every watcher is served."""
-        revision = super().settle()
-        return min(self._told, self._waiting[0].revision - 1) if self._waiting else revision
+        revision = super().flush()
+        return min(self._delivered, self._waiting[0].revision - 1) if self._waiting else revision
 
     def close(self) -> None:
         """Cancel the conversion and end every watch."""
@@ -69,12 +70,12 @@ class ConvertingWatchHub(WatchHub):
         """Deliver the events that need no conversion, and start to convert the next ones."""
         ready = 0
         for event in self._waiting:
-            if any(self.conversion.known(value) is None for value in values_of((event,))):
+            if any(self.conversion.get_cached(value) is None for value in values_of((event,))):
                 break
             ready += 1
         passed_on, self._waiting = self._waiting[:ready], self._waiting[ready:]
         if passed_on:
-            self._told = passed_on[-1].revision
+            self._delivered = passed_on[-1].revision
             super()._publish(passed_on)
         if self._waiting:
             self._task = asyncio.get_running_loop().create_task(self._convert(list(self._waiting)))
@@ -92,21 +93,23 @@ class ConvertingWatchHub(WatchHub):
             self._proceed()
             return
         if not isinstance(error, errors.ApiError):
-            log.error("watchers of %s could not be told", self.conversion.version, exc_info=error)
+            log.error("failed to deliver events to watchers of %s", self.conversion.version, exc_info=error)
         # They would miss events: the watches end, and clients that start again get the error.
         self._waiting.clear()
         for watcher in tuple(self._watchers):
             watcher.close()
 
-    def _tell(self, events: Sequence[StoreEvent]) -> None:
-        changes = [self.change(event) for event in events]
-        shared: dict[object, bytes] = {}
+    def _deliver_events(self, events: Sequence[StoreEvent]) -> None:
+        changes = [self.change_of(event) for event in events]
+        shared: dict[object, EncodedBatch] = {}
         for watcher in tuple(self._watchers):
             since = self._since.get(watcher, 0)
             if since < events[0].revision:
-                watcher.tell(changes, shared)
+                watcher.deliver(changes, shared)
             else:
-                watcher.tell([change for change in changes if change.event.revision > since], {})
+                self.deliver_past(watcher, [change for change in changes if change.event.revision > since])
+        self.dispatched += len(events)
+        count_events(shared)
         for event in events:
             if event.record is None:
-                self._memory.forget(event.key)
+                self._field_cache.forget(event.key)

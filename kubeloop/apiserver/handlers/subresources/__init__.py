@@ -36,13 +36,13 @@ def _endpoint(module: str, name: str) -> Endpoint:
 
 
 SUBRESOURCES: dict[str, Endpoint] = {
-    "attach": _endpoint("node_paths", "pod_stream"),
+    "attach": _endpoint("connect.pod_connect", "pod_stream"),
     "binding": _endpoint("binding", "bind"),
     "eviction": _endpoint("eviction", "evict"),
-    "exec": _endpoint("node_paths", "pod_stream"),
-    "log": _endpoint("node_paths", "pod_log"),
-    "portforward": _endpoint("node_paths", "pod_stream"),
-    "proxy": _endpoint("proxying", "proxy"),
+    "exec": _endpoint("connect.pod_connect", "pod_stream"),
+    "log": _endpoint("connect.pod_connect", "pod_log"),
+    "portforward": _endpoint("connect.pod_connect", "pod_stream"),
+    "proxy": _endpoint("connect.proxy", "proxy"),
     "scale": _endpoint("scale", "scale"),
     "token": _endpoint("token", "request_token"),
 }
@@ -50,10 +50,10 @@ SUBRESOURCES: dict[str, Endpoint] = {
 VIRTUAL_RESOURCES: dict[str, Endpoint] = {
     "bindings": _endpoint("binding", "bind"),
     "componentstatuses": _endpoint("componentstatuses", "component_statuses"),
-    "localsubjectaccessreviews": _endpoint("access_reviews", "review_local_subject"),
-    "selfsubjectaccessreviews": _endpoint("access_reviews", "review_self"),
-    "selfsubjectreviews": _endpoint("identity_reviews", "review_self_subject"),
-    "selfsubjectrulesreviews": _endpoint("access_reviews", "review_self_rules"),
-    "subjectaccessreviews": _endpoint("access_reviews", "review_subject"),
-    "tokenreviews": _endpoint("identity_reviews", "review_token"),
+    "localsubjectaccessreviews": _endpoint("reviews.access_reviews", "review_local_subject"),
+    "selfsubjectaccessreviews": _endpoint("reviews.access_reviews", "review_self"),
+    "selfsubjectreviews": _endpoint("reviews.identity_reviews", "review_self_subject"),
+    "selfsubjectrulesreviews": _endpoint("reviews.access_reviews", "review_self_rules"),
+    "subjectaccessreviews": _endpoint("reviews.access_reviews", "review_subject"),
+    "tokenreviews": _endpoint("reviews.identity_reviews", "review_token"),
 }

@@ -12,7 +12,7 @@ from kubeloop.api.kinds import Resource
 from kubeloop.api.meta import conditions, field_path, name_rules
 from kubeloop.api.meta.field_path import FieldError, FieldPath
 from kubeloop.api.meta.object_meta import time_of
-from kubeloop.apiserver.handlers.subresources.answers import success_response
+from kubeloop.apiserver.handlers.subresources.unstored_responses import success_response
 from kubeloop.apiserver.handlers.write import read_body
 from kubeloop.apiserver.registry.storage import ResourceStorage
 from kubeloop.apiserver.registry.store import ensure_namespace
@@ -38,14 +38,14 @@ _FORGOTTEN_ANNOTATIONS = tuple(
 async def bind(ctx: RequestContext, server: ApiServer) -> Response:
     """Handle POST of a Binding, to its pod or to the deprecated bindings collection."""
     validate_write_options(ctx.query, "CreateOptions")
-    binding: Binding = read_body(ctx, BINDING)
+    binding: Binding = await server.worker_thread.run_for(ctx.request, read_body, ctx, BINDING)
     ensure_namespace(binding.metadata, ctx.target.namespace)
     if ctx.target.name and ctx.target.name != binding.metadata.name:
         raise errors.bad_request("name in URL does not match name in Binding object")
     found = validate_binding(binding)
     if found:
         raise errors.ApiError(field_path.aggregate(error.message() for error in found))
-    binding = await server.mutations.admit_posted(ctx, binding)
+    binding = await server.object_store.admit_create_subresource(ctx, binding)
     await _assign(ctx, server, binding)
     return success_response(ctx)
 
@@ -65,14 +65,14 @@ def validate_binding(binding: Binding) -> list[FieldError]:
 
 
 async def _assign(ctx: RequestContext, server: ApiServer, binding: Binding) -> None:
-    storage = server.registry.named("", "v1", "pods")
+    storage = server.registry.storage_named("", "v1", "pods")
     name = binding.metadata.name
     for _ in range(_ATTEMPTS):
         record = storage.peek(ctx.target.namespace, name)
         if record is None:
             raise errors.not_found("", "pods", name)
         try:
-            await server.mutations.put_record(ctx, storage, record, _with_node(ctx, storage, record, binding))
+            await server.object_store.put_record(ctx, storage, record, _with_node(ctx, storage, record, binding))
         except StoreConflict:
             continue
         return
@@ -81,7 +81,7 @@ async def _assign(ctx: RequestContext, server: ApiServer, binding: Binding) -> N
 
 def _with_node(ctx: RequestContext, storage: ResourceStorage, record: Record, binding: Binding) -> Any:
     """Return the pod assigned to its node, bypassing strategy and field manager: the server makes the change."""
-    pod = storage.seen(record)  # shared: unchanged parts are reused in the new object
+    pod = storage.peek_decoded(record)  # shared: unchanged parts are reused in the new object
     meta, status = pod.metadata, pod.status
     check_preconditions(storage, record, meta, binding.metadata.uid, binding.metadata.resource_version)
     if why := reason_not_to_bind(pod):

@@ -25,11 +25,11 @@ from kubeloop.api.meta.field_path import FieldPath
 from kubeloop.api.meta.object_meta import time_of
 from kubeloop.apiserver.handlers.delete import check_delete_preconditions, delete_record
 from kubeloop.apiserver.handlers.subresources import disruption
-from kubeloop.apiserver.handlers.subresources.answers import success_response
+from kubeloop.apiserver.handlers.subresources.unstored_responses import success_response
 from kubeloop.apiserver.handlers.write import read_body
-from kubeloop.apiserver.registry.existing import ExistingObject
+from kubeloop.apiserver.registry.existing_object import ExistingObject
 from kubeloop.apiserver.registry.storage import ResourceStorage
-from kubeloop.apiserver.registry.store import ensure_namespace
+from kubeloop.apiserver.registry.store import UpdateMode, ensure_namespace
 from kubeloop.apiserver.request.context import RequestContext, User
 from kubeloop.apiserver.request.negotiation import PLAIN
 from kubeloop.apiserver.request.query import Query
@@ -51,18 +51,23 @@ _SERVER_AGENT = {"user-agent": "kube-apiserver/v1.37"}
 async def evict(ctx: RequestContext, server: ApiServer) -> Response:
     """Handle POST of an Eviction to a pod."""
     validate_write_options(ctx.query, "CreateOptions")
-    _accept_old_version(ctx.request)
-    eviction: Eviction = read_body(ctx, EVICTION)
+    eviction: Eviction = await server.worker_thread.run_for(ctx.request, _read_eviction, ctx)
     ensure_namespace(eviction.metadata, ctx.target.namespace)
     if ctx.target.name != eviction.metadata.name:
         raise errors.bad_request("name in URL does not match name in Eviction object")
     options = _delete_options(ctx, eviction)
-    await server.mutations.admit_posted(ctx, eviction)
-    storage = server.registry.of(ctx.resource)
+    await server.object_store.admit_create_subresource(ctx, eviction)
+    storage = server.registry.storage_of(ctx.resource)
     pod = await _delete_if_unguarded(ctx, server, storage, options)
     if pod is not None:
         await _delete_guarded(ctx, server, storage, pod, options)
     return success_response(ctx)
+
+
+def _read_eviction(ctx: RequestContext) -> Eviction:
+    _accept_old_version(ctx.request)
+    eviction: Eviction = read_body(ctx, EVICTION)
+    return eviction
 
 
 def _accept_old_version(request: Request) -> None:
@@ -83,7 +88,7 @@ def _delete_options(ctx: RequestContext, eviction: Eviction) -> DeleteOptions:
         path = FieldPath("deleteOptions").child("ignoreStoreReadErrorWithClusterBreakingPotential")
         wrong = field_path.invalid(path, True, "can not be set for pod eviction, try after removing the option")
         raise errors.invalid(EVICTION.group, EVICTION.kind, eviction.metadata.name, [wrong])
-    asked = ctx.query.every("dryRun")
+    asked = ctx.query.all_values("dryRun")
     if asked and options.dry_run and asked != options.dry_run:
         shown, stated = " ".join(asked), " ".join(options.dry_run)
         raise errors.ApiError(f"Non-matching dry-run options in request and content: [{shown}] and [{stated}]")
@@ -96,7 +101,7 @@ async def _delete_if_unguarded(
 ) -> Any:
     """Delete a pod that needs no budget and return None; return any other pod."""
     for remaining in range(_ATTEMPTS - 1, -1, -1):
-        pod = storage.view.decode_record(_newest(ctx, storage))
+        pod = storage.serializer.decode_record(_newest(ctx, storage))
         if not disruption.needs_no_budget(pod):
             return pod
         chosen = options
@@ -116,7 +121,7 @@ async def _delete_guarded(
     ctx: RequestContext, server: ApiServer, storage: ResourceStorage, pod: Any, options: DeleteOptions
 ) -> None:
     budgets = disruption.budgets_of(
-        pod, server.registry.every("poddisruptionbudgets", pod.metadata.namespace, "policy")
+        pod, server.registry.list_objects("poddisruptionbudgets", pod.metadata.namespace, "policy")
     )
     if len(budgets) > 1:
         raise errors.ApiError(
@@ -138,19 +143,19 @@ async def _delete_guarded(
 
 async def _decrement_budget(ctx: RequestContext, server: ApiServer, budget_name: str, pod_name: str) -> None:
     """Decrement a budget's allowed disruptions, with retries on conflicts."""
-    storage = server.registry.named("policy", "v1", "poddisruptionbudgets")
+    storage = server.registry.storage_named("policy", "v1", "poddisruptionbudgets")
     target = Target(storage.resource, "update", ctx.target.namespace, budget_name, "status")
     request = Request("PUT", "", headers=_SERVER_AGENT)
-    own = RequestContext(request, target, Query(""), _SERVER, PLAIN, ctx.now, dry_run=ctx.dry_run)
+    own = RequestContext(request, target, Query(""), _SERVER, PLAIN, lambda: ctx.now, dry_run=ctx.dry_run)
 
     def produce(current: ExistingObject | None) -> Any:
         assert current is not None  # a status is never created
-        budget = storage.view.decode_record(current.record)
+        budget = storage.serializer.decode_record(current.record)
         disruption.decrement_disruptions_allowed(budget, pod_name, time_of(ctx.now))
         return budget
 
     try:
-        await server.mutations.update(own, produce, subresource="status", retry=True)
+        await server.object_store.update(own, produce, UpdateMode("status", retry=True))
     except errors.Conflict:
         told = f"couldn't update PodDisruptionBudget {field_path.quote(budget_name)} due to conflicts"
         raise errors.timeout(told, 10) from None
@@ -165,18 +170,18 @@ async def _mark_and_delete(
         record = await _mark(ctx, server, storage, record, options)
         if not _has_no_version_precondition(options):
             options = _with_version(options, str(record.mod_revision))
-    await delete_record(ctx, storage, server.mutations, record, options)
+    await delete_record(ctx, storage, server.object_store, record, options)
 
 
 async def _mark(
     ctx: RequestContext, server: ApiServer, storage: ResourceStorage, record: Record, options: DeleteOptions
 ) -> Record:
     for _ in range(_ATTEMPTS):
-        pod = storage.view.decode_stored(record.value, record.mod_revision)
+        pod = storage.serializer.decode_stored(record.value, record.mod_revision)
         check_delete_preconditions(storage, pod.metadata, options)
         force_setattr(pod, "status", disruption.with_disruption_target(pod, time_of(ctx.now)))
         try:
-            written = await server.mutations.put_record(ctx, storage, record, pod)
+            written = await server.object_store.put_record(ctx, storage, record, pod)
         except StoreConflict:
             record = _newest(ctx, storage)
             continue

@@ -5,12 +5,19 @@ stored object ─▶ its Scale ─▶ replaced, patched or applied ─▶ replic
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kubeloop.api import codec, errors
+from kubeloop.api.apply.change import ManagedWrite
 from kubeloop.api.apply.fields.field_owners import update_field_owners
-from kubeloop.api.apply.fields.managed_fields_entries import ManagedFieldsEntry
+from kubeloop.api.apply.fields.fieldset import difference, field_set
+from kubeloop.api.apply.fields.managed_fields_entries import (
+    ManagedFieldsEntry,
+    manager_identifier,
+    sort_entries,
+    with_fields,
+)
 from kubeloop.api.apply.server_side import apply
 from kubeloop.api.generated.autoscaling_v1 import Scale, ScaleSpec, ScaleStatus
 from kubeloop.api.generated.meta_v1 import ObjectMeta
@@ -30,13 +37,12 @@ from kubeloop.apiserver.apiextensions.scale import (
 from kubeloop.apiserver.decoding import decode_document
 from kubeloop.apiserver.handlers.apply import read_config, report_duplicate_keys
 from kubeloop.apiserver.handlers.patch import apply_patch, parse_patch, patch_decode_errors
-from kubeloop.apiserver.handlers.subresources.answers import unstored_object_response
-from kubeloop.apiserver.handlers.subresources.scale_ownership import REPLICAS, entries_for_parent, entries_for_scale
+from kubeloop.apiserver.handlers.subresources.unstored_responses import unstored_object_response
 from kubeloop.apiserver.handlers.write import APPLY, PATCH_TYPES, check_name, read_body
-from kubeloop.apiserver.registry.existing import ExistingObject
+from kubeloop.apiserver.registry.existing_object import ExistingObject
 from kubeloop.apiserver.registry.field_manager import manager_of, set_entries
 from kubeloop.apiserver.registry.storage import ResourceStorage
-from kubeloop.apiserver.registry.store import ensure_namespace
+from kubeloop.apiserver.registry.store import UpdateMode, ensure_namespace
 from kubeloop.apiserver.request.context import RequestContext
 from kubeloop.apiserver.request.preconditions import check_preconditions
 from kubeloop.apiserver.request.write_options import field_validation, validate_patch_options, validate_write_options
@@ -48,25 +54,27 @@ if TYPE_CHECKING:
 SCALE = Resource("autoscaling", "v1", "scales", "Scale")
 # Maps the current Scale and its managedFields to the new ones.
 _Change = Callable[[dict[str, Any], list[ManagedFieldsEntry]], tuple[Scale, list[ManagedFieldsEntry]]]
+# Built-in kinds have the same path as the Scale; custom resources configure it.
+REPLICAS = ("spec", "replicas")
 
 
 async def scale(ctx: RequestContext, server: ApiServer) -> Response:
     """Handle GET, PUT or PATCH of a workload's scale."""
-    storage = server.registry.of(ctx.resource)
+    storage = server.registry.storage_of(ctx.resource)
     if ctx.target.verb == "get":
         record = storage.get(ctx.target.namespace, ctx.target.name)
         if record is None:
             raise errors.not_found(ctx.resource.group, ctx.resource.plural, ctx.target.name)
-        parent = storage.view.decode_record(record)
+        parent = storage.serializer.decode_record(record)
         if isinstance(parent, CustomResourceObject):
             require_replicas(parent)
         return unstored_object_response(ctx, SCALE, scale_of(parent))
     patching = ctx.target.verb == "patch"
-    change = _patch(ctx) if patching else _replace(ctx)
-    written = await server.mutations.update(
-        ctx, _produce(ctx, storage, change), subresource="scale", tracked=False, retry=patching
+    change = await server.worker_thread.run_for(ctx.request, _patch if patching else _replace, ctx)
+    written = await server.object_store.update(
+        ctx, _produce(ctx, storage, change), UpdateMode("scale", tracked=False, retry=patching)
     )
-    return unstored_object_response(ctx, SCALE, scale_of(storage.view.decode(written.value, written.revision)))
+    return unstored_object_response(ctx, SCALE, scale_of(storage.serializer.decode(written.value, written.revision)))
 
 
 def scale_of(parent: Any) -> Scale:
@@ -94,8 +102,8 @@ def scale_of(parent: Any) -> Scale:
 def _produce(ctx: RequestContext, storage: ResourceStorage, change: _Change) -> Callable[[ExistingObject | None], Any]:
     def produce(current: ExistingObject | None) -> Any:
         assert current is not None  # a scale write creates nothing
-        parent = storage.view.decode_record(current.record)
-        entries = current.entries
+        parent = storage.serializer.decode_record(current.record)
+        entries = current.form.managed_fields
         replicas = replicas_path(parent) if isinstance(parent, CustomResourceObject) else REPLICAS
         wanted, owners = change(codec.to_plain(scale_of(parent)), entries_for_scale(entries, replicas))
         if ctx.target.verb == "update":
@@ -135,12 +143,12 @@ def _patch(ctx: RequestContext) -> _Change:
     validate_patch_options(ctx.query, media == APPLY)
     if media == APPLY:
         return _apply(ctx)
-    patch = parse_patch(ctx.request.body, media)
+    patch = parse_patch(ctx.request.body)
     mode = field_validation(ctx.query)
 
     def change(live: dict[str, Any], entries: list[ManagedFieldsEntry]) -> tuple[Scale, list[ManagedFieldsEntry]]:
         patched = apply_patch(media, live, patch, SCALE)
-        with patch_decode_errors(media, patch, patched):
+        with patch_decode_errors(media, patch, lambda: patched):
             decoded = decode_document(patched, SCALE, mode)
         for warning in decoded.warnings:
             ctx.warn(warning)
@@ -154,18 +162,8 @@ def _apply(ctx: RequestContext) -> _Change:
     config, repeated = read_config(ctx)
 
     def change(live: dict[str, Any], entries: list[ManagedFieldsEntry]) -> tuple[Scale, list[ManagedFieldsEntry]]:
-        outcome = apply(
-            live,
-            config,
-            node_of(SCALE.definition),
-            SCALE.kind,
-            ctx.query.text("fieldManager"),
-            SCALE.group_version,
-            "scale",
-            ctx.query.flag("force"),
-            format_time(ctx.now),
-            entries,
-        )
+        write = _managed_write(ctx, ctx.query.text("fieldManager"))
+        outcome = apply(live, config, write, entries, force=ctx.query.flag("force"))
         report_duplicate_keys(ctx, repeated)
         wanted = decode_document(outcome.obj, SCALE, "Ignore").obj
         check_name(ctx, wanted.metadata.name)
@@ -178,13 +176,50 @@ def _update_managed_fields(
     ctx: RequestContext, live: dict[str, Any], wanted: Scale, entries: list[ManagedFieldsEntry]
 ) -> list[ManagedFieldsEntry]:
     """Return the scale's managedFields after this request."""
-    return update_field_owners(
-        live,
-        codec.to_plain(wanted),
-        node_of(SCALE.definition),
-        manager_of(ctx),
-        SCALE.group_version,
-        "scale",
-        format_time(ctx.now),
-        entries,
-    )
+    return update_field_owners(live, codec.to_plain(wanted), _managed_write(ctx, manager_of(ctx)), entries)
+
+
+def _managed_write(ctx: RequestContext, manager: str) -> ManagedWrite:
+    node = node_of(SCALE.definition)
+    return ManagedWrite(SCALE.kind, SCALE.group_version, node, manager, format_time(ctx.now), "scale")
+
+
+def entries_for_scale(
+    parent: Sequence[ManagedFieldsEntry], replicas: tuple[str, ...] = REPLICAS
+) -> list[ManagedFieldsEntry]:
+    """Return the scaled object's entries that own its replicas, reduced to that field: a Scale manages no other."""
+    return [with_fields(entry, field_set(REPLICAS)) for entry in parent if _owns(entry, replicas)]
+
+
+def entries_for_parent(
+    parent: Sequence[ManagedFieldsEntry],
+    scale: Sequence[ManagedFieldsEntry],
+    api_version: str,
+    replicas: tuple[str, ...] = REPLICAS,
+) -> list[ManagedFieldsEntry]:
+    """Return the scaled object's entries after its scale's have changed to `scale`.
+
+    New entries have no time: upstream takes times from the scaled object's own entries alone.
+    """
+    remaining = {manager_identifier(entry): entry for entry in scale}
+    kept: list[ManagedFieldsEntry] = []
+    for entry in parent:
+        if _owns(entry, replicas) and remaining.pop(manager_identifier(entry), None) is None:
+            fields = difference(entry["fieldsV1"], field_set(replicas))
+            kept += [with_fields(entry, fields)] if fields else []
+        else:
+            kept.append(entry)
+    kept += [_in_parent(entry, api_version, replicas) for entry in remaining.values() if _owns(entry, REPLICAS)]
+    return sort_entries(kept)
+
+
+def _owns(entry: ManagedFieldsEntry, path: tuple[str, ...]) -> bool:
+    fields: Any = entry["fieldsV1"]
+    for name in path:
+        fields = fields.get(f"f:{name}") if isinstance(fields, dict) else None
+    return fields is not None
+
+
+def _in_parent(entry: ManagedFieldsEntry, api_version: str, replicas: tuple[str, ...]) -> ManagedFieldsEntry:
+    timeless = {key: value for key, value in entry.items() if key != "time"}
+    return {**timeless, "apiVersion": api_version, "fieldsV1": field_set(replicas)}

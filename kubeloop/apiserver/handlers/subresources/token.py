@@ -17,11 +17,9 @@ from kubeloop.apiserver.authentication.service_account_tokens import (
     KubernetesClaim,
     ServiceAccountTokens,
 )
-from kubeloop.apiserver.handlers.subresources.answers import unstored_object_response
-from kubeloop.apiserver.handlers.write import read_body
-from kubeloop.apiserver.registry.field_manager import update_managed_fields
+from kubeloop.apiserver.handlers.subresources.unstored_bodies import read_unstored
+from kubeloop.apiserver.handlers.subresources.unstored_responses import unstored_object_response
 from kubeloop.apiserver.registry.storage import StorageRegistry
-from kubeloop.apiserver.registry.store import ensure_namespace
 from kubeloop.apiserver.request.context import RequestContext
 from kubeloop.apiserver.request.write_options import validate_write_options
 from kubeloop.http import Response
@@ -50,12 +48,10 @@ async def request_token(ctx: RequestContext, server: ApiServer) -> Response:
     if server.tokens is None:
         raise errors.generic_server_response(404)
     validate_write_options(ctx.query, "CreateOptions")
-    request: TokenRequest = read_body(ctx, TOKEN_REQUEST)
+    request: TokenRequest = await read_unstored(ctx, server, TOKEN_REQUEST)
     given_uid = request.metadata.uid
-    ensure_namespace(request.metadata, ctx.target.namespace)
-    update_managed_fields(request, None, TOKEN_REQUEST, ctx, "token", None)
     # Before defaulting: a node may request no audience, which differs from requesting the server's own.
-    request = await server.mutations.admit_posted(ctx, request)
+    request = await server.object_store.admit_create_subresource(ctx, request)
     account = _account(ctx, server.registry, request)
     if given_uid and given_uid != account.metadata.uid:
         told = (
@@ -68,7 +64,8 @@ async def request_token(ctx: RequestContext, server: ApiServer) -> Response:
     if found:
         raise errors.invalid(TOKEN_REQUEST.group, TOKEN_REQUEST.kind, "", found)
     bound = _bound(ctx, server.registry, request.spec.bound_object_ref)
-    _issue(ctx, request, account, bound, server.tokens)
+    _shorten(ctx, request, server.run_options.max_token_expiration)
+    _issue(ctx, request, account, bound, server)
     return unstored_object_response(ctx, TOKEN_REQUEST, request, 201)
 
 
@@ -78,7 +75,7 @@ def _account(ctx: RequestContext, registry: StorageRegistry, request: TokenReque
         path = FieldPath("metadata").child("name")
         wrong = field_path.invalid(path, request.metadata.name, "must match the service account name if specified")
         raise errors.invalid(TOKEN_REQUEST.group, TOKEN_REQUEST.kind, target.name, [wrong])
-    account = registry.find("serviceaccounts", target.namespace, target.name)
+    account = registry.get_object("serviceaccounts", target.namespace, target.name)
     if account is None:
         raise errors.not_found("", "serviceaccounts", target.name)
     return account
@@ -138,7 +135,7 @@ def _bound_object(ctx: RequestContext, registry: StorageRegistry, wanted: BoundO
     if not wanted.name:
         raise errors.bad_request("Name parameter required.")
     plural = wanted.kind.lower() + "s"
-    found = registry.find(plural, "" if wanted.kind == "Node" else ctx.target.namespace, wanted.name)
+    found = registry.get_object(plural, "" if wanted.kind == "Node" else ctx.target.namespace, wanted.name)
     if found is None:
         raise errors.not_found("", plural, wanted.name)
     return found
@@ -147,17 +144,25 @@ def _bound_object(ctx: RequestContext, registry: StorageRegistry, wanted: BoundO
 def _node_of(registry: StorageRegistry, name: str) -> ClaimReference | None:
     if not name:
         return None
-    node = registry.find("nodes", "", name)
+    node = registry.get_object("nodes", "", name)
     return ClaimReference(name, node.metadata.uid if node is not None else "")
 
 
-def _issue(
-    ctx: RequestContext, request: TokenRequest, account: Any, bound: _BoundObjects, tokens: ServiceAccountTokens
-) -> None:
-    spec = request.spec
+def _shorten(ctx: RequestContext, request: TokenRequest, longest: int) -> None:
+    """Shorten the expiration to the server's limit, with a warning."""
+    asked = request.spec.expiration_seconds or 0
+    if 0 < longest < asked:
+        ctx.warn(f"requested expiration of {asked} seconds shortened to {longest} seconds")
+        force_setattr(request.spec, "expiration_seconds", longest)
+
+
+def _issue(ctx: RequestContext, request: TokenRequest, account: Any, bound: _BoundObjects, server: ApiServer) -> None:
+    spec, tokens = request.spec, server.tokens
+    assert tokens is not None, "checked before"
+    extends = server.run_options.extend_token_expiration
     asked, audiences = spec.expiration_seconds or 0, spec.audiences or ()
     seconds, warn_after = asked, None
-    if bound.pod and asked == _PROJECTED_SECONDS and audiences and set(audiences) <= set(tokens.audiences):
+    if extends and bound.pod and asked == _PROJECTED_SECONDS and audiences and set(audiences) <= set(tokens.audiences):
         seconds, warn_after = _EXTENDED_SECONDS, int(ctx.now.timestamp()) + asked
     meta = account.metadata
     binding = KubernetesClaim(

@@ -2,6 +2,7 @@
 
     resources ─── paths.py ──┬─ v2.py ─┬─ JSON                       /openapi/v2
     definitions ─ schemas.py ┤         └─ protobuf.py                /openapi/v2
+    descriptions.py ─────────┤
                              └─ v3.py ─── JSON, one per version      /openapi/v3, /openapi/v3/…
 
 Documents are made on first use and cached encoded; a change of the served resources means a new `OpenAPI`.
@@ -16,17 +17,27 @@ from typing import Any, NamedTuple
 import msgspec
 
 import kubeloop
-from kubeloop.api import schema
 from kubeloop.api.kinds import Resource
 from kubeloop.apiserver.nonresource.openapi import protobuf, v2, v3
+from kubeloop.apiserver.nonresource.openapi.descriptions import (
+    DescribedDefinitions,
+    TypeDescription,
+    package_descriptions,
+)
 from kubeloop.apiserver.nonresource.openapi.paths import OpenAPIPath, definitions_named_in, discovery_paths, paths_of
-from kubeloop.apiserver.nonresource.openapi.schemas import EXTRA_DEFINITIONS, Schema, referenced_definitions
+from kubeloop.apiserver.nonresource.openapi.schemas import (
+    EXTRA_DEFINITIONS,
+    DefinitionsSource,
+    OpenAPIVersion,
+    Schema,
+    built_in_definitions,
+    referenced_definitions,
+)
 from kubeloop.apiserver.request.etag import digest_of
 from kubeloop.apiserver.request.negotiation import parse_accept
 
 JSON = "application/json"
 PROTOBUF_V2 = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
-# Descriptions are left out: Kubernetes' own documentation has them.
 _INFO = {"title": "kubeloop", "version": kubeloop.__version__}
 _V3_DEPTHS = {"api": 2, "apis": 3}
 _PROTOBUF_V2_ASKED = (PROTOBUF_V2, "application/com.github.proto-openapi.spec.v2@v1.0+protobuf")
@@ -54,24 +65,23 @@ class _Document(NamedTuple):
 
 
 class OpenAPI:
-    """OpenAPI documents of a set of resources.
-
-    `definitions` supplies the type definitions, in the form of version 2, when a document is first made.
-    """
+    """OpenAPI documents of a set of resources; type definitions are requested when a document is first made."""
 
     def __init__(
         self,
         resources: Sequence[Resource],
-        definitions: Callable[[], Mapping[str, Schema]] = schema.definitions,
+        definitions: DefinitionsSource = built_in_definitions,
         before: OpenAPI | None = None,
+        descriptions: Callable[[], Mapping[str, TypeDescription]] = package_descriptions,
     ) -> None:
         """Set up the documents; those of `before` are reused for unchanged versions."""
+        self._descriptions = descriptions
         self._resources = resources
         self._definitions = definitions
         self._versions = _by_version(resources)
-        self._documents: dict[str, _Document] = before.unchanged(self._versions) if before is not None else {}
+        self._documents: dict[str, _Document] = before.reusable_documents(self._versions) if before is not None else {}
 
-    def unchanged(self, versions: Mapping[str, Sequence[Resource]]) -> dict[str, _Document]:
+    def reusable_documents(self, versions: Mapping[str, Sequence[Resource]]) -> dict[str, _Document]:
         """Return the documents of versions with exactly the same resources."""
         same = (name for name, resources in versions.items() if self._versions.get(name) == resources)
         documents = ((f"v3/{name}", self._documents.get(f"v3/{name}")) for name in same)
@@ -110,26 +120,26 @@ class OpenAPI:
         return self._v3(name).digest if name in self._v3_names else None
 
     def _v2(self, media_type: str, encode: Callable[[dict[str, Any]], bytes]) -> _Document:
-        return self._kept(media_type, lambda: encode(self._v2_tree()))
+        return self._cached(media_type, lambda: encode(self._v2_tree()))
 
     def _v2_tree(self) -> dict[str, Any]:
-        paths, facts = self._paths(), self._facts()
+        paths, facts = self._paths(), self._all_definitions("v2")
         return v2.v2_document(paths, referenced_definitions({*facts, *definitions_named_in(paths)}, facts), _INFO)
 
     def _v3(self, name: str) -> _Document:
-        return self._kept("v3/" + name, lambda: self._make_v3(self._v3_paths()[name]))
+        return self._cached("v3/" + name, lambda: self._make_v3(self._v3_paths()[name]))
 
     def _v3_index(self) -> _Document:
-        return self._kept("v3", lambda: msgspec.json.encode(self._v3_index_tree()))
+        return self._cached("v3", lambda: msgspec.json.encode(self._v3_index_tree()))
 
     def _v3_index_tree(self) -> dict[str, Any]:
         documents = {
-            name: self._kept("v3/" + name, partial(self._make_v3, paths)) for name, paths in self._v3_paths().items()
+            name: self._cached("v3/" + name, partial(self._make_v3, paths)) for name, paths in self._v3_paths().items()
         }
         return v3.v3_index({name: document.digest for name, document in documents.items()})
 
     def _make_v3(self, paths: Sequence[OpenAPIPath]) -> bytes:
-        needed = referenced_definitions(definitions_named_in(paths), self._facts())
+        needed = referenced_definitions(definitions_named_in(paths), self._all_definitions("v3"))
         return msgspec.json.encode(v3.v3_document(paths, needed, _INFO))
 
     @cached_property
@@ -150,10 +160,12 @@ class OpenAPI:
         of_resources = (path for resource in self._resources for path in paths_of(resource))
         return sorted([*discovery_paths(groups), *of_resources])
 
-    def _facts(self) -> Mapping[str, Schema]:
-        return _AllDefinitions(self._definitions())
+    def _all_definitions(self, version: OpenAPIVersion) -> Mapping[str, Schema]:
+        every = _AllDefinitions(self._definitions(version))
+        told = self._descriptions()
+        return DescribedDefinitions(every, told) if told else every
 
-    def _kept(self, name: str, make: Callable[[], bytes]) -> _Document:
+    def _cached(self, name: str, make: Callable[[], bytes]) -> _Document:
         document = self._documents.get(name)
         if document is None:
             body = make()

@@ -53,14 +53,14 @@ class OpenAPIOperation(NamedTuple):
     method: str
     id: str
     tag: str
-    answers: str
+    response_definition: str
     statuses: tuple[int, ...] = (200,)
     action: str = ""
     group_version_kind: tuple[str, str, str] | None = None
     parameters: tuple[Parameter, ...] = ()
-    takes: str = ""
-    takes_types: tuple[str, ...] = ("application/json",)
-    must_take: bool = True
+    request_definition: str = ""
+    consumes: tuple[str, ...] = ("application/json",)
+    is_body_required: bool = True
 
 
 class OpenAPIPath(NamedTuple):
@@ -139,7 +139,12 @@ def discovery_paths(groups: Mapping[str, Iterable[str]]) -> Iterator[OpenAPIPath
 def definitions_named_in(paths: Iterable[OpenAPIPath]) -> set[str]:
     """Return the definitions that requests and responses of these paths use."""
     operations = (operation for path in paths for operation in path.operations)
-    return {name for operation in operations for name in (operation.takes, operation.answers) if name}
+    return {
+        name
+        for operation in operations
+        for name in (operation.request_definition, operation.response_definition)
+        if name
+    }
 
 
 def _reading(path: str, operation_id: str, tag: str, answers: str) -> OpenAPIPath:
@@ -167,12 +172,14 @@ def _operation(resource: Resource, verb: str, noun: str, subresource: Subresourc
         BY_VERB.get(verb, ()),
     )
     if verb in ("create", "update"):
-        return operation._replace(takes=definition)
+        return operation._replace(request_definition=definition)
     if verb == "patch":
         # kubectl chooses its patch type by this; strategic merge needs types that custom resources lack.
-        return operation._replace(takes=PATCH, takes_types=_PATCH_TYPES[:3] if resource.is_custom else _PATCH_TYPES)
+        return operation._replace(
+            request_definition=PATCH, consumes=_PATCH_TYPES[:3] if resource.is_custom else _PATCH_TYPES
+        )
     if verb in ("delete", "deletecollection"):
-        return operation._replace(takes=_META + "DeleteOptions", must_take=False)
+        return operation._replace(request_definition=_META + "DeleteOptions", is_body_required=False)
     return operation
 
 

@@ -7,14 +7,19 @@ beside a reference, and support for `oneOf`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Literal
 
+from kubeloop.api.schema import definitions
 from kubeloop.apiserver.nonresource.openapi.paths import PATCH, VERSION_INFO
 
 Schema = Mapping[str, Any]
+OpenAPIVersion = Literal["v2", "v3"]
+# Supplies the definitions of served types for a version of OpenAPI, with references in the form of version 2.
+DefinitionsSource = Callable[[OpenAPIVersion], Mapping[str, Schema]]
 V2_PREFIX = "#/definitions/"
 V3_PREFIX = "#/components/schemas/"
 _QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
+_INT_OR_STRING = "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
 _ANYTHING: Schema = {"type": "object"}
 _VERSION_REQUIRED = ("major", "minor", "gitVersion", "gitCommit", "gitTreeState", "buildDate", "goVersion", "compiler")
 _VERSION_OPTIONAL = ("emulationMajor", "emulationMinor", "minCompatibilityMajor", "minCompatibilityMinor")
@@ -30,14 +35,19 @@ EXTRA_DEFINITIONS: Mapping[str, Schema] = {
 }
 
 
-def referenced_definitions(roots: Iterable[str], definitions: Mapping[str, Schema]) -> dict[str, Schema]:
+def built_in_definitions(_: OpenAPIVersion) -> Mapping[str, Schema]:
+    """Return the definitions of built-in types, which are the same for both versions."""
+    return definitions()
+
+
+def referenced_definitions(roots: Iterable[str], facts: Mapping[str, Schema]) -> dict[str, Schema]:
     """Return the definitions that these reference, sorted by name; an unknown one allows any value."""
     found: dict[str, Schema] = {}
     waiting = list(roots)
     while waiting:
         name = waiting.pop()
         if name not in found:
-            found[name] = definitions.get(name, _ANYTHING)
+            found[name] = facts.get(name, _ANYTHING)
             waiting.extend(_references(found[name]))
     return dict(sorted(found.items()))
 
@@ -64,12 +74,13 @@ def v2_schema(schema: Schema) -> dict[str, Any]:
 def v3_schema(schema: Schema, name: str = "") -> dict[str, Any]:
     """Return the v3 schema; `name` is passed for a complete definition."""
     if name == _QUANTITY:
-        return {"oneOf": [{"type": "string"}, {"type": "number"}]}
+        told = {"description": schema["description"]} if "description" in schema else {}
+        return {**told, "oneOf": [{"type": "string"}, {"type": "number"}]}
     if "$ref" in schema:
         reference = {"$ref": V3_PREFIX + schema["$ref"].removeprefix(V2_PREFIX)}
         beside = {key: value for key, value in schema.items() if key != "$ref"}
         return {"allOf": [reference], **beside} if beside else reference
-    if schema.get("format") == "int-or-string":
+    if name == _INT_OR_STRING:
         beside = {key: value for key, value in schema.items() if key != "type"}
         return beside | {"oneOf": [{"type": "integer"}, {"type": "string"}]}
     return _with_children(dict(schema), v3_schema)

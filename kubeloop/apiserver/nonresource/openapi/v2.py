@@ -38,12 +38,12 @@ def _operation(operation: OpenAPIOperation) -> dict[str, Any]:
     written: dict[str, Any] = {
         "operationId": operation.id,
         "tags": [operation.tag],
-        "produces": _PRODUCES if operation.answers else ["*/*"],
+        "produces": _PRODUCES if operation.response_definition else ["*/*"],
         "responses": _responses(operation),
     }
     parameters = [_parameter(parameter) for parameter in operation.parameters]
-    if operation.takes:
-        written["consumes"] = operation.takes_types
+    if operation.request_definition:
+        written["consumes"] = operation.consumes
         parameters.insert(0, _body(operation))
     if parameters:
         written["parameters"] = parameters
@@ -62,12 +62,18 @@ def _parameter(parameter: Parameter) -> dict[str, Any]:
 
 
 def _body(operation: OpenAPIOperation) -> dict[str, Any]:
-    written: dict[str, Any] = {"name": "body", "in": "body", "schema": {"$ref": V2_PREFIX + operation.takes}}
-    return written | ({"required": True} if operation.must_take else {})
+    written: dict[str, Any] = {
+        "name": "body",
+        "in": "body",
+        "schema": {"$ref": V2_PREFIX + operation.request_definition},
+    }
+    return written | ({"required": True} if operation.is_body_required else {})
 
 
 def _responses(operation: OpenAPIOperation) -> dict[str, Any]:
-    schema = {"$ref": V2_PREFIX + operation.answers} if operation.answers else {"type": "string"}
+    schema = (
+        {"$ref": V2_PREFIX + operation.response_definition} if operation.response_definition else {"type": "string"}
+    )
     written: dict[str, Any] = {
         str(status): {"description": HTTPStatus(status).phrase, "schema": schema} for status in operation.statuses
     }

@@ -53,7 +53,7 @@ def _operation(operation: OpenAPIOperation) -> dict[str, Any]:
     }
     if operation.parameters:
         written["parameters"] = [_parameter(parameter) for parameter in operation.parameters]
-    if operation.takes:
+    if operation.request_definition:
         written["requestBody"] = _request_body(operation)
     if operation.action:
         written["x-kubernetes-action"] = operation.action
@@ -70,12 +70,12 @@ def _parameter(parameter: Parameter) -> dict[str, Any]:
 
 
 def _request_body(operation: OpenAPIOperation) -> dict[str, Any]:
-    written: dict[str, Any] = {"content": _content(operation.takes_types, operation.takes)}
-    return written | ({"required": True} if operation.must_take else {})
+    written: dict[str, Any] = {"content": _content(operation.consumes, operation.request_definition)}
+    return written | ({"required": True} if operation.is_body_required else {})
 
 
 def _responses(operation: OpenAPIOperation) -> dict[str, Any]:
-    content = _content(_PRODUCES if operation.answers else ("*/*",), operation.answers)
+    content = _content(_PRODUCES if operation.response_definition else ("*/*",), operation.response_definition)
     written: dict[str, Any] = {
         str(status): {"description": HTTPStatus(status).phrase, "content": content} for status in operation.statuses
     }

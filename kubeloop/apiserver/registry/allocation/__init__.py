@@ -46,16 +46,16 @@ class ServiceAllocator:
         self._store = store
         self._ranges = ranges
 
-    def claim(self, clock: Clock, dry_run: bool) -> ServiceAllocation:
+    def allocation_for_write(self, clock: Clock, dry_run: bool) -> ServiceAllocation:
         """Return the context manager for one write of a Service."""
         from kubeloop.apiserver.registry.allocation.range_allocator import DryRunAllocator, RangeAllocator
         from kubeloop.apiserver.registry.allocation.service_allocation import ServiceAllocation
 
         desk: RangeAllocator | DryRunAllocator
         if dry_run:
-            desk = DryRunAllocator(self._taken, self._networks)
+            desk = DryRunAllocator(self._allocated, self._networks)
         else:
-            desk = RangeAllocator(self._taken, self._networks, self._ranges.node_ports, clock.random())
+            desk = RangeAllocator(self._allocated, self._networks, self._ranges.node_ports, clock.random())
         return ServiceAllocation(self._recorder(clock), desk, self._families)
 
     def remove(self, record: Record, clock: Clock) -> Awaitable[StoreEvent]:
@@ -68,13 +68,30 @@ class ServiceAllocator:
 
         return AllocationRepair(self._store, _SERVICES, _ADDRESSES, clock)
 
+    def address_counts(self) -> dict[str, tuple[int, int]]:
+        """Return the number of allocated addresses and the number of all, by network."""
+        from ipaddress import ip_address
+
+        held = [ip_address(one) for one in self._allocated.by_services if isinstance(one, str)]
+        networks = [one for family in self._families for one in self._networks.of(family)]
+        return {one.cidr: (sum(address in one for address in held), one.size) for one in networks}
+
+    def allocation_counts(self) -> dict[tuple[str, str], int]:
+        """Return the number of allocations since the start, by network and scope (static, dynamic)."""
+        return dict(self._allocated.allocations)
+
+    def port_counts(self) -> tuple[int, int]:
+        """Return the number of allocated node ports, and of free ones."""
+        used = sum(isinstance(one, int) for one in self._allocated.by_services)
+        return used, len(self._ranges.node_ports) - used
+
     def _recorder(self, clock: Clock) -> AllocationRecorder:
         from kubeloop.apiserver.registry.allocation.recorder import AllocationRecorder
 
         return AllocationRecorder(self._store, _ADDRESSES, clock)
 
     @cached_property
-    def _taken(self) -> UnavailableItems:
+    def _allocated(self) -> UnavailableItems:
         from kubeloop.apiserver.registry.allocation.allocated import AllocatedByServices
         from kubeloop.apiserver.registry.allocation.range_allocator import UnavailableItems
 

@@ -7,7 +7,7 @@ nothing to release, and nothing can leak.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -43,21 +43,24 @@ class AllocatedByServices:
         self._holders: Counter[str | int] = Counter()
         present = store.range(prefix)
         for record in present.records:
-            self._note(record.key, record.value)
-        store.subscribe(prefix, present.revision, self._follow)
+            self._update(record.key, record.value)
+        store.subscribe(prefix, present.revision, self._on_events)
 
     def __contains__(self, item: str | int) -> bool:
         """Return True if a Service holds a canonical address, or a port."""
         return item in self._holders
 
+    def __iter__(self) -> Iterator[str | int]:
+        return iter(self._holders)
+
     def __len__(self) -> int:
         return len(self._holders)
 
-    def _follow(self, events: Sequence[StoreEvent]) -> None:
+    def _on_events(self, events: Sequence[StoreEvent]) -> None:
         for event in events:
-            self._note(event.key, None if event.record is None else event.record.value)
+            self._update(event.key, None if event.record is None else event.record.value)
 
-    def _note(self, key: str, value: bytes | None) -> None:
+    def _update(self, key: str, value: bytes | None) -> None:
         now = frozenset[str | int]() if value is None else _items_of(value)
         before = self._by_service.pop(key, frozenset())
         if now:

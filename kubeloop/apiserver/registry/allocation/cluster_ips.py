@@ -22,10 +22,10 @@ _IPS: Final = FieldPath("spec").child("clusterIPs")
 class IPAllocator(Protocol):
     """Allocator of addresses."""
 
-    def take_address(self, address: str) -> None:
+    def allocate(self, address: str) -> None:
         """Allocate this address. Raises `Refused`."""
 
-    def take_any_address(self, family: str) -> str:
+    def allocate_next(self, family: str) -> str:
         """Allocate a free address. Raises `Refused`."""
 
 
@@ -58,7 +58,7 @@ def addresses_of(spec: ServiceSpec) -> tuple[str, ...]:
 def allocate_any_address(service: Service, family: str, desk: IPAllocator) -> str:
     """Allocate a free address of a family; raises InternalError."""
     try:
-        return desk.take_any_address(family)
+        return desk.allocate_next(family)
     except RangeAllocationError as refusal:
         name = quote(service.metadata.name)
         raise errors.internal_error(f"failed to allocate a serviceIP for Service {name}: {refusal}") from None
@@ -72,7 +72,7 @@ def address_error(service: Service, asked: str, why: str) -> errors.ApiError:
 
 def _allocate_requested(service: Service, asked: str, desk: IPAllocator) -> None:
     try:
-        desk.take_address(asked)
+        desk.allocate(asked)
     except RangeAllocationError as refusal:
         raise address_error(service, asked, str(refusal)) from None
 

@@ -31,10 +31,10 @@ class RangeAllocationError(Exception):
 class PortAllocator(Protocol):
     """Allocator of node ports."""
 
-    def take(self, port: int) -> None:
+    def allocate_port(self, port: int) -> None:
         """Allocate this port. Raises `Refused`."""
 
-    def take_any(self) -> int:
+    def allocate_next_port(self) -> int:
         """Allocate a free port. Raises `Refused`."""
 
 
@@ -89,7 +89,7 @@ def _reallocate_node_ports(new: Service, old: Service, desk: PortAllocator) -> N
 
 def _allocate_requested(service: Service, index: int, asked: int, desk: PortAllocator) -> int:
     try:
-        desk.take(asked)
+        desk.allocate_port(asked)
     except RangeAllocationError as refusal:
         error = invalid(_PORTS.index(index).child("nodePort"), asked, str(refusal))
         raise errors.invalid("", "Service", service.metadata.name, [error]) from None
@@ -98,7 +98,7 @@ def _allocate_requested(service: Service, index: int, asked: int, desk: PortAllo
 
 def _allocate_any(desk: PortAllocator) -> int:
     try:
-        return desk.take_any()
+        return desk.allocate_next_port()
     except RangeAllocationError as refusal:
         raise errors.internal_error(f"failed to allocate a nodePort: {refusal}") from None
 
@@ -107,9 +107,9 @@ def _allocate_health_check_port(spec: ServiceSpec, desk: PortAllocator) -> None:
     asked = spec.health_check_node_port
     try:
         if asked:
-            desk.take(asked)
+            desk.allocate_port(asked)
         else:
-            force_setattr(spec, "health_check_node_port", desk.take_any())
+            force_setattr(spec, "health_check_node_port", desk.allocate_next_port())
     except RangeAllocationError as refusal:
         what = f"requested HealthCheck NodePort {asked}" if asked else "a HealthCheck NodePort 0"
         raise errors.internal_error(f"failed to allocate {what}: {refusal}") from None

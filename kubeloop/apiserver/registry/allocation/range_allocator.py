@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from random import Random
 from typing import Final
 
@@ -25,12 +26,13 @@ class UnavailableItems:
 
     def __init__(self, store: Store, holdings: AllocatedByServices, ip_prefix: str) -> None:
         self._store = store
-        self._holdings = holdings
+        self.by_services = holdings
         self._ip_prefix = ip_prefix
-        self.promised: set[str | int] = set()
+        self.reserved: set[str | int] = set()
+        self.allocations: Counter[tuple[str, str]] = Counter()  # by network, and static or dynamic
 
     def __contains__(self, item: str | int) -> bool:
-        if item in self.promised or item in self._holdings:
+        if item in self.reserved or item in self.by_services:
             return True
         prefix = self._ip_prefix if isinstance(item, str) else PORTS
         return self._store.peek(f"{prefix}{item}") is not None
@@ -40,79 +42,83 @@ class RangeAllocator:
     """Range allocator; remembers the reservations of one write."""
 
     def __init__(self, taken: UnavailableItems, networks: ServiceNetworks, ports: range, random: Random) -> None:
-        self._taken = taken
+        self._unavailable = taken
         self._networks = networks
         self._ports = ports
         self._random = random
-        self.promised: set[str | int] = set()
+        self.reserved: set[str | int] = set()
 
-    def take(self, port: int) -> None:
+    def allocate_port(self, port: int) -> None:
         """Reserve this port. Raises `Refused`."""
         if port not in self._ports:
             valid = f"{self._ports[0]}-{self._ports[-1]}"
             raise RangeAllocationError(f"provided port is not in the valid range. The range of valid ports is {valid}")
-        if port in self._taken:
+        if port in self._unavailable:
             raise RangeAllocationError(_PORT_ALLOCATED)
-        self._promise(port)
+        self._reserve(port)
 
-    def take_any(self) -> int:
+    def allocate_next_port(self) -> int:
         """Reserve a free port. Raises `Refused`."""
         size, first = len(self._ports), self._ports[0]
         lower = lower_band_size(size, _PORT_SHARE, _LARGEST_PORT_BAND)
-        offset = choose_free_offset(size, lower, lambda offset: first + offset in self._taken, self._random)
+        offset = choose_free_offset(size, lower, lambda offset: first + offset in self._unavailable, self._random)
         if offset is None:
             raise RangeAllocationError(FULL)
-        self._promise(first + offset)
+        self._reserve(first + offset)
         return first + offset
 
-    def take_address(self, address: str) -> None:
+    def allocate(self, address: str) -> None:
         """Reserve this address. Raises `Refused`."""
         wanted = parse_ip(address)
-        if wanted is None or not any(wanted in network for network in self._networks.of(f"IPv{wanted.version}")):
+        networks = [] if wanted is None else self._networks.of(f"IPv{wanted.version}")
+        network = next((one for one in networks if wanted is not None and wanted in one), None)
+        if network is None:
             raise RangeAllocationError("the provided network does not match the current range")
-        if canonical_ip(address) in self._taken:
+        if canonical_ip(address) in self._unavailable:
             raise RangeAllocationError(ALLOCATED)
-        self._promise(canonical_ip(address))
+        self._reserve(canonical_ip(address))
+        self._unavailable.allocations[network.cidr, "static"] += 1
 
-    def take_any_address(self, family: str) -> str:
+    def allocate_next(self, family: str) -> str:
         """Reserve a free address of a family. Raises `Refused`."""
         for network in self._networks.of(family):
-            address = network.choose(self._taken.__contains__, self._random)
+            address = network.choose_free_address(self._unavailable.__contains__, self._random)
             if address is not None:
-                self._promise(address)
+                self._reserve(address)
+                self._unavailable.allocations[network.cidr, "dynamic"] += 1
                 return address
         raise RangeAllocationError(FULL)
 
-    def _promise(self, item: str | int) -> None:
-        self.promised.add(item)
-        self._taken.promised.add(item)
+    def _reserve(self, item: str | int) -> None:
+        self.reserved.add(item)
+        self._unavailable.reserved.add(item)
 
-    def hand_back(self, promised: set[str | int]) -> None:
+    def release(self, promised: set[str | int]) -> None:
         """Release these reservations: they have been written, or are no longer needed."""
-        self._taken.promised -= promised
+        self._unavailable.reserved -= promised
 
 
 class DryRunAllocator:
     """Dry-run allocator: placeholder values and fewer checks, as upstream."""
 
     def __init__(self, taken: UnavailableItems, networks: ServiceNetworks) -> None:
-        self._taken = taken
+        self._unavailable = taken
         self._networks = networks
-        self._shown: set[int] = set()
+        self._simulated: set[int] = set()
 
-    def take(self, port: int) -> None:
+    def allocate_port(self, port: int) -> None:
         """Accept this port unless it is taken. Raises `Refused`."""
-        if port in self._taken or port in self._shown:
+        if port in self._unavailable or port in self._simulated:
             raise RangeAllocationError(_PORT_ALLOCATED)
-        self._shown.add(port)
+        self._simulated.add(port)
 
-    def take_any(self) -> int:
+    def allocate_next_port(self) -> int:
         """Return a placeholder port."""
-        port = max(self._shown, default=_BEFORE_MADE_UP_PORTS) + 1
-        self._shown.add(port)
+        port = max(self._simulated, default=_BEFORE_MADE_UP_PORTS) + 1
+        self._simulated.add(port)
         return port
 
-    def take_address(self, address: str) -> None:
+    def allocate(self, address: str) -> None:
         """Accept this address if it is in range, even if it is taken, as upstream's dry run. Raises `Refused`."""
         wanted = parse_ip(address)
         network = self._network(f"IPv{wanted.version}" if wanted is not None else "")
@@ -120,7 +126,7 @@ class DryRunAllocator:
             valid = f"The range of valid IPs is {network.cidr}"
             raise RangeAllocationError(f"the provided IP ({canonical_ip(address)}) is not in the valid range. {valid}")
 
-    def take_any_address(self, family: str) -> str:
+    def allocate_next(self, family: str) -> str:
         """Return the placeholder address of a family's network."""
         return self._network(family).placeholder
 

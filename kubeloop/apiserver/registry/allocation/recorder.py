@@ -46,17 +46,17 @@ class AllocationRecorder:
         """Return the IPAddress record of an address, or None."""
         return self.store.peek(self._prefix + canonical_ip(address))
 
-    def record(self, address: str, service: ObjectMeta) -> None:
+    def record_address(self, address: str, service: ObjectMeta) -> None:
         """Write the IPAddress of a Service's address."""
         name = canonical_ip(address)
         value = ip_object(name, service, new_uid(self._clock), self._clock.now())
-        self._write(self._prefix + name, value, 0)
+        _ = self._write(self._prefix + name, value, 0)  # flushed with the Service, which is written later
 
-    def erase(self, addresses: Iterable[str], ports: Iterable[int], service: ObjectMeta) -> Writes:
+    def release(self, addresses: Iterable[str], ports: Iterable[int], service: ObjectMeta) -> Writes:
         """Delete the records of what a Service no longer holds."""
-        return [*self._erase_addresses(addresses, service), *self._erase_ports(ports, service)]
+        return [*self._release_addresses(addresses, service), *self._release_ports(ports, service)]
 
-    def _erase_addresses(self, addresses: Iterable[str], service: ObjectMeta) -> Iterator[asyncio.Future[StoreEvent]]:
+    def _release_addresses(self, addresses: Iterable[str], service: ObjectMeta) -> Iterator[asyncio.Future[StoreEvent]]:
         for address in addresses:
             held = self.holder(address)
             if held is None:
@@ -67,15 +67,15 @@ class AllocationRecorder:
 
     def record_ports(self, ports: Iterable[int], service: ObjectMeta) -> None:
         """Write the records of a Service's ports, in a shared store; raises `DependentConflict` if one exists."""
-        if self.store.shared:
+        if self.store.is_shared:
             value = msgspec.json.encode(PortRecord(service.namespace, service.name))
             for port in ports:
                 key = f"{PORTS}{port}"
                 if self.store.peek(key) is not None:
                     raise DependentConflict(key)
-                self._write(key, value, 0)
+                _ = self._write(key, value, 0)  # likewise
 
-    def _erase_ports(self, ports: Iterable[int], service: ObjectMeta) -> Iterator[asyncio.Future[StoreEvent]]:
+    def _release_ports(self, ports: Iterable[int], service: ObjectMeta) -> Iterator[asyncio.Future[StoreEvent]]:
         owner = PortRecord(service.namespace, service.name)
         for port in ports:
             held = self.store.peek(f"{PORTS}{port}")
@@ -86,7 +86,7 @@ class AllocationRecorder:
         """Delete a Service with the records of all that it holds."""
         written = self.store.write(record.key, None, record.mod_revision)
         service = decode(record.value, Service)
-        erased = self.erase(addresses_of(service.spec), ports_of(service.spec), service.metadata)
+        erased = self.release(addresses_of(service.spec), ports_of(service.spec), service.metadata)
         return wait_write_and_releases(written, erased)
 
     def _write(self, key: str, value: bytes | None, expected: int) -> asyncio.Future[StoreEvent]:

@@ -41,7 +41,7 @@ class AllocationRepair:
         self._recorder = AllocationRecorder(store, addresses, clock)
         self._suspects: dict[str, int] = {}  # orphaned at the last run, with their revisions
 
-    def look(self) -> None:
+    def run_once(self) -> None:
         """Compare records and Services once: add missing records, remove orphaned ones."""
         held: dict[str, ObjectMeta] = {}
         for record in self._store.range(self._services).records:
@@ -49,7 +49,7 @@ class AllocationRepair:
             for key in self._keys_of(service):
                 held[key] = service.metadata
         self._add_missing(held)
-        self._remove_left_over(held)
+        self._remove_orphaned(held)
 
     def _keys_of(self, service: Service) -> Iterator[str]:
         yield from (self._addresses + canonical_ip(address) for address in addresses_of(service.spec))
@@ -58,24 +58,24 @@ class AllocationRepair:
     def _add_missing(self, held: dict[str, ObjectMeta]) -> None:
         for key, service in held.items():
             if self._store.peek(key) is None:
-                log.info("%s of service %s/%s was not recorded", key, service.namespace, service.name)
+                log.info("%s of service %s/%s was not allocated; allocated it", key, service.namespace, service.name)
                 with suppress(StoreError):
                     if key.startswith(PORTS):
                         self._recorder.record_ports([int(key.removeprefix(PORTS))], service)
                     else:
-                        self._recorder.record(key.removeprefix(self._addresses), service)
+                        self._recorder.record_address(key.removeprefix(self._addresses), service)
 
-    def _remove_left_over(self, held: dict[str, ObjectMeta]) -> None:
+    def _remove_orphaned(self, held: dict[str, ObjectMeta]) -> None:
         records = [*self._store.range(self._addresses).records, *self._store.range(PORTS).records]
-        left_over = {one.key: one.mod_revision for one in records if self._is_left_over(one, held)}
+        left_over = {one.key: one.mod_revision for one in records if self._is_orphaned(one, held)}
         for key, revision in left_over.items():
             if self._suspects.get(key) == revision:
-                log.warning("%s is recorded as given to a service that does not have it", key)
+                log.warning("%s is allocated to a service that does not use it", key)
                 with suppress(StoreConflict):
                     self._store.write(key, None, revision).add_done_callback(_consume_result)
         self._suspects = left_over
 
-    def _is_left_over(self, record: Record, held: dict[str, ObjectMeta]) -> bool:
+    def _is_orphaned(self, record: Record, held: dict[str, ObjectMeta]) -> bool:
         owner = self._owner(record)
         holder = held.get(record.key)
         return owner is not None and (holder is None or (holder.namespace, holder.name) != owner)

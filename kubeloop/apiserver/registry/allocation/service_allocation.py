@@ -31,10 +31,10 @@ class ServiceAllocation:
         self, recorder: AllocationRecorder, desk: RangeAllocator | DryRunAllocator, families: tuple[str, ...]
     ) -> None:
         self._recorder = recorder
-        self._desk = desk
+        self._allocator = desk
         self._families = families
         self._new: Service | None = None
-        self._held: tuple[str, ...] = ()
+        self._held_addresses: tuple[str, ...] = ()
         self._held_ports: set[int] = set()
         self._asked: tuple[str, ...] = ()
 
@@ -44,24 +44,24 @@ class ServiceAllocation:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if isinstance(self._desk, RangeAllocator):
-            self._desk.hand_back(self._desk.promised)
+        if isinstance(self._allocator, RangeAllocator):
+            self._allocator.release(self._allocator.reserved)
 
     def allocate(self, new: Service, old: Service | None) -> None:
         """Allocate what a Service lacks, before validation. Raises the API error for the client."""
         self._new = new
         if old is not None:
-            self._held = addresses_of(old.spec)
+            self._held_addresses = addresses_of(old.spec)
             self._held_ports = ports_of(old.spec)
             patch_allocated_values(new, old)
         normalize_cluster_ips(new, old)
         default_ip_families(new, old, self._families)
         self._asked = new.spec.cluster_ips
-        allocate_cluster_ips(new, old, self._desk)
+        allocate_cluster_ips(new, old, self._allocator)
         if old is None:
-            allocate_node_ports(new, self._desk)
+            allocate_node_ports(new, self._allocator)
         else:
-            update_node_ports(new, old, self._desk)
+            update_node_ports(new, old, self._allocator)
 
     def write(self, key: str, value: bytes, expected: int) -> Awaitable[StoreEvent]:
         """Write the records and the Service.
@@ -69,32 +69,35 @@ class ServiceAllocation:
         The stored Service differs from `value` in addresses that were recorded by another server meanwhile: these are
         allocated again.
         """
-        store, new, desk = self._recorder.store, self._new, self._desk
-        assert new is not None, "allocate comes first"
+        store, new, desk = self._recorder.store, self._new, self._allocator
+        assert new is not None, "allocate() must be called first"
         assert isinstance(desk, RangeAllocator), "a dry run writes nothing"
         current = store.peek(key)
         if expected != (0 if current is None else current.mod_revision):
             raise StoreConflict(current)
-        gained = [index for index, address in enumerate(new.spec.cluster_ips) if canonical_ip(address) in desk.promised]
-        drawn_again = [index for index in gained if self._draw_if_recorded(new, index)]
+        gained = [index for index, address in enumerate(new.spec.cluster_ips) if canonical_ip(address) in desk.reserved]
+        drawn_again = [index for index in gained if self._reallocate_if_recorded(new, index)]
         if drawn_again:
             value = encode_stored(new)
         for index in gained:
-            self._recorder.record(new.spec.cluster_ips[index], new.metadata)
-        self._recorder.record_ports(ports_of(new.spec) & desk.promised, new.metadata)
+            self._recorder.record_address(new.spec.cluster_ips[index], new.metadata)
+        self._recorder.record_ports(ports_of(new.spec) & desk.reserved, new.metadata)
         written = store.write(key, value, expected)
-        lost, lost_ports = set(self._held) - set(addresses_of(new.spec)), self._held_ports - ports_of(new.spec)
-        erased = self._recorder.erase(lost, lost_ports, new.metadata)
+        lost, lost_ports = (
+            set(self._held_addresses) - set(addresses_of(new.spec)),
+            self._held_ports - ports_of(new.spec),
+        )
+        erased = self._recorder.release(lost, lost_ports, new.metadata)
         # A cancelled waiter ends the claim, but not the write: the reservations stay until that is done.
-        promised, desk.promised = desk.promised, set()
-        written.add_done_callback(lambda _: desk.hand_back(promised))
+        promised, desk.reserved = desk.reserved, set()
+        written.add_done_callback(lambda _: desk.release(promised))
         return wait_write_and_releases(written, erased)
 
-    def _draw_if_recorded(self, new: Service, index: int) -> bool:
+    def _reallocate_if_recorded(self, new: Service, index: int) -> bool:
         address = new.spec.cluster_ips[index]
         if self._recorder.holder(address) is None:
             return False
         if address in self._asked:
             raise address_error(new, address, ALLOCATED)
-        set_address(new.spec, index, allocate_any_address(new, new.spec.ip_families[index], self._desk))
+        set_address(new.spec, index, allocate_any_address(new, new.spec.ip_families[index], self._allocator))
         return True

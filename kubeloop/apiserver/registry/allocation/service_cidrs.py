@@ -39,7 +39,7 @@ class ServiceNetwork:
         return f"IPv{self._range.version}"
 
     @property
-    def usable(self) -> bool:
+    def is_usable(self) -> bool:
         """True if the network is small enough to allocate from."""
         return self._range.version == 4 or self._range.prefixlen >= _SHORTEST_IPV6_PREFIX
 
@@ -49,18 +49,19 @@ class ServiceNetwork:
         return str(self._range.network_address)
 
     @cached_property
-    def _size(self) -> int:
+    def size(self) -> int:
+        """Number of addresses that can be allocated."""
         return max(self._range.num_addresses - (2 if self._range.version == 4 else 1), 0)
 
     def __contains__(self, address: IPv4Address | IPv6Address) -> bool:
         offset = int(address) - int(self._range.network_address) - 1
-        return address.version == self._range.version and 0 <= offset < self._size
+        return address.version == self._range.version and 0 <= offset < self.size
 
-    def choose(self, is_taken: Callable[[str], bool], random: Random) -> str | None:
+    def choose_free_address(self, is_taken: Callable[[str], bool], random: Random) -> str | None:
         """Return a free address, or None if there is none."""
         first = self._range.network_address + 1
         lower = lower_band_size(self._range.num_addresses, _SHARE, _LARGEST_BAND)
-        offset = choose_free_offset(self._size, lower, lambda offset: is_taken(str(first + offset)), random)
+        offset = choose_free_offset(self.size, lower, lambda offset: is_taken(str(first + offset)), random)
         return None if offset is None else str(first + offset)
 
 
@@ -71,15 +72,15 @@ class ServiceNetworks:
         self._store = store
         self._prefix = prefix
         self._configured = tuple(configured)
-        self._seen: tuple[int, ...] = ()
+        self._read_revisions: tuple[int, ...] = ()
         self._current = self._configured
 
     def of(self, family: str) -> list[ServiceNetwork]:
         """Return the networks of an IP family."""
         records = self._store.range(self._prefix).records
         seen = tuple(record.mod_revision for record in records)
-        if seen != self._seen:
-            self._seen = seen
+        if seen != self._read_revisions:
+            self._read_revisions = seen
             self._current = self._read(records)
         return [network for network in self._current if network.family == family]
 
@@ -91,7 +92,7 @@ class ServiceNetworks:
         ready = [ServiceNetwork(cidr) for one in found if _is_ready(one) for cidr in one.spec.cidrs]
         # A cluster may have gained a family since its objects were made.
         untold = [network for network in self._configured if network.family not in told]
-        return tuple(network for network in (*ready, *untold) if network.usable)
+        return tuple(network for network in (*ready, *untold) if network.is_usable)
 
 
 def _is_ready(network: ServiceCIDR) -> bool:

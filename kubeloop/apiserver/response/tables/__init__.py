@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from kubeloop.apiserver.response.tables.document import Entry, list_rows, render
+from kubeloop.apiserver.response.tables.document import Entry, TableOptions, list_rows, render
 from kubeloop.apiserver.response.tables.model import Cells, Printer, RowCondition, TableColumn
 from kubeloop.apiserver.response.tables.registry import printer_of
 
@@ -25,6 +25,7 @@ __all__ = [
     "Printer",
     "RowCondition",
     "TableColumn",
+    "TableOptions",
     "cells_of",
     "columns_of",
     "conditions_of",
@@ -59,14 +60,8 @@ def render_table(
     resource: Resource | None,
     entries: Iterable[Entry],
     meta: Mapping[str, Any],
-    include: str,
     now: datetime,
-    *,
-    is_list: bool,
-    with_columns: bool = True,
-    version: str = "v1",
+    options: TableOptions,
 ) -> bytes:
     """Return the encoded Table of a list or of one object; see `document.render`."""
-    return render(
-        printer_of(resource), entries, meta, include, now, is_list=is_list, with_columns=with_columns, version=version
-    )
+    return render(printer_of(resource), entries, meta, now, options)

@@ -156,20 +156,20 @@ def _scale_cells(scale: Scale, now: datetime) -> Cells:
 HORIZONTAL_POD_AUTOSCALER = Printer(
     columns=(
         NAME,
-        column("Reference", "What is scaled."),
-        column("Targets", "Measured and wanted value of each metric."),
-        column("MinPods", "The fewest pods it may choose."),
-        column("MaxPods", "The most pods it may choose."),
-        column("Replicas", "Pods there are now."),
+        column("Reference", "Object that is scaled."),
+        column("Targets", "Current and target value of each metric."),
+        column("MinPods", "Minimum number of replicas."),
+        column("MaxPods", "Maximum number of replicas."),
+        column("Replicas", "Current number of replicas."),
         AGE,
     ),
     cells=_autoscaler_cells,
 )
 SCALE = Printer(
     columns=(
-        column("Name", "The name of what is scaled."),
-        integer_column("Desired", "Pods that are wanted."),
-        integer_column("Available", "Pods there are now."),
+        column("Name", "Name of the object that is scaled."),
+        integer_column("Desired", "Desired number of replicas."),
+        integer_column("Available", "Current number of replicas."),
         AGE,
     ),
     cells=_scale_cells,

@@ -113,34 +113,32 @@ def _runtime_class_cells(runtime: RuntimeClass, now: datetime) -> Cells:
 
 
 NAME_AND_AGE = Printer(columns=(NAME, AGE), cells=name_and_age)
-NAMESPACE = Printer(
-    columns=(NAME, column("Status", "Whether it is active or going away."), AGE), cells=_namespace_cells
-)
+NAMESPACE = Printer(columns=(NAME, column("Status", "Phase of the namespace."), AGE), cells=_namespace_cells)
 NODE = Printer(
     columns=(
         NAME,
-        column("Status", "Whether it is ready and takes new pods."),
-        column("Roles", "What its labels say it is for."),
+        column("Status", "Readiness, and whether the node is schedulable."),
+        column("Roles", "Roles from the node's labels."),
         AGE,
-        column("Version", "Its kubelet's version."),
-        wide_column("Internal-IP", "Its address inside the cluster."),
-        wide_column("External-IP", "Its address outside the cluster."),
-        wide_column("OS-Image", "Its operating system."),
-        wide_column("Kernel-Version", "Its kernel and architecture."),
-        wide_column("Container-Runtime", "What runs its containers."),
+        column("Version", "Kubelet version."),
+        wide_column("Internal-IP", "Internal IP address."),
+        wide_column("External-IP", "External IP address."),
+        wide_column("OS-Image", "Operating system image."),
+        wide_column("Kernel-Version", "Kernel version and architecture."),
+        wide_column("Container-Runtime", "Container runtime and version."),
     ),
     cells=_node_cells,
 )
 SECRET = Printer(
-    columns=(NAME, column("Type", "What it is meant for."), column("Data", "How many keys it has."), AGE),
+    columns=(NAME, column("Type", "Type of the secret."), column("Data", "Number of data keys."), AGE),
     cells=_secret_cells,
 )
-CONFIG_MAP = Printer(columns=(NAME, column("Data", "How many keys it has."), AGE), cells=_config_map_cells)
+CONFIG_MAP = Printer(columns=(NAME, column("Data", "Number of data keys."), AGE), cells=_config_map_cells)
 RESOURCE_QUOTA = Printer(
     columns=(
         NAME,
-        column("Request", "Used and allowed amounts, apart from limits."),
-        column("Limit", "Used and allowed amounts of limits."),
+        column("Request", "Used and hard amounts of requests and object counts."),
+        column("Limit", "Used and hard amounts of limits."),
         AGE,
     ),
     cells=_resource_quota_cells,
@@ -148,23 +146,23 @@ RESOURCE_QUOTA = Printer(
 COMPONENT_STATUS = Printer(
     columns=(
         NAME,
-        column("Status", "Whether it is healthy."),
-        column("Message", "What its check said."),
-        column("Error", "What its check failed with."),
+        column("Status", "Health of the component."),
+        column("Message", "Message of the health check."),
+        column("Error", "Error of the health check."),
     ),
     cells=_component_status_cells,
 )
-LEASE = Printer(columns=(NAME, column("Holder", "Who holds it."), AGE), cells=_lease_cells)
+LEASE = Printer(columns=(NAME, column("Holder", "Identity of the holder."), AGE), cells=_lease_cells)
 PRIORITY_CLASS = Printer(
     columns=(
         NAME,
-        integer_column("Value", "The priority of its pods."),
-        boolean_column("Global-Default", "Whether pods without a class get it."),
+        integer_column("Value", "Priority value."),
+        boolean_column("Global-Default", "True if the class applies to pods without a priority class."),
         AGE,
-        column("PreemptionPolicy", "Whether its pods may evict others."),
+        column("PreemptionPolicy", "Preemption policy of the pods."),
     ),
     cells=_priority_class_cells,
 )
 RUNTIME_CLASS = Printer(
-    columns=(NAME, column("Handler", "Which runtime configuration it names."), AGE), cells=_runtime_class_cells
+    columns=(NAME, column("Handler", "Handler name in the container runtime."), AGE), cells=_runtime_class_cells
 )

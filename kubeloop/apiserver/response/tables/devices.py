@@ -47,14 +47,14 @@ def _taint_rule_cells(rule: DeviceTaintRule, now: datetime) -> Cells:
 
 
 RESOURCE_CLAIM = Printer(
-    columns=(NAME, column("State", "Whether it is pending, allocated, reserved or deleted."), AGE), cells=_claim_cells
+    columns=(NAME, column("State", "State: pending, allocated, reserved or deleted."), AGE), cells=_claim_cells
 )
 RESOURCE_SLICE = Printer(
     columns=(
         NAME,
-        column("Node", "Where its devices are."),
-        column("Driver", "Whose devices they are."),
-        column("Pool", "The pool they belong to."),
+        column("Node", "Node of the devices."),
+        column("Driver", "Driver of the devices."),
+        column("Pool", "Pool of the devices."),
         AGE,
     ),
     cells=_slice_cells,
@@ -62,9 +62,9 @@ RESOURCE_SLICE = Printer(
 DEVICE_TAINT_RULE = Printer(
     columns=(
         NAME,
-        column("Key", "The taint's key."),
-        column("Value", "The taint's value."),
-        column("Effect", "What the taint does to pods."),
+        column("Key", "Taint key."),
+        column("Value", "Taint value."),
+        column("Effect", "Taint effect."),
         column("TimeAdded", "Time since the taint was added."),
         AGE,
     ),

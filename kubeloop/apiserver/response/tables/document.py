@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from functools import cache
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -16,6 +16,15 @@ _NULL = msgspec.Raw(b"null")
 
 # An object, its encoded metadata and itself encoded; what the rows don't include may be missing.
 Entry = tuple[Any, bytes | None, bytes | None]
+
+
+class TableOptions(NamedTuple):
+    """Options of a Table; `include` is the request's includeObject: Metadata (or empty), Object, None."""
+
+    include: str
+    is_list: bool
+    with_columns: bool = True
+    version: str = "v1"
 
 
 class _PartialObject(msgspec.Struct, frozen=True, rename="camel"):
@@ -38,7 +47,7 @@ class _Table(msgspec.Struct, frozen=True, rename="camel"):
     rows: list[_Row] | None
 
 
-@cache
+@lru_cache(maxsize=1024)  # custom resources have columns, too
 def _column_definitions(columns: tuple[TableColumn, ...]) -> msgspec.Raw:
     return msgspec.Raw(encode(columns))
 
@@ -69,27 +78,25 @@ def render(
     printer: Printer,
     entries: Iterable[Entry],
     meta: Mapping[str, Any],
-    include: str,
     now: datetime,
-    *,
-    is_list: bool,
-    with_columns: bool = True,
-    version: str = "v1",
+    options: TableOptions,
 ) -> bytes:
-    """Return the encoded Table. `include` is the request's includeObject: Metadata (or empty), Object, None."""
-    api_version = f"meta.k8s.io/{version}"
+    """Return the encoded Table."""
+    api_version = f"meta.k8s.io/{options.version}"
     by_identity = {id(entry[0]): entry for entry in entries}
     objects = [entry[0] for entry in by_identity.values()]
-    filled = list_rows(printer, objects, now) if is_list else [(obj, printer.cells(obj, now)) for obj in objects]
+    filled = (
+        list_rows(printer, objects, now) if options.is_list else [(obj, printer.cells(obj, now)) for obj in objects]
+    )
     rows = [
         _Row(
             cells=cells,
             conditions=printer.conditions(obj),
-            object=_included(by_identity[id(obj)], include, api_version),
+            object=_included(by_identity[id(obj)], options.include, api_version),
         )
         for obj, cells in filled
     ]
-    shows_columns = with_columns or printer.columns_in_every_event
+    shows_columns = options.with_columns or printer.columns_in_every_event
     table = _Table(
         kind="Table",
         api_version=api_version,

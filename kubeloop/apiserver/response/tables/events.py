@@ -84,16 +84,16 @@ def _event_cells(event: Event, now: datetime) -> Cells:
 
 
 _COLUMNS = (
-    column("Last Seen", "Time since it happened last."),
+    column("Last Seen", "Time since the last occurrence."),
     column("Type", "Normal or Warning."),
-    column("Reason", "What happened, in one word."),
-    column("Object", "What it is about."),
-    wide_column("Subobject", "Which part of the object it is about."),
-    wide_column("Source", "Who reported it."),
-    column("Message", "What happened, for people."),
-    wide_column("First Seen", "Time since it happened first."),
-    wide_column("Count", "How often it happened."),
-    column("Name", "The event's name.", format="name", wide=True),
+    column("Reason", "Reason code."),
+    column("Object", "Object of the event."),
+    wide_column("Subobject", "Field path within the object."),
+    wide_column("Source", "Component that reported the event."),
+    column("Message", "Human-readable message."),
+    wide_column("First Seen", "Time since the first occurrence."),
+    wide_column("Count", "Number of occurrences."),
+    column("Name", "Name of the event.", format="name", wide=True),
 )
 CORE_EVENT = Printer(columns=_COLUMNS, cells=_core_cells)
 EVENT = Printer(columns=_COLUMNS, cells=_event_cells)

@@ -163,26 +163,26 @@ def _migration_cells(migration: StorageVersionMigration, _now: datetime) -> Cell
     ]
 
 
-_PARAM_KIND = column("ParamKind", "The kind of its parameters.")
+_PARAM_KIND = column("ParamKind", "Kind of the parameter objects.")
 
 # Default printer of kinds that have none of their own.
 DEFAULT = Printer(columns=(NAME, CREATED_AT), cells=_name_and_creation, null_without_rows=True)
 WEBHOOK_CONFIGURATION = Printer(
-    columns=(NAME, integer_column("Webhooks", "How many webhooks it has."), AGE), cells=_webhook_cells
+    columns=(NAME, integer_column("Webhooks", "Number of webhooks."), AGE), cells=_webhook_cells
 )
 VALIDATING_ADMISSION_POLICY = Printer(
-    columns=(NAME, integer_column("Validations", "How many validations it has."), _PARAM_KIND, AGE),
+    columns=(NAME, integer_column("Validations", "Number of validations."), _PARAM_KIND, AGE),
     cells=_validating_policy_cells,
 )
 MUTATING_ADMISSION_POLICY = Printer(
-    columns=(NAME, integer_column("Mutations", "How many mutations it has."), _PARAM_KIND, AGE),
+    columns=(NAME, integer_column("Mutations", "Number of mutations."), _PARAM_KIND, AGE),
     cells=_mutating_policy_cells,
 )
 ADMISSION_POLICY_BINDING = Printer(
     columns=(
         NAME,
-        column("PolicyName", "The policy it puts to use."),
-        column("ParamRef", "The parameters it gives the policy."),
+        column("PolicyName", "Name of the bound policy."),
+        column("ParamRef", "Reference to the parameter objects."),
         AGE,
     ),
     cells=_policy_binding_cells,
@@ -190,13 +190,13 @@ ADMISSION_POLICY_BINDING = Printer(
 CUSTOM_RESOURCE_DEFINITION = Printer(
     columns=(
         NAME,
-        column("Scope", "In namespaces or cluster-wide."),
-        column("Versions", "Versions that are served."),
+        column("Scope", "Scope: Namespaced or Cluster."),
+        column("Versions", "Served versions."),
         CREATED_AT,
-        wide_column("Group", "Its API group."),
-        wide_column("Kind", "The kind it defines."),
-        wide_column("ShortNames", "What it may be called for short."),
-        column("Established", "Whether it is in service.", "boolean", wide=True),
+        wide_column("Group", "API group."),
+        wide_column("Kind", "Kind."),
+        wide_column("ShortNames", "Short names."),
+        column("Established", "True if the Established condition is true.", "boolean", wide=True),
     ),
     cells=_definition_cells,
     null_without_rows=True,
@@ -204,8 +204,8 @@ CUSTOM_RESOURCE_DEFINITION = Printer(
 API_SERVICE = Printer(
     columns=(
         NAME,
-        column("Service", "Who serves it."),
-        column("Available", "Whether it can be reached."),
+        column("Service", "Service behind the API, or Local."),
+        column("Available", "Status of the Available condition."),
         AGE,
     ),
     cells=_api_service_cells,
@@ -214,11 +214,11 @@ API_SERVICE = Printer(
 FLOW_SCHEMA = Printer(
     columns=(
         NAME,
-        column("PriorityLevel", "The priority level of its requests."),
-        column("MatchingPrecedence", "Schemas with a lower number are tried first."),
-        column("DistinguisherMethod", "How its requests are told apart."),
+        column("PriorityLevel", "Priority level of matching requests."),
+        column("MatchingPrecedence", "Matching precedence; lower numbers are tried first."),
+        column("DistinguisherMethod", "Method that assigns requests to flows."),
         AGE,
-        column("MissingPL", "Whether its priority level does not exist."),
+        column("MissingPL", "Status of the Dangling condition."),
     ),
     cells=_flow_schema_cells,
     sort_key=_flow_schema_order,
@@ -226,20 +226,20 @@ FLOW_SCHEMA = Printer(
 PRIORITY_LEVEL_CONFIGURATION = Printer(
     columns=(
         NAME,
-        column("Type", "Whether its requests are limited."),
-        column("NominalConcurrencyShares", "Its share of the server."),
-        column("Queues", "How many queues it has."),
-        column("HandSize", "How many queues a flow may use."),
-        column("QueueLengthLimit", "How many requests may wait in a queue."),
+        column("Type", "Type: Limited or Exempt."),
+        column("NominalConcurrencyShares", "Nominal concurrency shares."),
+        column("Queues", "Number of queues."),
+        column("HandSize", "Number of queues per flow."),
+        column("QueueLengthLimit", "Maximum number of requests per queue."),
         AGE,
     ),
     cells=_priority_level_cells,
 )
 STORAGE_VERSION_MIGRATION = Printer(
     columns=(
-        column("Name", "The object's name."),
-        column("Resource", "What is migrated."),
-        column("Status", "How far the migration is."),
+        column("Name", "Name of the object."),
+        column("Resource", "Resource that is migrated."),
+        column("Status", "State of the migration."),
     ),
     cells=_migration_cells,
 )

@@ -71,10 +71,10 @@ def wide_column(name: str, description: str) -> TableColumn:
     return column(name, description, wide=True)
 
 
-NAME = column("Name", "The object's name.", format="name")
-AGE = column("Age", "Time since the object was created.")
-CREATED_AT = column("Created At", "When the object was created.", "date")
+NAME = column("Name", "Name of the object.", format="name")
+AGE = column("Age", "Time since creation.")
+CREATED_AT = column("Created At", "Creation time.", "date")
 # Columns of all kinds with a pod template.
-CONTAINERS = wide_column("Containers", "The template's container names.")
-IMAGES = wide_column("Images", "The template's container images.")
-SELECTOR = wide_column("Selector", "Which pods belong to it.")
+CONTAINERS = wide_column("Containers", "Container names of the pod template.")
+IMAGES = wide_column("Images", "Container images of the pod template.")
+SELECTOR = wide_column("Selector", "Label selector of the pods.")

@@ -158,21 +158,21 @@ def _ip_address_cells(address: IPAddress, now: datetime) -> Cells:
 SERVICE = Printer(
     columns=(
         NAME,
-        column("Type", "How the service is exposed."),
-        column("Cluster-IP", "Its first address inside the cluster."),
-        column("External-IP", "Where it is reached from outside."),
-        column("Port(s)", "Its ports, with node ports."),
+        column("Type", "Type of the service."),
+        column("Cluster-IP", "First cluster IP."),
+        column("External-IP", "External addresses."),
+        column("Port(s)", "Service ports and node ports."),
         AGE,
-        wide_column("Selector", "Labels of the pods behind it."),
+        wide_column("Selector", "Label selector of the pods."),
     ),
     cells=_service_cells,
 )
-ENDPOINTS = Printer(columns=(NAME, column("Endpoints", "Ready addresses and ports."), AGE), cells=_endpoints_cells)
+ENDPOINTS = Printer(columns=(NAME, column("Endpoints", "Ready addresses with ports."), AGE), cells=_endpoints_cells)
 ENDPOINT_SLICE = Printer(
     columns=(
         NAME,
-        column("AddressType", "Which kind of addresses it holds."),
-        column("Ports", "Ports of every endpoint."),
+        column("AddressType", "Address type."),
+        column("Ports", "Ports of the endpoints."),
         column("Endpoints", "Addresses of the endpoints."),
         AGE,
     ),
@@ -181,10 +181,10 @@ ENDPOINT_SLICE = Printer(
 INGRESS = Printer(
     columns=(
         NAME,
-        column("Class", "The ingress class that serves it."),
-        column("Hosts", "Host names of its rules."),
-        column("Address", "Where its load balancer listens."),
-        column("Ports", "Ports it is served on."),
+        column("Class", "Ingress class."),
+        column("Hosts", "Host names of the rules."),
+        column("Address", "Address of the load balancer."),
+        column("Ports", "Ports of the load balancer."),
         AGE,
     ),
     cells=_ingress_cells,
@@ -192,14 +192,14 @@ INGRESS = Printer(
 INGRESS_CLASS = Printer(
     columns=(
         NAME,
-        column("Controller", "Who serves this class."),
-        column("Parameters", "Where its further settings are."),
+        column("Controller", "Controller of the class."),
+        column("Parameters", "Reference to the parameters."),
         AGE,
     ),
     cells=_ingress_class_cells,
 )
 NETWORK_POLICY = Printer(
-    columns=(NAME, column("Pod-Selector", "Which pods it applies to."), AGE), cells=_network_policy_cells
+    columns=(NAME, column("Pod-Selector", "Label selector of the pods."), AGE), cells=_network_policy_cells
 )
-SERVICE_CIDR = Printer(columns=(NAME, column("CIDRs", "Its address ranges."), AGE), cells=_service_cidr_cells)
-IP_ADDRESS = Printer(columns=(NAME, column("ParentRef", "Whose address it is.")), cells=_ip_address_cells)
+SERVICE_CIDR = Printer(columns=(NAME, column("CIDRs", "Address ranges."), AGE), cells=_service_cidr_cells)
+IP_ADDRESS = Printer(columns=(NAME, column("ParentRef", "Object that uses the address.")), cells=_ip_address_cells)

@@ -108,9 +108,9 @@ class _Summary:
                 running = True
                 self.ready += 1
         if self.reason == "Completed":
-            self.reason = self._reason_while_some_are_done(running, failure)
+            self.reason = self._reason_with_terminated(running, failure)
 
-    def _reason_while_some_are_done(self, running: bool, failure: str) -> str:
+    def _reason_with_terminated(self, running: bool, failure: str) -> str:
         if running and has_ready_condition(self.pod):
             return "Running"
         return failure or ("NotReady" if running else "Completed")
@@ -167,14 +167,14 @@ def _template_cells(template: PodTemplate, _now: datetime) -> Cells:
 POD = Printer(
     columns=(
         NAME,
-        column("Ready", "Ready containers of all containers."),
-        column("Status", "One word for the state of all containers."),
-        column("Restarts", "Restarts of all containers, and when the last one was."),
+        column("Ready", "Number of ready containers and of all containers."),
+        column("Status", "Aggregate status of the containers."),
+        column("Restarts", "Number of container restarts, with the time since the last one."),
         AGE,
-        wide_column("IP", "The pod's first address."),
-        wide_column("Node", "Where the pod runs."),
-        wide_column("Nominated Node", "Where room is being made for the pod."),
-        wide_column("Readiness Gates", "Passed readiness gates of all gates."),
+        wide_column("IP", "First IP address of the pod."),
+        wide_column("Node", "Node of the pod."),
+        wide_column("Nominated Node", "Node on which lower-priority pods are preempted."),
+        wide_column("Readiness Gates", "Number of passed readiness gates and of all gates."),
     ),
     cells=_pod_cells,
     conditions=_pod_conditions,
@@ -182,9 +182,9 @@ POD = Printer(
 POD_TEMPLATE = Printer(
     columns=(
         NAME,
-        column("Containers", "The template's container names."),
-        column("Images", "The template's container images."),
-        column("Pod Labels", "The labels that pods get."),
+        column("Containers", "Container names of the template."),
+        column("Images", "Container images of the template."),
+        column("Pod Labels", "Labels of pods from the template."),
     ),
     cells=_template_cells,
 )

@@ -86,35 +86,35 @@ def _version_cells(version: StorageVersion, now: datetime) -> Cells:
     return [version.metadata.name, common, format_shortened(servers) or _UNSET, format_age(version, now)]
 
 
-_POLICY = column("Policy", "How its pods are scheduled.")
-_WORKLOAD = column("Workload", "The workload that it was made for.")
+_POLICY = column("Policy", "Scheduling policy.")
+_WORKLOAD = column("Workload", "Workload of the group.")
 
 POD_GROUP = Printer(
-    columns=(NAME, _POLICY, _WORKLOAD, column("Status", "How far it is."), AGE),
+    columns=(NAME, _POLICY, _WORKLOAD, column("Status", "Scheduling state."), AGE),
     cells=_group_cells,
 )
 COMPOSITE_POD_GROUP = Printer(columns=(NAME, _POLICY, _WORKLOAD, AGE), cells=_composite_cells)
 POOL_STATUS_REQUEST = Printer(
     columns=(
         NAME,
-        column("Driver", "Whose pools are asked about."),
-        column("Total", "Devices in all of its pools."),
-        column("Available", "Those that are free."),
-        column("Allocated", "Those that are taken."),
-        column("Unavailable", "Those that nobody can have."),
-        column("Errors", "Pools with something wrong."),
-        integer_column("Pools", "Pools that were found."),
-        column("Status", "Whether it was answered."),
-        column("Completed", "Time since it was answered."),
+        column("Driver", "Driver of the pools."),
+        column("Total", "Number of devices in all pools."),
+        column("Available", "Number of available devices."),
+        column("Allocated", "Number of allocated devices."),
+        column("Unavailable", "Number of unavailable devices."),
+        column("Errors", "Number of pools with validation errors."),
+        integer_column("Pools", "Number of pools."),
+        column("Status", "State of the request."),
+        column("Completed", "Time since completion."),
     ),
     cells=_request_cells,
 )
 LEASE_CANDIDATE = Printer(
     columns=(
         NAME,
-        column("LeaseName", "The lease that it could hold."),
-        column("BinaryVersion", "The version it is."),
-        column("EmulationVersion", "The version it behaves as."),
+        column("LeaseName", "Lease of the election."),
+        column("BinaryVersion", "Binary version of the candidate."),
+        column("EmulationVersion", "Emulation version of the candidate."),
         AGE,
     ),
     cells=_candidate_cells,
@@ -122,8 +122,8 @@ LEASE_CANDIDATE = Printer(
 STORAGE_VERSION = Printer(
     columns=(
         NAME,
-        column("CommonEncodingVersion", "The version that all servers store in."),
-        column("StorageVersions", "What each of them stores in."),
+        column("CommonEncodingVersion", "Encoding version common to all API servers."),
+        column("StorageVersions", "Encoding version of each API server."),
         AGE,
     ),
     cells=_version_cells,

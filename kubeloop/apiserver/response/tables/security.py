@@ -71,16 +71,16 @@ def _pod_request_cells(request: PodCertificateRequest, _now: datetime) -> Cells:
     ]
 
 
-_SIGNER = column("SignerName", "Who is to sign it.")
+_SIGNER = column("SignerName", "Signer of the certificate.")
 
 ROLE_BINDING = Printer(
     columns=(
         NAME,
-        column("Role", "The role that is granted."),
+        column("Role", "Role of the binding."),
         AGE,
-        wide_column("Users", "Users who get it."),
-        wide_column("Groups", "Groups who get it."),
-        wide_column("ServiceAccounts", "Service accounts that get it."),
+        wide_column("Users", "Users of the binding."),
+        wide_column("Groups", "Groups of the binding."),
+        wide_column("ServiceAccounts", "Service accounts of the binding."),
     ),
     cells=_binding_cells,
 )
@@ -89,24 +89,22 @@ CERTIFICATE_SIGNING_REQUEST = Printer(
         NAME,
         AGE,
         _SIGNER,
-        column("Requestor", "Who asks for it."),
-        column("RequestedDuration", "How long it is to be valid."),
-        column("Condition", "Whether it is approved and issued."),
+        column("Requestor", "User that made the request."),
+        column("RequestedDuration", "Requested duration of validity."),
+        column("Condition", "State of approval and issuance."),
     ),
     cells=_signing_request_cells,
 )
-CLUSTER_TRUST_BUNDLE = Printer(
-    columns=(NAME, column("SignerName", "Whose certificates it vouches for.")), cells=_trust_bundle_cells
-)
+CLUSTER_TRUST_BUNDLE = Printer(columns=(NAME, column("SignerName", "Signer of the bundle.")), cells=_trust_bundle_cells)
 POD_CERTIFICATE_REQUEST = Printer(
     columns=(
         NAME,
-        column("PodName", "The pod it is for."),
-        column("ServiceAccountName", "The pod's service account."),
-        column("NodeName", "Where the pod runs."),
+        column("PodName", "Name of the pod."),
+        column("ServiceAccountName", "Service account of the pod."),
+        column("NodeName", "Node of the pod."),
         _SIGNER,
-        column("State", "Whether it is pending, issued, denied or failed."),
-        column("UnverifiedUserAnnotations", "What the pod's owner added, unchecked."),
+        column("State", "State: pending, issued, denied or failed."),
+        column("UnverifiedUserAnnotations", "User annotations, not verified."),
     ),
     cells=_pod_request_cells,
 )

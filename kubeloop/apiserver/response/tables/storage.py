@@ -140,21 +140,21 @@ def _csi_driver_cells(driver: CSIDriver, now: datetime) -> Cells:
     ]
 
 
-_STORAGE_CLASS = column("StorageClass", "The storage class it is of.")
-_ATTRIBUTES_CLASS = column("VolumeAttributesClass", "The volume attributes class it asks for.")
-_VOLUME_MODE = wide_column("VolumeMode", "A file system or a raw block device.")
+_STORAGE_CLASS = column("StorageClass", "Storage class.")
+_ATTRIBUTES_CLASS = column("VolumeAttributesClass", "Requested volume attributes class.")
+_VOLUME_MODE = wide_column("VolumeMode", "Volume mode: Filesystem or Block.")
 
 PERSISTENT_VOLUME = Printer(
     columns=(
         NAME,
-        column("Capacity", "Its size."),
-        column("Access Modes", "How it may be mounted."),
-        column("Reclaim Policy", "What becomes of it after its claim."),
-        column("Status", "Whether it is free, bound, or going away."),
-        column("Claim", "The claim it is bound to."),
+        column("Capacity", "Capacity of the volume."),
+        column("Access Modes", "Access modes of the volume."),
+        column("Reclaim Policy", "Reclaim policy of the volume."),
+        column("Status", "Phase of the volume."),
+        column("Claim", "Bound claim."),
         _STORAGE_CLASS,
         _ATTRIBUTES_CLASS,
-        column("Reason", "Why it failed, in one word."),
+        column("Reason", "Reason of a failure."),
         AGE,
         _VOLUME_MODE,
     ),
@@ -163,10 +163,10 @@ PERSISTENT_VOLUME = Printer(
 PERSISTENT_VOLUME_CLAIM = Printer(
     columns=(
         NAME,
-        column("Status", "Whether it is bound, waiting, or going away."),
-        column("Volume", "The volume it is bound to."),
-        column("Capacity", "The size it got."),
-        column("Access Modes", "How its volume may be mounted."),
+        column("Status", "Phase of the claim."),
+        column("Volume", "Bound volume."),
+        column("Capacity", "Capacity of the bound volume."),
+        column("Access Modes", "Access modes of the bound volume."),
         _STORAGE_CLASS,
         _ATTRIBUTES_CLASS,
         AGE,
@@ -177,39 +177,41 @@ PERSISTENT_VOLUME_CLAIM = Printer(
 STORAGE_CLASS = Printer(
     columns=(
         NAME,
-        column("Provisioner", "Who makes its volumes."),
-        column("ReclaimPolicy", "What becomes of its volumes after their claims."),
-        column("VolumeBindingMode", "Whether volumes are made at once or for the first pod."),
-        column("AllowVolumeExpansion", "Whether its volumes may grow."),
+        column("Provisioner", "Provisioner of the volumes."),
+        column("ReclaimPolicy", "Reclaim policy of the volumes."),
+        column("VolumeBindingMode", "Volume binding mode: Immediate or WaitForFirstConsumer."),
+        column("AllowVolumeExpansion", "True if volumes can be expanded."),
         AGE,
     ),
     cells=_storage_class_cells,
     default_of=_default_storage_class,
 )
 VOLUME_ATTRIBUTES_CLASS = Printer(
-    columns=(NAME, column("DriverName", "The driver that knows its parameters."), AGE), cells=_attributes_class_cells
+    columns=(NAME, column("DriverName", "Driver of the class."), AGE), cells=_attributes_class_cells
 )
 VOLUME_ATTACHMENT = Printer(
     columns=(
         NAME,
-        column("Attacher", "Who attaches the volume.", format="name"),
-        column("PV", "The volume."),
-        column("Node", "The node it is attached to."),
-        boolean_column("Attached", "Whether it is attached."),
+        column("Attacher", "Name of the attacher.", format="name"),
+        column("PV", "Name of the volume."),
+        column("Node", "Node of the attachment."),
+        boolean_column("Attached", "True if the volume is attached."),
         AGE,
     ),
     cells=_attachment_cells,
 )
-CSI_NODE = Printer(columns=(NAME, integer_column("Drivers", "How many drivers run there."), AGE), cells=_csi_node_cells)
+CSI_NODE = Printer(
+    columns=(NAME, integer_column("Drivers", "Number of drivers on the node."), AGE), cells=_csi_node_cells
+)
 CSI_DRIVER = Printer(
     columns=(
         NAME,
-        boolean_column("AttachRequired", "Whether its volumes must be attached first."),
-        boolean_column("PodInfoOnMount", "Whether it wants to know the pod when mounting."),
-        boolean_column("StorageCapacity", "Whether it reports free capacity."),
-        column("TokenRequests", "Audiences of the tokens it is given."),
-        boolean_column("RequiresRepublish", "Whether it wants its mounts renewed."),
-        column("Modes", "Which volume lifecycles it knows."),
+        boolean_column("AttachRequired", "True if volumes must be attached before mounting."),
+        boolean_column("PodInfoOnMount", "True if mount calls carry pod information."),
+        boolean_column("StorageCapacity", "True if the driver publishes CSIStorageCapacity objects."),
+        column("TokenRequests", "Audiences of service account tokens in mount calls."),
+        boolean_column("RequiresRepublish", "True if mounts are republished periodically."),
+        column("Modes", "Supported volume lifecycle modes."),
         AGE,
     ),
     cells=_csi_driver_cells,

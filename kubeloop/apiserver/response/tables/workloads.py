@@ -184,15 +184,15 @@ def _disruption_budget_cells(pdb: PodDisruptionBudget, now: datetime) -> Cells:
 
 _REPLICA_COLUMNS = (
     NAME,
-    integer_column("Desired", "Pods that are wanted."),
-    integer_column("Current", "Pods that exist."),
-    integer_column("Ready", "Pods that are ready."),
+    integer_column("Desired", "Number of desired pods."),
+    integer_column("Current", "Number of existing pods."),
+    integer_column("Ready", "Number of ready pods."),
     AGE,
     CONTAINERS,
     IMAGES,
     SELECTOR,
 )
-_READY = column("Ready", "Ready pods of wanted pods.")
+_READY = column("Ready", "Number of ready and of desired pods.")
 
 REPLICATION_CONTROLLER = Printer(columns=_REPLICA_COLUMNS, cells=_replication_controller_cells)
 REPLICA_SET = Printer(columns=_REPLICA_COLUMNS, cells=_replica_set_cells)
@@ -200,8 +200,8 @@ DEPLOYMENT = Printer(
     columns=(
         NAME,
         _READY,
-        column("Up-to-date", "Pods that are made from the latest template."),
-        column("Available", "Pods that have been ready for long enough."),
+        column("Up-to-date", "Number of pods of the latest template."),
+        column("Available", "Number of available pods."),
         AGE,
         CONTAINERS,
         IMAGES,
@@ -213,12 +213,12 @@ STATEFUL_SET = Printer(columns=(NAME, _READY, AGE, CONTAINERS, IMAGES), cells=_s
 DAEMON_SET = Printer(
     columns=(
         NAME,
-        integer_column("Desired", "Nodes that should run its pod."),
-        integer_column("Current", "Nodes that run its pod."),
-        integer_column("Ready", "Nodes where its pod is ready."),
-        integer_column("Up-to-date", "Nodes whose pod is made from the latest template."),
-        integer_column("Available", "Nodes whose pod has been ready for long enough."),
-        column("Node Selector", "Labels that a node needs."),
+        integer_column("Desired", "Number of nodes that should run a daemon pod."),
+        integer_column("Current", "Number of nodes that run a daemon pod."),
+        integer_column("Ready", "Number of nodes with a ready daemon pod."),
+        integer_column("Up-to-date", "Number of nodes with a daemon pod of the latest template."),
+        integer_column("Available", "Number of nodes with an available daemon pod."),
+        column("Node Selector", "Node selector of the pods."),
         AGE,
         CONTAINERS,
         IMAGES,
@@ -229,8 +229,8 @@ DAEMON_SET = Printer(
 CONTROLLER_REVISION = Printer(
     columns=(
         NAME,
-        column("Controller", "Whose history this is."),
-        column("Revision", "Its number in the history."),
+        column("Controller", "Owner of the revision."),
+        column("Revision", "Revision number."),
         AGE,
     ),
     cells=_controller_revision_cells,
@@ -238,9 +238,9 @@ CONTROLLER_REVISION = Printer(
 JOB = Printer(
     columns=(
         NAME,
-        column("Status", "How far the job is."),
-        column("Completions", "Pods that succeeded, of those that must."),
-        column("Duration", "How long the job ran, or has been running."),
+        column("Status", "State of the job."),
+        column("Completions", "Number of succeeded and of required pods."),
+        column("Duration", "Duration of the job, so far if it is running."),
         AGE,
         CONTAINERS,
         IMAGES,
@@ -251,11 +251,11 @@ JOB = Printer(
 CRON_JOB = Printer(
     columns=(
         NAME,
-        column("Schedule", "When jobs start, in cron's notation."),
-        column("Timezone", "The schedule's time zone."),
-        boolean_column("Suspend", "Whether the schedule is paused."),
-        integer_column("Active", "Jobs that are running."),
-        column("Last Schedule", "Time since the last job was due."),
+        column("Schedule", "Schedule in cron format."),
+        column("Timezone", "Time zone of the schedule."),
+        boolean_column("Suspend", "True if the schedule is suspended."),
+        integer_column("Active", "Number of running jobs."),
+        column("Last Schedule", "Time since the last scheduled run."),
         AGE,
         CONTAINERS,
         IMAGES,
@@ -266,9 +266,9 @@ CRON_JOB = Printer(
 DISRUPTION_BUDGET = Printer(
     columns=(
         NAME,
-        column("Min Available", "How many pods must stay."),
-        column("Max Unavailable", "How many pods may be gone."),
-        integer_column("Allowed Disruptions", "How many pods may be evicted now."),
+        column("Min Available", "Minimum number of available pods."),
+        column("Max Unavailable", "Maximum number of unavailable pods."),
+        integer_column("Allowed Disruptions", "Number of evictions that are currently allowed."),
         AGE,
     ),
     cells=_disruption_budget_cells,

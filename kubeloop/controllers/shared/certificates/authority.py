@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519
 from cryptography.x509.oid import ExtendedKeyUsageOID, ExtensionOID
 
-from kubeloop.controllers.shared.certificates.requested import ParsedCsr
+from kubeloop.controllers.shared.certificates.csr import ParsedCsr
 
 BACKDATE: Final = timedelta(minutes=5)  # so that hosts whose clocks lag accept the certificate
 SHORT_DURATION: Final = timedelta(hours=8)  # shorter certificates end exactly when requested, despite the backdating
@@ -94,7 +94,7 @@ class CertificateAuthority:
             if self._pair is None or seen != self._seen:
                 self._pair, self._seen = _read(*self._files), seen
         except OSError as error:
-            raise SigningError(f"the certificate authority cannot be read: {error}") from None
+            raise SigningError(f"unable to read the certificate authority: {error}") from None
         return self._pair
 
 
@@ -113,11 +113,11 @@ def _read(certificate: Path, key: Path) -> KeyPair:
         found = x509.load_pem_x509_certificates(certificate.read_bytes())
         pair = KeyPair(found[0], serialization.load_pem_private_key(key.read_bytes(), None))
     except (ValueError, TypeError) as error:
-        raise SigningError(f"{certificate} and {key} hold no usable certificate and key: {error}") from None
+        raise SigningError(f"{certificate} and {key} contain no usable certificate and key: {error}") from None
     if len(found) != 1:
-        raise SigningError(f"{certificate} holds {len(found)} certificates, and should hold one")
+        raise SigningError(f"{certificate} must contain one certificate, but contains {len(found)}")
     if pair.certificate.public_key() != pair.key.public_key():
-        raise SigningError(f"{key} is not the key of {certificate}")  # maybe only one file has been replaced so far
+        raise SigningError(f"{key} does not match {certificate}")  # maybe only one file has been replaced so far
     return pair
 
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from kubeloop.api.generated.core_v1 import Pod, Service
-from kubeloop.controllers.shared.endpoints.offers import endpoint_state
-from kubeloop.controllers.shared.endpoints.pace import SyncPacer
+from kubeloop.controllers.shared.endpoints.pod_endpoints import endpoint_state
+from kubeloop.controllers.shared.endpoints.sync_pacer import SyncPacer
 from kubeloop.runtime.causes.cause import Event, Origin
 from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.informer.store import depends_on
@@ -106,4 +106,4 @@ class ServicePodHandler:
         meta = pod.metadata
         origins = (Origin("Pod", meta.namespace, meta.name, meta.resource_version, event),)
         for key in sorted(keys):
-            self._queue.add_after(key, self._pace.wait(key), origins)
+            self._queue.add_after(key, self._pace.delay(key), origins)

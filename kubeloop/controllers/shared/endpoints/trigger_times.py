@@ -12,7 +12,7 @@ from kubeloop.runtime.objects.keys import ObjectKey
 ANNOTATION: Final = "endpoints.kubernetes.io/last-change-trigger-time"
 
 
-class _Seen(NamedTuple):
+class _TriggerTimes(NamedTuple):
     service: str
     pods: dict[str, str]  # by name
 
@@ -21,9 +21,9 @@ class TriggerTimeTracker:
     """Trigger times of each Service and its pods as of the last sync."""
 
     def __init__(self) -> None:
-        self._seen: dict[ObjectKey, _Seen] = {}
+        self._seen: dict[ObjectKey, _TriggerTimes] = {}
 
-    def look(self, key: ObjectKey, service: Service, pods: Iterable[Pod]) -> str:
+    def compute_trigger_time(self, key: ObjectKey, service: Service, pods: Iterable[Pod]) -> str:
         """Return the time of the earliest change since the last sync, or an empty string if it is unknown.
 
         Times are texts in UTC, so that they sort chronologically.
@@ -31,7 +31,7 @@ class TriggerTimeTracker:
         before = self._seen.get(key)
         made = service.metadata.creation_timestamp or ""
         moments = {pod.metadata.name: moment for pod in pods if (moment := _moment_of(pod))}
-        self._seen[key] = _Seen(made, moments)
+        self._seen[key] = _TriggerTimes(made, moments)
         if before is None:
             return made
         fresh = [moment for name, moment in moments.items() if moment > before.pods.get(name, "")]
@@ -39,7 +39,7 @@ class TriggerTimeTracker:
             fresh.append(made)
         return min(fresh, default="")
 
-    def knows(self, key: ObjectKey) -> bool:
+    def has_state(self, key: ObjectKey) -> bool:
         """Return True if the Service was synced before."""
         return key in self._seen
 

@@ -76,7 +76,7 @@ def template_of_revision(revision: ControllerRevision) -> PodTemplateSpec:
         said = msgspec.json.decode(revision.data)["spec"]["template"]
         template = codec.from_plain({key: one for key, one in said.items() if key != _DIRECTIVE}, PodTemplateSpec)
     except (msgspec.MsgspecError, KeyError, TypeError, AttributeError) as error:
-        raise UnreadableRevision(f"{revision.metadata.name} holds no pod template: {error}") from error
+        raise UnreadableRevision(f"{revision.metadata.name} contains no pod template: {error}") from error
     apply_defaults(DaemonSet(spec=DaemonSetSpec(template=template)))  # templates have the same defaults everywhere
     return template
 
@@ -91,7 +91,7 @@ class RevisionTemplateCache:
         """Return the template of a revision."""
         return self._remembered(revision)[0]
 
-    def holds(self, revision: ControllerRevision, data: bytes) -> bool:
+    def is_equal(self, revision: ControllerRevision, data: bytes) -> bool:
         """Return True if the revision is equivalent to this patch, which `revision_data` made."""
         if bytes(revision.data) == data:
             return True
@@ -153,7 +153,7 @@ class RevisionWriter:
         except AlreadyExists:
             meta = wanted.metadata
             there = await self._client.get(ControllerRevision, meta.name, meta.namespace)
-            return there if RevisionTemplateCache().holds(there, bytes(wanted.data)) else None
+            return there if RevisionTemplateCache().is_equal(there, bytes(wanted.data)) else None
         return made
 
     async def renumber(self, revision: ControllerRevision, number: int) -> ControllerRevision:

@@ -8,7 +8,7 @@ from typing import Any
 from kubeloop.api.kinds import Resource
 from kubeloop.api.meta.owner_references import controller_of
 from kubeloop.api.selectors import LabelSelector, SelectorError, label_selector_as_selector
-from kubeloop.controllers.shared.pods.batching import batch_period
+from kubeloop.controllers.shared.pods.batch_period import batch_period
 from kubeloop.runtime.causes.cause import Event, Origin
 from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.informer.store import CONTROLLER, ORPHANS, controller_uid_of, orphan_namespace_of
@@ -40,7 +40,7 @@ class Dependents:
         """Return the objects that the owner controls, and the orphans in its namespace."""
         return (*self.owned_by(owner), *self._objects.by_index(ORPHANS, owner.metadata.namespace))
 
-    def keys_of(self, obj: Any) -> Iterable[ObjectKey]:
+    def owner_keys(self, obj: Any) -> Iterable[ObjectKey]:
         """Return the key of the object's controller; for an orphan the keys of all owners that select it."""
         if controller_of(obj.metadata.owner_references) is not None:
             return self._controller_key(obj)
@@ -103,9 +103,9 @@ class OwnerEventHandler:
         if not concerns_owner(old, new):
             return
         current = old if new is None else new
-        keys = dict.fromkeys(self._dependents.keys_of(current))
+        keys = dict.fromkeys(self._dependents.owner_keys(current))
         if old is not None and new is not None and _has_changed_owner(old, new):
-            keys |= dict.fromkeys(self._dependents.keys_of(old))  # the former owner must notice the loss
+            keys |= dict.fromkeys(self._dependents.owner_keys(old))  # the former owner must notice the loss
         if not keys:
             return
         meta = current.metadata

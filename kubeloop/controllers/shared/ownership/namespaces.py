@@ -13,4 +13,4 @@ def is_active(namespace: Namespace | None) -> bool:
 
 def is_terminating(error: ApiError) -> bool:
     """Return True if the server refused because the namespace is being deleted, so that a retry is useless."""
-    return error.is_for_namespace_that_goes
+    return error.is_namespace_terminating

@@ -7,8 +7,8 @@ from typing import Any
 
 from kubeloop.api.kinds import Resource
 from kubeloop.client import Client
-from kubeloop.controllers.shared.patch_or_update import PatchOrUpdate
 from kubeloop.runtime.objects.finalizers import ensure_finalizer, remove_finalizer
+from kubeloop.runtime.objects.patch_or_update import PatchOrUpdate
 
 InUse = Callable[[Any], Awaitable[bool]]
 
@@ -29,7 +29,7 @@ class Protection:
         elif needs_finalizer_removal(obj, self._finalizer) and not await self._in_use(obj):
             await remove_finalizer(self._client, self._resource, obj, self._finalizer)
 
-    def concerns(self, _: Any, new: Any) -> bool:
+    def needs_update(self, _: Any, new: Any) -> bool:
         """Return True if the finalizer of the object must be added or may have to be removed."""
         return new is not None and (
             needs_finalizer(new, self._finalizer) or needs_finalizer_removal(new, self._finalizer)

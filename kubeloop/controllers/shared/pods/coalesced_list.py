@@ -33,7 +33,7 @@ class CoalescedPodList:
         self._moments = count()
         self._turns: dict[str, _NamespaceList] = {}
 
-    async def of(self, namespace: str) -> Sequence[Pod]:
+    async def list_pods(self, namespace: str) -> Sequence[Pod]:
         """Return a list of the namespace's pods whose request began after this call."""
         asked = next(self._moments)
         turn = self._turns.setdefault(namespace, _NamespaceList())

@@ -22,7 +22,7 @@ def pod_from_template(
 
     Without a name the server generates one, from `generate_name` or else from the owner's name.
     """
-    said, owned = template.metadata or ObjectMeta(), owner.metadata
+    said, owned = template.metadata, owner.metadata
     metadata = ObjectMeta(
         name=name,
         generate_name="" if name else generate_name or _prefix_of(owned.name),

@@ -26,7 +26,7 @@ class Token(NamedTuple):
 
 def bootstrap_secrets(context: ControllerContext) -> Informer:
     """Return the informer for Secrets that are bootstrap tokens."""
-    return context.informers.of(resource_of_class(Secret), namespace=NAMESPACE, fields=f"type={TYPE}")
+    return context.informers.for_resource(resource_of_class(Secret), namespace=NAMESPACE, fields=f"type={TYPE}")
 
 
 def seconds_left(secret: Secret, now: datetime) -> float | None:

@@ -32,16 +32,16 @@ from kubeloop.scheduler.queue.cluster_event import NODE, ActionType
 class _State(NamedTuple):
     """Required affinity of the pod, and the one added by the profile."""
 
-    own: RequiredNodeAffinity
-    added: NodeSelectorMatcher | None
+    required_affinity: RequiredNodeAffinity
+    added_affinity: NodeSelectorMatcher | None
 
 
 class NodeAffinity(Plugin):
     """Rejects nodes that do not match; the profile may add an affinity."""
 
     name = "NodeAffinity"
-    follows_pods = False
-    refusals = (
+    depends_on_pods = False
+    filter_statuses = (
         unresolvable_status(name, "node(s) didn't match scheduler-enforced node affinity"),
         unresolvable_status(name, "node(s) didn't match Pod's node affinity/selector"),
     )
@@ -52,16 +52,20 @@ class NodeAffinity(Plugin):
         self._added = added.required_during_scheduling_ignored_during_execution
         self._added_preferences = added.preferred_during_scheduling_ignored_during_execution
 
-    def interests(self) -> Sequence[ClusterEventWithHint]:
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         """Return the node events that may help."""
-        return (ClusterEventWithHint(NODE, ActionType.ADD | ActionType.NODE_LABEL, self._became_meant),)
+        return (
+            ClusterEventWithHint(NODE, ActionType.ADD | ActionType.NODE_LABEL, self._is_schedulable_after_node_change),
+        )
 
-    def prefilter(self, pod: PodInfo, cluster: ClusterState) -> _State | PreFilterResult | Skip | Status:
+    def pre_filter(self, pod: PodInfo, cluster: ClusterState) -> _State | PreFilterResult | Skip | Status:
         """Return the compiled affinity, restricted to nodes that it selects by name; SKIP without any."""
-        required = pod.template.node_affinity.required_during_scheduling_ignored_during_execution
+        required = pod.signature.node_affinity.required_during_scheduling_ignored_during_execution
         if required is None and self._added is None and not pod.pod.spec.node_selector:
             return SKIP
-        state = _State(RequiredNodeAffinity.of_pod(pod, cluster), NodeSelectorMatcher.of_selector(self._added, cluster))
+        state = _State(
+            RequiredNodeAffinity.for_pod(pod, cluster), NodeSelectorMatcher.from_selector(self._added, cluster)
+        )
         names = None if required is None else node_names_of_selector(required)
         if names is None:
             return state
@@ -69,14 +73,14 @@ class NodeAffinity(Plugin):
 
     def filter(self, state: _State, cluster: ClusterState, rows: Rows) -> NDArray[np.int16]:
         """Return 1 for nodes that violate the added affinity, 2 for those that violate the pod's."""
-        answers = np.where(state.own.of(rows), 0, 2).astype(np.int16)
-        if state.added is not None:
-            answers[~state.added.of(rows)] = 1
+        answers = np.where(state.required_affinity.match(rows), 0, 2).astype(np.int16)
+        if state.added_affinity is not None:
+            answers[~state.added_affinity.match(rows)] = 1
         return answers
 
-    def prescore(self, pod: PodInfo, cluster: ClusterState) -> list[tuple[int, NodeSelectorTermMatcher]] | Skip:
+    def pre_score(self, pod: PodInfo, cluster: ClusterState) -> list[tuple[int, NodeSelectorTermMatcher]] | Skip:
         """Return the preferred terms with their weights; SKIP without any."""
-        own = pod.template.node_affinity.preferred_during_scheduling_ignored_during_execution
+        own = pod.signature.node_affinity.preferred_during_scheduling_ignored_during_execution
         preferences = (*self._added_preferences, *own)
         return [_weighted_term(one, cluster) for one in preferences] if preferences else SKIP
 
@@ -84,16 +88,18 @@ class NodeAffinity(Plugin):
         self, state: list[tuple[int, NodeSelectorTermMatcher]], cluster: ClusterState, rows: Rows
     ) -> NDArray[np.int64]:
         """Return the sum of the weights of the matching terms."""
-        total = np.zeros(len(cluster.alive[rows]), np.int64)
+        total = np.zeros(len(cluster.in_use[rows]), np.int64)
         for weight, test in state:
-            total += weight * test.of(rows)
+            total += weight * test.match(rows)
         return total
 
-    def normalize(self, state: Any, scores: NDArray[np.int64], cluster: ClusterState, rows: Rows) -> NDArray[np.int64]:
+    def normalize_score(
+        self, state: Any, scores: NDArray[np.int64], cluster: ClusterState, rows: Rows
+    ) -> NDArray[np.int64]:
         """Scale the scores to 0…100."""
         return default_normalize_score(scores)
 
-    def _became_meant(self, pod: PodInfo, old: Any, new: Any) -> bool:
+    def _is_schedulable_after_node_change(self, pod: PodInfo, old: Any, new: Any) -> bool:
         if self._added is not None and not node_selector_matches(self._added, new):
             return False
         spec = pod.pod.spec

@@ -20,17 +20,19 @@ class NodeDeclaredFeatures(Plugin):
     """Compares the features a pod uses with those in the node status."""
 
     name = "NodeDeclaredFeatures"
-    follows_pods = False
-    refusals = (unresolvable_status(name, "node(s) didn't match Pod's required features"),)
+    depends_on_pods = False
+    filter_statuses = (unresolvable_status(name, "node(s) didn't match Pod's required features"),)
 
-    def interests(self) -> Sequence[ClusterEventWithHint]:
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         """Return the events of nodes and of the pod that may help."""
         return (
-            ClusterEventWithHint(NODE, ActionType.ADD | ActionType.NODE_FEATURES, _is_schedulable_after_node_change),
+            ClusterEventWithHint(
+                NODE, ActionType.ADD | ActionType.NODE_DECLARED_FEATURE, _is_schedulable_after_node_change
+            ),
             ClusterEventWithHint(TARGET_POD, ActionType.ANY_UPDATE, _is_schedulable_after_target_pod_update),
         )
 
-    def prefilter(self, pod: PodInfo, cluster: ClusterState) -> frozenset[str] | Skip:
+    def pre_filter(self, pod: PodInfo, cluster: ClusterState) -> frozenset[str] | Skip:
         """Return the required features; SKIP without any."""
         return required_node_features(pod.pod.spec) or SKIP
 

@@ -18,18 +18,18 @@ class NodeName(Plugin):
     """Rejects all nodes but the named one."""
 
     name = "NodeName"
-    follows_pods = False
-    refusals = (unresolvable_status(name, "node(s) didn't match the requested node name"),)
+    depends_on_pods = False
+    filter_statuses = (unresolvable_status(name, "node(s) didn't match the requested node name"),)
 
-    def interests(self) -> Sequence[ClusterEventWithHint]:
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         """Return the events that may help."""
         return (ClusterEventWithHint(NODE, ActionType.ADD),)
 
-    def prefilter(self, pod: PodInfo, cluster: ClusterState) -> LabelPredicate | Skip:
+    def pre_filter(self, pod: PodInfo, cluster: ClusterState) -> LabelPredicate | Skip:
         """Return a predicate on the node name; SKIP if the pod names no node."""
         wanted = pod.node_name
         return LabelPredicate(cluster.names.column(NAME_FIELD), lambda name: name == wanted) if wanted else SKIP
 
     def filter(self, state: LabelPredicate, cluster: ClusterState, rows: Rows) -> NDArray[np.int16]:
         """Return 1 for all other nodes."""
-        return (~state.of(rows)).astype(np.int16)
+        return (~state.evaluate(rows)).astype(np.int16)

@@ -18,33 +18,33 @@ class NodePorts(Plugin):
     """Rejects nodes with conflicting host ports."""
 
     name = "NodePorts"
-    refusals = (unschedulable_status(name, "node(s) didn't have free ports for the requested pod ports"),)
+    filter_statuses = (unschedulable_status(name, "node(s) didn't have free ports for the requested pod ports"),)
 
-    def interests(self) -> Sequence[ClusterEventWithHint]:
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         """Return the events that may help."""
         return (
-            ClusterEventWithHint(ASSIGNED_POD, ActionType.DELETE, self._freed_a_port),
+            ClusterEventWithHint(ASSIGNED_POD, ActionType.DELETE, self._is_schedulable_after_assigned_pod_deleted),
             ClusterEventWithHint(NODE, ActionType.ADD),
         )
 
-    def prefilter(self, pod: PodInfo, cluster: ClusterState) -> tuple[HostPort, ...] | Skip:
+    def pre_filter(self, pod: PodInfo, cluster: ClusterState) -> tuple[HostPort, ...] | Skip:
         """Return the host ports of the pod; SKIP without any."""
-        return pod.template.host_ports or SKIP
+        return pod.signature.host_ports or SKIP
 
     def filter(self, state: tuple[HostPort, ...], cluster: ClusterState, rows: Rows) -> NDArray[np.int16]:
         """Return 1 for nodes with a conflict."""
-        answers = np.zeros(len(cluster.alive[rows]), np.int16)
+        answers = np.zeros(len(cluster.in_use[rows]), np.int16)
         for port in state:
-            taken = cluster.ports.taken(port, rows)
+            taken = cluster.ports.conflicts(port, rows)
             if taken is not None:
                 answers[taken] = 1
         return answers
 
-    def _freed_a_port(self, pod: PodInfo, old: Any, new: Any) -> bool:
+    def _is_schedulable_after_assigned_pod_deleted(self, pod: PodInfo, old: Any, new: Any) -> bool:
         if not old.spec.node_name and not old.status.nominated_node_name:
             return False
-        freed = self.handle.templates.of(old).host_ports
-        return any(host_ports_conflict(wanted, port) for wanted in pod.template.host_ports for port in freed)
+        freed = self.handle.signatures.signature_of(old).host_ports
+        return any(host_ports_conflict(wanted, port) for wanted in pod.signature.host_ports for port in freed)
 
 
 def host_ports_conflict(one: HostPort, other: HostPort) -> bool:

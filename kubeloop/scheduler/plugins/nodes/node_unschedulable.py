@@ -22,10 +22,10 @@ class NodeUnschedulable(Plugin):
     """Rejects cordoned nodes."""
 
     name = "NodeUnschedulable"
-    follows_pods = False
-    refusals = (unresolvable_status(name, "node(s) were unschedulable"),)
+    depends_on_pods = False
+    filter_statuses = (unresolvable_status(name, "node(s) were unschedulable"),)
 
-    def interests(self) -> Sequence[ClusterEventWithHint]:
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         """Return the events of nodes and of the pod that may help."""
         return (
             ClusterEventWithHint(NODE, ActionType.ADD | ActionType.NODE_TAINT, _is_schedulable_after_node_change),
@@ -34,7 +34,7 @@ class NodeUnschedulable(Plugin):
             ),
         )
 
-    def prefilter(self, pod: PodInfo, cluster: ClusterState) -> Skip | None:
+    def pre_filter(self, pod: PodInfo, cluster: ClusterState) -> Skip | None:
         """Return SKIP for pods that tolerate the taint."""
         return SKIP if _tolerates_unschedulable(pod.pod) else None
 

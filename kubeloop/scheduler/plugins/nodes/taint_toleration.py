@@ -24,29 +24,29 @@ class TaintToleration(Plugin):
     """Filters and scores nodes by their taints."""
 
     name = "TaintToleration"
-    follows_pods = False
-    refusals = (unresolvable_status(name, "node(s) had untolerated taint(s)"),)
+    depends_on_pods = False
+    filter_statuses = (unresolvable_status(name, "node(s) had untolerated taint(s)"),)
 
-    def interests(self) -> Sequence[ClusterEventWithHint]:
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         """Return the events of nodes and of the pod that may help."""
         return (
             ClusterEventWithHint(NODE, ActionType.ADD | ActionType.NODE_TAINT, _is_schedulable_after_node_change),
             ClusterEventWithHint(TARGET_POD, ActionType.POD_TOLERATION),
         )
 
-    def prefilter(self, pod: PodInfo, cluster: ClusterState) -> TaintFunction:
+    def pre_filter(self, pod: PodInfo, cluster: ClusterState) -> TaintFunction:
         """Return the test for untolerated taints."""
         return untolerated_taint_function(pod.pod.spec.tolerations)
 
     def filter(self, state: TaintFunction, cluster: ClusterState, rows: Rows) -> NDArray[np.int16]:
         """Return 1 for nodes with an untolerated NoSchedule or NoExecute taint."""
-        return state.of(cluster, rows).astype(np.int16)
+        return state.evaluate(cluster, rows).astype(np.int16)
 
-    def stamp(self, cluster: ClusterState) -> int:
+    def state_version(self, cluster: ClusterState) -> int:
         """Return the number of known sets of taints."""
         return len(cluster.taint_sets)
 
-    def prescore(self, pod: PodInfo, cluster: ClusterState) -> TaintFunction | Skip:
+    def pre_score(self, pod: PodInfo, cluster: ClusterState) -> TaintFunction | Skip:
         """Return the count of untolerated PreferNoSchedule taints; SKIP if no node has any."""
         if not any(taint.effect == _SOFT for taints in cluster.taint_sets for taint in taints):
             return SKIP
@@ -55,9 +55,11 @@ class TaintToleration(Plugin):
 
     def score(self, state: TaintFunction, cluster: ClusterState, rows: Rows) -> NDArray[np.int64]:
         """Return the count by node."""
-        return state.of(cluster, rows)
+        return state.evaluate(cluster, rows)
 
-    def normalize(self, state: Any, scores: NDArray[np.int64], cluster: ClusterState, rows: Rows) -> NDArray[np.int64]:
+    def normalize_score(
+        self, state: Any, scores: NDArray[np.int64], cluster: ClusterState, rows: Rows
+    ) -> NDArray[np.int64]:
         """Scale the counts to 0…100, fewer being better."""
         return default_normalize_score(scores, reverse=True)
 

@@ -36,23 +36,23 @@ class PodResourceUse:
             # Scalar resources count only for pods that request them.
             if requests.get(name) or not amounts.is_scalar_resource(name):
                 basic = presumed and name in (amounts.CPU, amounts.MEMORY)
-                used = cluster.amount(cluster.presumed if basic else cluster.requested, name)
-                have = cluster.amount(cluster.allocatable, name)
+                used = cluster.resource_column(cluster.nonzero_requested if basic else cluster.requested, name)
+                have = cluster.resource_column(cluster.allocatable, name)
                 self._counted.append((weight, requests.get(name, 0), have, used))
 
     @property
-    def asks_for_nothing(self) -> bool:
+    def is_empty(self) -> bool:
         """True if the pod requests none of the resources."""
         return not any(amount for _, amount, _, _ in self._counted)
 
-    def at(self, rows: Rows) -> list[ResourceUtilization]:
+    def utilization(self, rows: Rows) -> list[ResourceUtilization]:
         """Return the utilization by resource for rows."""
         return [
             ResourceUtilization(weight, have[rows], before := used[rows], before + amount)
             for weight, amount, have, used in self._counted
         ]
 
-    def at_row(self, row: int) -> list[tuple[int, int, int, int]]:
+    def utilization_of_row(self, row: int) -> list[tuple[int, int, int, int]]:
         """Return weight, capacity, use before and use after by resource for one node."""
         return [
             (weight, have.item(row), before := used.item(row), before + amount)

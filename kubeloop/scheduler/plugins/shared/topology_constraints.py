@@ -52,40 +52,40 @@ class PodConstraints:
         )
         self._default_actions = {one.when_unsatisfiable for one in self._defaults}
         kinds = (Service, ReplicationController, ReplicaSet, StatefulSet) if self._defaults else ()
-        self._informers = {kind.__name__: handle.informers.of(resource_of_class(kind)) for kind in kinds}
+        self._informers = {kind.__name__: handle.informers.for_resource(resource_of_class(kind)) for kind in kinds}
 
-    def hard(self, pod: PodInfo) -> Sequence[TopologySpreadConstraintInfo]:
+    def do_not_schedule(self, pod: PodInfo) -> Sequence[TopologySpreadConstraintInfo]:
         """Return the DoNotSchedule constraints of a pod."""
         return self._of(pod, _HARD)
 
-    def soft(self, pod: PodInfo) -> Sequence[TopologySpreadConstraintInfo]:
+    def schedule_anyway(self, pod: PodInfo) -> Sequence[TopologySpreadConstraintInfo]:
         """Return the ScheduleAnyway constraints of a pod."""
         return self._of(pod, _SOFT)
 
-    def demands_all_labels(self, pod: PodInfo) -> bool:
+    def requires_all_topologies(self, pod: PodInfo) -> bool:
         """Return True if only nodes with all topology keys are scored: not for system defaults."""
         return bool(pod.pod.spec.topology_spread_constraints) or not self._is_system
 
     def _of(self, pod: PodInfo, action: str) -> Sequence[TopologySpreadConstraintInfo]:
         own = pod.pod.spec.topology_spread_constraints
-        states, key = pod.template.states, (self, action)
+        states, key = pod.signature.plugin_states, (self, action)
         if own:
             known: Sequence[TopologySpreadConstraintInfo] | None = states.get(key)
             if known is None:
-                known = states[key] = _constraints(own, pod.template.labels, action)
+                known = states[key] = _constraints(own, pod.signature.labels, action)
             return known
         if action not in self._default_actions:
             return ()
         selector = self._default_selector(pod)
-        if selector.empty:
+        if selector.is_empty:
             return ()
-        found = _constraints(self._defaults, pod.template.labels, action)
+        found = _constraints(self._defaults, pod.signature.labels, action)
         return [one._replace(selector=selector) for one in found]
 
     def _default_selector(self, pod: PodInfo) -> LabelSelector:
         """Return the combined selector of the pod's services and controller; empty without any."""
         services = self._informers["Service"]
-        states, key, stamp = pod.template.states, self, services.version
+        states, key, stamp = pod.signature.plugin_states, self, services.version
         known = states.get(key)
         if known is None or known[0] != stamp:
             known = states[key] = (stamp, self._service_labels(pod))
@@ -97,14 +97,14 @@ class PodConstraints:
         informer = self._informers.get(owner.kind) if owner is not None else None
         if owner is None or informer is None or owner.api_version != informer.resource.group_version:
             return selector_from_set(labels)
-        found = informer.get(pod.template.namespace, owner.name)
+        found = informer.get(pod.signature.namespace, owner.name)
         return selector_from_set(labels) if found is None else _join_selectors(labels, found.spec.selector)
 
     def _service_labels(self, pod: PodInfo) -> dict[str, str]:
         labels: dict[str, str] = {}
-        for service in self._informers["Service"].list(pod.template.namespace):
+        for service in self._informers["Service"].list(pod.signature.namespace):
             wanted = service.spec.selector
-            if wanted and all(pod.template.labels.get(key) == value for key, value in wanted.items()):
+            if wanted and all(pod.signature.labels.get(key) == value for key, value in wanted.items()):
                 labels |= wanted
         return labels
 
@@ -158,18 +158,18 @@ def topology_spread_hints(spreading: PodConstraints) -> TopologySpreadHints:
         present = [one for one in (old, new) if one is not None]
         if any(one.metadata.namespace != pod.key.namespace or not _is_assigned_or_nominated(one) for one in present):
             return False
-        constraints = spreading.hard(pod)
+        constraints = spreading.do_not_schedule(pod)
         if old is not None and new is not None:
             return _counts_differ(constraints, old, new)
         return any(one.selector.matches(present[0].metadata.labels) for one in constraints)
 
     def itself(pod: PodInfo, old: Pod, new: Pod) -> bool:
-        constraints = spreading.hard(pod)
+        constraints = spreading.do_not_schedule(pod)
         tolerates_more = old.spec.tolerations != new.spec.tolerations and any(one.honors_taints for one in constraints)
         return tolerates_more or _counts_differ(constraints, old, new)
 
     def node(pod: PodInfo, old: Node | None, new: Node | None) -> bool:
-        keys = [one.topology_key for one in spreading.hard(pod)]
+        keys = [one.topology_key for one in spreading.do_not_schedule(pod)]
         before = old is not None and all(key in old.metadata.labels for key in keys)
         after = new is not None and all(key in new.metadata.labels for key in keys)
         if old is None or new is None or before != after:

@@ -48,7 +48,7 @@ class _State(NamedTuple):
     """Volumes of the pod, and the drivers that must be installed on its node."""
 
     volumes: _Volumes
-    demanded: Sequence[str]
+    required_drivers: Sequence[str]
 
 
 def index_by_node(attachment: VolumeAttachment) -> tuple[str, ...]:
@@ -60,37 +60,39 @@ class NodeVolumeLimits(Plugin):
     """Counts volumes by driver; in-tree volumes count for the drivers that replaced them."""
 
     name = "NodeVolumeLimits"
-    local = False
+    is_node_local = False
 
     def __init__(self, handle: Handle, args: Mapping[str, Any]) -> None:
         super().__init__(handle, args)
-        self._claims = handle.follow(resource_of_class(PersistentVolumeClaim))
-        self._volumes = handle.follow(resource_of_class(PersistentVolume))
-        self._classes = handle.follow(resource_of_class(StorageClass))
-        self._nodes = handle.follow(resource_of_class(CSINode))
-        self._attachments = handle.follow(resource_of_class(VolumeAttachment))
-        self._drivers = handle.follow(resource_of_class(CSIDriver))
+        self._claims = handle.watch_resource(resource_of_class(PersistentVolumeClaim))
+        self._volumes = handle.watch_resource(resource_of_class(PersistentVolume))
+        self._classes = handle.watch_resource(resource_of_class(StorageClass))
+        self._nodes = handle.watch_resource(resource_of_class(CSINode))
+        self._attachments = handle.watch_resource(resource_of_class(VolumeAttachment))
+        self._drivers = handle.watch_resource(resource_of_class(CSIDriver))
         self._attachments.add_indexer(_NODE_INDEX, index_by_node)
 
-    def interests(self) -> Sequence[ClusterEventWithHint]:
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         """Return the events of storage objects and pods that may help."""
         return (
-            ClusterEventWithHint(self._nodes.resource.qualified, ActionType.ADD),
+            ClusterEventWithHint(self._nodes.resource.group_resource, ActionType.ADD),
             ClusterEventWithHint(
-                self._nodes.resource.qualified, ActionType.UPDATE, is_schedulable_after_csi_node_updated
+                self._nodes.resource.group_resource, ActionType.UPDATE, is_schedulable_after_csi_node_updated
             ),
             ClusterEventWithHint(ASSIGNED_POD, ActionType.DELETE, lambda _, old, __: _may_attach(old)),
-            ClusterEventWithHint(self._claims.resource.qualified, ActionType.ADD, _is_schedulable_after_pvc_added),
+            ClusterEventWithHint(self._claims.resource.group_resource, ActionType.ADD, _is_schedulable_after_pvc_added),
             ClusterEventWithHint(
-                self._attachments.resource.qualified, ActionType.DELETE, is_schedulable_after_volume_attachment_deleted
+                self._attachments.resource.group_resource,
+                ActionType.DELETE,
+                is_schedulable_after_volume_attachment_deleted,
             ),
         )
 
-    def concerns(self, template: PodSignature) -> bool:
+    def applies_to(self, template: PodSignature) -> bool:
         """Return True for pods with claims or in-tree disks."""
         return _may_attach(template.pod)
 
-    def prefilter(self, pod: PodInfo, cluster: ClusterState) -> _State | Skip | Status:
+    def pre_filter(self, pod: PodInfo, cluster: ClusterState) -> _State | Skip | Status:
         """Return the volumes of the pod; SKIP without any."""
         if not _may_attach(pod.pod):
             return SKIP
@@ -100,18 +102,18 @@ class NodeVolumeLimits(Plugin):
             key = f"{pod.key.namespace}/{missing}"
             return unresolvable_status(self.name, f'looking up PVC {key}: persistentvolumeclaim "{missing}" not found')
         volumes = self._volumes_of((pod.pod,))
-        demanded = sorted({one for one in volumes.values() if self._is_demanded(one)})
+        demanded = sorted({one for one in volumes.values() if self._is_driver_required(one)})
         return _State(volumes, demanded) if volumes else SKIP
 
-    def refusal(self, state: _State, number: int) -> Status:
+    def filter_status(self, state: _State, number: int) -> Status:
         """Return the status for a number of `filter`."""
         if number == _TOO_MANY:
             return unschedulable_status(self.name, "node(s) exceed max volume count")
         return unschedulable_status(
-            self.name, f"{state.demanded[number - _MISSING]} CSI driver is not installed on the node"
+            self.name, f"{state.required_drivers[number - _MISSING]} CSI driver is not installed on the node"
         )
 
-    def _is_demanded(self, driver: str) -> bool:
+    def _is_driver_required(self, driver: str) -> bool:
         """Return True if the driver prevents scheduling to nodes on which it is not installed."""
         found = self._drivers.get("", driver)
         return found is not None and bool(found.spec.prevent_pod_scheduling_if_missing)
@@ -131,7 +133,7 @@ class NodeVolumeLimits(Plugin):
         found = self._nodes.get("", node)
         drivers = () if found is None else found.spec.drivers or ()
         installed = {one.name for one in drivers}
-        for position, driver in enumerate(state.demanded):
+        for position, driver in enumerate(state.required_drivers):
             if driver not in installed:
                 return _MISSING + position
         limits = {

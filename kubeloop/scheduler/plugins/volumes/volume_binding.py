@@ -69,52 +69,54 @@ _WAIT_FOR_FIRST_CONSUMER = "WaitForFirstConsumer"
 class _PodVolumeClaims(NamedTuple):
     """Claims of a pod: bound ones, and delayed ones that wait for the pod."""
 
-    bound: Sequence[PersistentVolumeClaim]
-    waiting: Sequence[PersistentVolumeClaim]
+    bound_claims: Sequence[PersistentVolumeClaim]
+    unbound_claims_delay_binding: Sequence[PersistentVolumeClaim]
 
 
 class VolumeBinding(Plugin):
     """Finds volumes for claims, or provisioners that can create them."""
 
     name = "VolumeBinding"
-    local = False
+    is_node_local = False
 
     def __init__(self, handle: Handle, args: Mapping[str, Any]) -> None:
         super().__init__(handle, args)
-        self._patience = float(args.get("bindTimeoutSeconds") or 600)
-        self._claims = handle.follow(resource_of_class(PersistentVolumeClaim))
+        self._bind_timeout_seconds = float(args.get("bindTimeoutSeconds") or 600)
+        self._claims = handle.watch_resource(resource_of_class(PersistentVolumeClaim))
         self._chooser = VolumeBinder(handle)
         self._volumes, self._classes = self._chooser.volumes, self._chooser.classes
         self._shape = parse_shape(args)
-        handle.follow(resource_of_class(CSINode))
+        handle.watch_resource(resource_of_class(CSINode))
         self._changed = asyncio.Event()
         for informer in (self._claims, self._volumes):
             informer.add_handler(_Waker(self._changed))
 
-    def interests(self) -> Sequence[ClusterEventWithHint]:
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         """Return the events of storage objects and nodes that may help."""
         both = ActionType.ADD | ActionType.UPDATE
         return (
-            ClusterEventWithHint(self._classes.resource.qualified, both, is_schedulable_after_storage_class_change),
-            ClusterEventWithHint(self._claims.resource.qualified, both, _is_schedulable_after_pvc_change),
-            ClusterEventWithHint(self._volumes.resource.qualified, both),
-            ClusterEventWithHint(NODE, ActionType.ADD | ActionType.NODE_LABEL),
-            ClusterEventWithHint(resource_of_class(CSINode).qualified, both, is_schedulable_after_csi_node_change),
             ClusterEventWithHint(
-                self._chooser.drivers.resource.qualified, ActionType.UPDATE, is_schedulable_after_csi_driver_change
+                self._classes.resource.group_resource, both, is_schedulable_after_storage_class_change
+            ),
+            ClusterEventWithHint(self._claims.resource.group_resource, both, _is_schedulable_after_pvc_change),
+            ClusterEventWithHint(self._volumes.resource.group_resource, both),
+            ClusterEventWithHint(NODE, ActionType.ADD | ActionType.NODE_LABEL),
+            ClusterEventWithHint(resource_of_class(CSINode).group_resource, both, is_schedulable_after_csi_node_change),
+            ClusterEventWithHint(
+                self._chooser.drivers.resource.group_resource, ActionType.UPDATE, is_schedulable_after_csi_driver_change
             ),
             ClusterEventWithHint(
-                self._chooser.capacities.resource.qualified, both, is_schedulable_after_csi_storage_capacity_change
+                self._chooser.capacities.resource.group_resource, both, is_schedulable_after_csi_storage_capacity_change
             ),
         )
 
     # Filtering.
 
-    def concerns(self, template: PodSignature) -> bool:
+    def applies_to(self, template: PodSignature) -> bool:
         """Return True for pods with claims."""
         return any(claim_uses(template.pod))
 
-    def prefilter(self, pod: PodInfo, cluster: ClusterState) -> _PodVolumeClaims | Skip | Status:
+    def pre_filter(self, pod: PodInfo, cluster: ClusterState) -> _PodVolumeClaims | Skip | Status:
         """Return the claims of the pod; a rejection if one is unusable; SKIP without any."""
         uses = tuple(claim_uses(pod.pod))
         if not uses:
@@ -143,12 +145,18 @@ class VolumeBinding(Plugin):
         for position, row in enumerate(numbers):
             node = cluster.nodes.get(int(row))
             if node is not None:
-                answers[position] = self._bound_answer(state.bound, node) | self._waiting_answer(state.waiting, node)
+                answers[position] = self._bound_answer(state.bound_claims, node) | self._waiting_answer(
+                    state.unbound_claims_delay_binding, node
+                )
         return answers
 
-    def refusal(self, state: Any, number: int) -> Status:
+    def filter_status(self, state: Any, number: int) -> Status:
         """Return the status for reason bits."""
-        return Status(Code.UNRESOLVABLE, tuple(told for bit, told in _REASONS.items() if number & bit), self.name)
+        return Status(
+            Code.UNSCHEDULABLE_AND_UNRESOLVABLE,
+            tuple(told for bit, told in _REASONS.items() if number & bit),
+            self.name,
+        )
 
     def _bound_answer(self, claims: Sequence[PersistentVolumeClaim], node: Node) -> int:
         for claim in claims:
@@ -160,7 +168,7 @@ class VolumeBinding(Plugin):
         return 0
 
     def _waiting_answer(self, claims: Sequence[PersistentVolumeClaim], node: Node) -> int:
-        choice = self._chooser.choice(claims, node) if claims else 0
+        choice = self._chooser.find_pod_volumes(claims, node) if claims else 0
         return choice if isinstance(choice, int) else 0
 
     def _is_delayed(self, claim: PersistentVolumeClaim) -> bool:
@@ -169,7 +177,7 @@ class VolumeBinding(Plugin):
 
     # Scoring.
 
-    def prescore(self, pod: PodInfo, cluster: ClusterState) -> Sequence[PersistentVolumeClaim] | Skip:
+    def pre_score(self, pod: PodInfo, cluster: ClusterState) -> Sequence[PersistentVolumeClaim] | Skip:
         """Return the delayed claims; SKIP without any, as volumes of bound claims leave no choice."""
         claims = [self._claims.get(pod.key.namespace, use.name) for use in claim_uses(pod.pod)]
         waiting = [one for one in claims if one is not None and not is_claim_bound(one) and self._is_delayed(one)]
@@ -177,7 +185,9 @@ class VolumeBinding(Plugin):
 
     def score(self, state: Sequence[PersistentVolumeClaim], cluster: ClusterState, rows: Rows) -> NDArray[np.int64]:
         """Return the score of each node by storage utilization."""
-        choices = (self._chooser.choice(state, cluster.nodes[int(row)]) for row in np.arange(cluster.size)[rows])
+        choices = (
+            self._chooser.find_pod_volumes(state, cluster.nodes[int(row)]) for row in np.arange(cluster.size)[rows]
+        )
         return np.array([0 if isinstance(one, int) else score_volumes(one, self._shape) for one in choices], np.int64)
 
     # Binding.
@@ -186,12 +196,12 @@ class VolumeBinding(Plugin):
         """Assume the volumes for the delayed claims."""
         claims = cycle.states.get(self.name)
         row = cycle.cluster.row_of(node)
-        if not isinstance(claims, _PodVolumeClaims) or not claims.waiting or row is None:
+        if not isinstance(claims, _PodVolumeClaims) or not claims.unbound_claims_delay_binding or row is None:
             return None
-        choice = self._chooser.choice(claims.waiting, cycle.cluster.nodes[row])
+        choice = self._chooser.find_pod_volumes(claims.unbound_claims_delay_binding, cycle.cluster.nodes[row])
         if isinstance(choice, int):
-            return self.refusal(None, choice)
-        self._chooser.promise(choice, node)
+            return self.filter_status(None, choice)
+        self._chooser.assume_pod_volumes(choice, node)
         cycle.states[PodVolumes] = choice
         return None
 
@@ -199,9 +209,9 @@ class VolumeBinding(Plugin):
         """Revert the assumed volumes."""
         choice = cycle.states.pop(PodVolumes, None)
         if choice is not None:
-            self._chooser.release(choice)
+            self._chooser.revert_assumed_pod_volumes(choice)
 
-    def will_pre_bind(self, cycle: SchedulingCycle, node: str) -> bool:
+    def pre_bind_pre_flight(self, cycle: SchedulingCycle, node: str) -> bool:
         """Return True if volumes must be bound."""
         return PodVolumes in cycle.states
 
@@ -211,7 +221,7 @@ class VolumeBinding(Plugin):
         if choice is None:
             return None
         try:
-            async with asyncio.timeout(self._patience):
+            async with asyncio.timeout(self._bind_timeout_seconds):
                 await self._write(choice, node)
                 while not self._is_done(choice, node, cycle.pod):
                     self._changed.clear()

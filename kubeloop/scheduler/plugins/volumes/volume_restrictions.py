@@ -38,8 +38,8 @@ class VolumeRestrictions(Plugin):
     """Prevents conflicting uses of volumes."""
 
     name = "VolumeRestrictions"
-    local = False
-    refusals = (
+    is_node_local = False
+    filter_statuses = (
         unschedulable_status(name, "node(s) had no available disk"),
         unschedulable_status(
             name,
@@ -50,21 +50,21 @@ class VolumeRestrictions(Plugin):
 
     def __init__(self, handle: Handle, args: Mapping[str, Any]) -> None:
         super().__init__(handle, args)
-        self._claims = handle.follow(resource_of_class(PersistentVolumeClaim))
+        self._claims = handle.watch_resource(resource_of_class(PersistentVolumeClaim))
 
-    def interests(self) -> Sequence[ClusterEventWithHint]:
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         """Return the events that may help."""
         return (
             ClusterEventWithHint(ASSIGNED_POD, ActionType.DELETE, _is_schedulable_after_assigned_pod_deleted),
             ClusterEventWithHint(NODE, ActionType.ADD),
-            ClusterEventWithHint(self._claims.resource.qualified, ActionType.ADD, _is_schedulable_after_pvc_added),
+            ClusterEventWithHint(self._claims.resource.group_resource, ActionType.ADD, _is_schedulable_after_pvc_added),
         )
 
-    def concerns(self, template: PodSignature) -> bool:
+    def applies_to(self, template: PodSignature) -> bool:
         """Return True for pods with claims or disks."""
         return bool(template.claims) or any(_is_disk(one) for one in template.pod.spec.volumes)
 
-    def prefilter(self, pod: PodInfo, cluster: ClusterState) -> _State | Skip | Status:
+    def pre_filter(self, pod: PodInfo, cluster: ClusterState) -> _State | Skip | Status:
         """Return the disks and the use of claims; SKIP if neither can conflict."""
         volumes = pod.pod.spec.volumes
         disks = [one for one in volumes if _is_disk(one)]

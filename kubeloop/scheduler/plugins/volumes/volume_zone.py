@@ -34,32 +34,32 @@ class VolumeZone(Plugin):
     """Compares labels of volumes and nodes; a node without any zone or region label is not rejected."""
 
     name = "VolumeZone"
-    local = False
-    refusals = (unresolvable_status(name, "node(s) had no available volume zone"),)
+    is_node_local = False
+    filter_statuses = (unresolvable_status(name, "node(s) had no available volume zone"),)
 
     def __init__(self, handle: Handle, args: Mapping[str, Any]) -> None:
         super().__init__(handle, args)
-        self._claims = handle.follow(resource_of_class(PersistentVolumeClaim))
-        self._volumes = handle.follow(resource_of_class(PersistentVolume))
-        self._classes = handle.follow(resource_of_class(StorageClass))
+        self._claims = handle.watch_resource(resource_of_class(PersistentVolumeClaim))
+        self._volumes = handle.watch_resource(resource_of_class(PersistentVolume))
+        self._classes = handle.watch_resource(resource_of_class(StorageClass))
 
-    def interests(self) -> Sequence[ClusterEventWithHint]:
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         """Return the events of storage objects and nodes that may help."""
         both = ActionType.ADD | ActionType.UPDATE
         return (
             ClusterEventWithHint(
-                self._classes.resource.qualified, ActionType.ADD, _is_schedulable_after_storage_class_added
+                self._classes.resource.group_resource, ActionType.ADD, _is_schedulable_after_storage_class_added
             ),
             ClusterEventWithHint(NODE, ActionType.ADD | ActionType.NODE_LABEL),
-            ClusterEventWithHint(self._claims.resource.qualified, both, _is_schedulable_after_pvc_change),
-            ClusterEventWithHint(self._volumes.resource.qualified, both, _is_schedulable_after_pv_change),
+            ClusterEventWithHint(self._claims.resource.group_resource, both, _is_schedulable_after_pvc_change),
+            ClusterEventWithHint(self._volumes.resource.group_resource, both, _is_schedulable_after_pv_change),
         )
 
-    def concerns(self, template: PodSignature) -> bool:
+    def applies_to(self, template: PodSignature) -> bool:
         """Return True for pods with claims."""
         return bool(template.claims)
 
-    def prefilter(self, pod: PodInfo, cluster: ClusterState) -> list[tuple[str, frozenset[str]]] | Skip | Status:
+    def pre_filter(self, pod: PodInfo, cluster: ClusterState) -> list[tuple[str, frozenset[str]]] | Skip | Status:
         """Return the topology labels of the volumes; SKIP without any."""
         wanted: list[tuple[str, frozenset[str]]] = []
         for volume in pod.pod.spec.volumes:
@@ -73,11 +73,11 @@ class VolumeZone(Plugin):
 
     def filter(self, state: list[tuple[str, frozenset[str]]], cluster: ClusterState, rows: Rows) -> NDArray[np.int16]:
         """Return 1 for nodes whose labels do not match."""
-        wrong = np.zeros(len(cluster.alive[rows]), bool)
+        wrong = np.zeros(len(cluster.in_use[rows]), bool)
         for label, values in state:
             own = cluster.labels.column(label)
-            matches = LabelPredicate(own, _one_of(values)).of(rows)
-            today = LabelPredicate(cluster.labels.column(_LABELS[label]), _one_of(values)).of(rows)
+            matches = LabelPredicate(own, _one_of(values)).evaluate(rows)
+            today = LabelPredicate(cluster.labels.column(_LABELS[label]), _one_of(values)).evaluate(rows)
             wrong |= ~np.where(own.ids[rows] >= 0, matches, today)
         has_zone = np.zeros(len(wrong), bool)
         for label in _LABELS:

@@ -32,7 +32,7 @@ def members(of: FieldTree) -> set[ElementPath]:
 
 @few
 @given(some_paths)
-def test_a_set_holds_exactly_its_paths(given_paths: set[ElementPath]) -> None:
+def test_set_contains_exactly_its_paths(given_paths: set[ElementPath]) -> None:
     made = tree(given_paths)
     assert members(made) == given_paths
     assert all(fieldset.has_path(made, path) for path in given_paths)
@@ -41,7 +41,7 @@ def test_a_set_holds_exactly_its_paths(given_paths: set[ElementPath]) -> None:
 
 @few
 @given(some_paths, some_paths)
-def test_the_algebra_is_that_of_sets(left: set[ElementPath], right: set[ElementPath]) -> None:
+def test_operations_are_set_operations(left: set[ElementPath], right: set[ElementPath]) -> None:
     first, second = tree(left), tree(right)
     before = deepcopy((first, second))
     assert members(fieldset.union(first, second)) == left | right
@@ -52,28 +52,28 @@ def test_the_algebra_is_that_of_sets(left: set[ElementPath], right: set[ElementP
 
 @few
 @given(some_paths, some_paths)
-def test_a_recursive_difference_takes_what_is_below_along(left: set[ElementPath], right: set[ElementPath]) -> None:
+def test_recursive_difference_removes_children(left: set[ElementPath], right: set[ElementPath]) -> None:
     kept = {path for path in left if not any(path[: len(other)] == other for other in right)}
     assert members(fieldset.recursive_difference(tree(left), tree(right))) == kept
 
 
 @few
 @given(some_paths)
-def test_leaves_are_the_members_with_none_below(given_paths: set[ElementPath]) -> None:
+def test_leaves_have_no_children(given_paths: set[ElementPath]) -> None:
     ends = {p for p in given_paths if not any(q != p and q[: len(p)] == p for q in given_paths)}
     assert members(fieldset.leaves(tree(given_paths))) == ends
 
 
 @few
 @given(some_paths)
-def test_decoding_what_is_encoded_changes_nothing(given_paths: set[ElementPath]) -> None:
+def test_encoding_round_trips(given_paths: set[ElementPath]) -> None:
     made = tree(given_paths)
     assert fieldset.decode_field_set(deepcopy(made)) == made
 
 
 @few
 @given(some_paths, some_paths)
-def test_every_level_is_in_order_however_a_set_was_made(left: set[ElementPath], right: set[ElementPath]) -> None:
+def test_every_level_is_sorted(left: set[ElementPath], right: set[ElementPath]) -> None:
     def check(level: FieldTree) -> None:
         assert list(level) == sorted(level, key=element_sort_key)
         for child in level.values():
@@ -82,18 +82,18 @@ def test_every_level_is_in_order_however_a_set_was_made(left: set[ElementPath], 
     check(fieldset.union(tree(left), tree(right)))
 
 
-def test_a_difference_that_changes_nothing_is_the_same_object() -> None:
+def test_no_op_difference_returns_the_same_object() -> None:
     made = fieldset.field_set(("spec", "replicas"), ("spec",))
     assert fieldset.difference(made, fieldset.field_set(("status",))) is made
 
 
-def test_decoding_spells_keys_one_way_and_drops_kinds_it_does_not_know() -> None:
+def test_decoding_normalizes_keys_and_drops_unknown_kinds() -> None:
     document: FieldTree = {'k:{"protocol":"TCP", "port":80}': {}, "z:future": {}, "f:a": {".": {}, "f:b": {}}}
     assert fieldset.decode_field_set(document) == {"f:a": {".": {}, "f:b": {}}, 'k:{"port":80,"protocol":"TCP"}': {}}
 
 
 @pytest.mark.parametrize("document", [{"f": {}}, {"fa": {}}, {"k:{": {}}, {"k:[]": {}}, {"i:x": {}}, {"f:a": 1}, []])
-def test_a_document_that_is_no_set_is_refused(document: object) -> None:
+def test_invalid_document_is_rejected(document: object) -> None:
     with pytest.raises(InvalidFields):
         fieldset.decode_field_set(document)
 
@@ -102,12 +102,12 @@ def test_absent_fields_are_the_empty_set() -> None:
     assert fieldset.decode_field_set(None) == {}
 
 
-def test_keys_and_values_sort_by_value_not_by_spelling() -> None:
+def test_keys_and_values_are_sorted_by_value() -> None:
     made = fieldset.sort_level({"v:10": {}, "v:2": {}, 'v:"a"': {}})
     assert list(made) == ["v:2", "v:10", 'v:"a"']
 
 
-def test_elements_are_shown_as_in_messages() -> None:
+def test_elements_are_rendered_as_in_messages() -> None:
     shown = fieldset.format_path(("f:spec", "f:ports", 'k:{"port":80,"protocol":"TCP"}', 'v:"x"', "i:3", "f:a"))
     assert shown == '.spec.ports[port=80,protocol="TCP"][="x"][3].a'
     assert format_element("v:true") == "[=true]"

@@ -1,4 +1,4 @@
-"""What creates, updates and plain patches do to metadata.managedFields."""
+"""Tests of managedFields for creates, updates and patches."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
+from kubeloop.api.apply.change import ManagedWrite
+from kubeloop.api.apply.field_filters import exclude_fields
+from kubeloop.api.apply.field_trees import tree_of_new
 from kubeloop.api.apply.fields.compare import compare
 from kubeloop.api.apply.fields.field_owners import update_field_owners
 from kubeloop.api.apply.fields.managed_fields_entries import ManagedFieldsEntry
-from kubeloop.api.apply.settable import exclude_fields
 from kubeloop.api.apply.shape import shape_of
-from kubeloop.api.apply.whole import tree_of_new
 from kubeloop.api.schema import SchemaNode, node_of
 
 CONFIG_MAP = node_of("io.k8s.api.core.v1.ConfigMap")
@@ -28,14 +29,14 @@ def config_map(data: Json, **metadata: Any) -> Json:
 
 
 def created(obj: Json, node: SchemaNode = CONFIG_MAP, manager: str = "creator") -> list[ManagedFieldsEntry]:
-    return update_field_owners(None, obj, node, manager, obj["apiVersion"], "", "T1", [])
+    return update_field_owners(None, obj, ManagedWrite(obj["kind"], obj["apiVersion"], node, manager, "T1"), [])
 
 
 def updated(
     old: Json, new: Json, entries: list[ManagedFieldsEntry], manager: str = "editor", **more: Any
 ) -> list[ManagedFieldsEntry]:
-    given: Json = {"node": CONFIG_MAP, "api_version": "v1", "subresource": "", "now": "T2"} | more
-    return update_field_owners(old, new, manager=manager, entries=entries, **given)
+    given: Json = {"node": CONFIG_MAP, "api_version": "v1", "now": "T2"} | more
+    return update_field_owners(old, new, ManagedWrite(new["kind"], manager=manager, **given), entries)
 
 
 def owned(entries: list[ManagedFieldsEntry], manager: str) -> Json | None:
@@ -43,7 +44,7 @@ def owned(entries: list[ManagedFieldsEntry], manager: str) -> Json | None:
     return found[0] if found else None
 
 
-def test_a_create_gives_every_field_but_identity_to_the_creator() -> None:
+def test_create_gives_all_fields_except_identity_to_the_creator() -> None:
     made = config_map({"a": "1", "b": "2"}, namespace="n", uid="u", labels={"x": "y"}, creationTimestamp="T0")
     assert created(made) == [
         {
@@ -60,15 +61,15 @@ def test_a_create_gives_every_field_but_identity_to_the_creator() -> None:
     ]
 
 
-def test_a_manager_without_a_name_is_unknown() -> None:
+def test_empty_manager_name_is_unknown() -> None:
     assert created(config_map({"a": "1"}), manager="")[0]["manager"] == "unknown"
 
 
-def test_an_object_with_nothing_but_identity_has_no_entries() -> None:
+def test_object_with_only_identity_has_no_entries() -> None:
     assert created({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}}) == []
 
 
-def test_structs_that_are_always_there_and_required_lists_are_not_owned_themselves() -> None:
+def test_always_present_structs_and_required_lists_are_not_owned() -> None:
     container = {"name": "c", "image": "i", "resources": {"limits": {"cpu": "1"}}}
     template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [container], "securityContext": {}}}
     spec = {"selector": {"matchLabels": {"a": "b"}}, "template": template, "strategy": {"type": "Recreate"}}
@@ -95,7 +96,7 @@ def test_structs_that_are_always_there_and_required_lists_are_not_owned_themselv
     }
 
 
-def test_lists_are_owned_by_key_by_value_or_as_a_whole() -> None:
+def test_lists_are_owned_by_key_by_value_or_atomically() -> None:
     made = {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -111,14 +112,14 @@ def test_lists_are_owned_by_key_by_value_or_as_a_whole() -> None:
     }
 
 
-def test_keys_with_a_default_are_part_of_the_element_and_sort_as_numbers() -> None:
+def test_defaulted_keys_are_part_of_the_element_and_sort_as_numbers() -> None:
     ports = [{"port": 443, "name": "s"}, {"port": 80, "name": "u", "protocol": "UDP"}]
     made = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "spec": {"ports": ports}}
     listed = created(made, SERVICE)[0]["fieldsV1"]["f:spec"]["f:ports"]
     assert list(listed) == [".", 'k:{"port":80,"protocol":"UDP"}', 'k:{"port":443,"protocol":"TCP"}']
 
 
-def test_a_change_moves_a_field_to_whoever_changed_it() -> None:
+def test_changed_field_moves_to_its_manager() -> None:
     old = config_map({"a": "1", "b": "2"})
     entries = updated(old, config_map({"a": "1", "b": "changed", "c": "new"}), created(old))
     assert owned(entries, "creator") == {"f:data": {".": {}, "f:a": {}}}
@@ -126,14 +127,14 @@ def test_a_change_moves_a_field_to_whoever_changed_it() -> None:
     assert [entry["time"] for entry in entries] == ["T1", "T2"]
 
 
-def test_entries_that_lose_nothing_stay_the_same_objects() -> None:
+def test_unaffected_entries_are_the_same_objects() -> None:
     old = config_map({"a": "1"})
     before = created(old)
     after = updated(old, config_map({"a": "1", "c": "new"}), before)
     assert after[0] is before[0]
 
 
-def test_a_removed_field_leaves_all_entries_and_an_empty_entry_goes() -> None:
+def test_removed_field_leaves_all_entries_and_empty_entries_are_dropped() -> None:
     old = config_map({"a": "1", "b": "2"})
     entries = updated(old, config_map({"a": "1", "b": "2", "c": "3"}), created(old))
     after = updated(config_map({"a": "1", "b": "2", "c": "3"}), config_map({"a": "1"}), entries, "third")
@@ -141,20 +142,20 @@ def test_a_removed_field_leaves_all_entries_and_an_empty_entry_goes() -> None:
     assert owned(after, "creator") == {"f:data": {".": {}, "f:a": {}}}
 
 
-def test_an_update_that_changes_nothing_keeps_entries_and_times() -> None:
+def test_no_op_update_keeps_entries_and_times() -> None:
     old = config_map({"a": "1"}, resourceVersion="1")
     entries = created(old)
     assert updated(old, config_map({"a": "1"}, resourceVersion="2"), entries) == entries
 
 
-def test_the_same_manager_collects_its_fields_in_one_entry_with_the_newer_time() -> None:
+def test_manager_has_one_entry_with_the_latest_time() -> None:
     old = config_map({"a": "1"})
     entries = updated(old, config_map({"a": "1", "b": "2"}), created(old), "creator")
     assert len(entries) == 1
     assert (entries[0]["time"], entries[0]["fieldsV1"]) == ("T2", {"f:data": {".": {}, "f:a": {}, "f:b": {}}})
 
 
-def test_a_subresource_has_an_entry_of_its_own() -> None:
+def test_subresource_has_its_own_entry() -> None:
     old = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"nodeName": "n"}}
     new = {**old, "status": {"phase": "Running", "podIPs": [{"ip": "10.0.0.1"}]}}
     entries = updated(old, new, created(old, POD), "creator", node=POD, subresource="status")
@@ -164,20 +165,21 @@ def test_a_subresource_has_an_entry_of_its_own() -> None:
     }
 
 
-def test_fields_that_a_request_cannot_change_are_not_owned_through_it() -> None:
+def test_reset_fields_are_not_owned() -> None:
     made = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"nodeName": "n"}}
     made["status"] = {"phase": "Pending"}
-    entries = update_field_owners(None, made, POD, "creator", "v1", "", "T1", [], exclude_fields(("status",)))
+    write = ManagedWrite("Pod", "v1", POD, "creator", "T1", settable=exclude_fields(("status",)))
+    entries = update_field_owners(None, made, write, [])
     assert entries[0]["fieldsV1"] == {"f:spec": {"f:nodeName": {}}}
 
 
 @pytest.mark.parametrize("reset", [[], [{}]])
-def test_a_client_can_make_an_object_forget_its_managers(reset: list[Json]) -> None:
+def test_client_can_clear_managed_fields(reset: list[Json]) -> None:
     old = config_map({"a": "1"})
     assert updated(old, config_map({"a": "2"}, managedFields=reset), created(old)) == []
 
 
-def test_an_object_without_entries_stays_without_them() -> None:
+def test_object_without_entries_stays_untracked() -> None:
     assert updated(config_map({"a": "1"}), config_map({"a": "2"}), []) == []
 
 
@@ -213,7 +215,7 @@ def test_a_client_can_replace_the_entries() -> None:
         ],
     ],
 )
-def test_entries_of_a_client_that_make_no_sense_are_ignored(nonsense: list[Json]) -> None:
+def test_invalid_client_entries_are_ignored(nonsense: list[Json]) -> None:
     old = config_map({"a": "1"})
     entries = created(old)
     assert updated(old, config_map({"a": "1"}, managedFields=nonsense), entries) == entries
@@ -225,7 +227,7 @@ def test_a_subresource_cannot_replace_the_entries() -> None:
     assert updated(old, config_map({"a": "1"}, managedFields=[]), entries, subresource="status") == entries
 
 
-def test_the_oldest_updaters_are_merged_when_there_are_too_many() -> None:
+def test_oldest_updaters_are_merged_above_the_limit() -> None:
     obj = config_map({"k0": "0"})
     entries = created(obj, manager="m0")
     for number in range(1, 13):
@@ -238,7 +240,7 @@ def test_the_oldest_updaters_are_merged_when_there_are_too_many() -> None:
     assert owned(entries, "ancient-changes") == {"f:data": {".": {}, "f:k0": {}, "f:k1": {}, "f:k2": {}, "f:k3": {}}}
 
 
-def test_repeated_items_are_owned_as_one() -> None:
+def test_duplicate_items_are_owned_as_one() -> None:
     container = {"name": "c", "env": [{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]}
     old: Json = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [container]}}
     entries = created(old, POD)
@@ -254,7 +256,7 @@ def test_repeated_items_are_owned_as_one() -> None:
     }
 
 
-def test_an_empty_struct_that_turns_null_is_a_change_of_its_own() -> None:
+def test_empty_struct_changed_to_null_is_a_change() -> None:
     old = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"securityContext": {}}}
     new = {**old, "spec": {"securityContext": None}}
     assert owned(updated(old, new, created(old, POD), node=POD), "editor") == {"f:spec": {"f:securityContext": {}}}
@@ -281,7 +283,7 @@ CUSTOM = SchemaNode(
 )
 
 
-def test_custom_resources_own_their_structs_and_free_form_values_field_by_field() -> None:
+def test_custom_resources_own_structs_and_free_form_values_by_field() -> None:
     made = {"apiVersion": "e.org/v1", "kind": "Thing", "metadata": {"name": "t", "labels": {"a": "b"}}}
     made["spec"] = {"size": 1, "free": {"deep": {"x": 1, "list": [{"name": "n"}]}}}
     assert created(made, CUSTOM)[0]["fieldsV1"] == {
@@ -294,7 +296,7 @@ def test_custom_resources_own_their_structs_and_free_form_values_field_by_field(
     }
 
 
-def test_a_free_form_value_may_change_its_type_and_true_is_not_one() -> None:
+def test_free_form_value_may_change_its_type() -> None:
     def thing(free: Any) -> Json:
         return {"apiVersion": "e.org/v1", "kind": "Thing", "metadata": {"name": "t"}, "spec": {"size": 1, "free": free}}
 
@@ -304,7 +306,7 @@ def test_a_free_form_value_may_change_its_type_and_true_is_not_one() -> None:
     assert owned(changed, "creator") == {"f:spec": {".": {}, "f:free": {}, "f:size": {}}}
 
 
-def test_inputs_are_never_changed() -> None:
+def test_inputs_are_not_mutated() -> None:
     old = config_map({"a": "1", "b": "2"}, labels={"x": "y"})
     new = config_map({"a": "2"}, labels={"x": "z"})
     entries = created(old)
@@ -325,24 +327,24 @@ def test_inputs_are_never_changed() -> None:
         ("io.k8s.api.core.v1.Service", {"spec": None, "status": {"loadBalancer": {"ingress": [{"ip": "1.2.3.4"}]}}}),
     ],
 )
-def test_a_create_is_a_comparison_with_what_is_there_without_being_set(definition: str, made: Json) -> None:
+def test_create_equals_comparison_with_the_implicit_object(definition: str, made: Json) -> None:
     shape = shape_of(node_of(definition))
     assert tree_of_new(made, shape) == compare(shape.zero, made, shape).changed
 
 
-def test_what_an_empty_object_has_anyway_is_not_owned() -> None:
+def test_implicit_fields_of_an_empty_object_are_not_owned() -> None:
     made = {"apiVersion": "v1", "kind": "Role", "metadata": {"name": "r"}, "rules": None}
     assert created(made, node_of("io.k8s.api.rbac.v1.Role")) == []
 
 
-def test_a_struct_that_is_always_there_may_be_left_out_on_either_side() -> None:
+def test_always_present_struct_may_be_omitted() -> None:
     old = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"nodeName": "n"}}
     entries = created(old, POD)
     assert updated(old, {**old, "status": {}}, entries, node=POD) == entries
     assert updated({**old, "status": {}}, old, entries, node=POD) == entries
 
 
-def test_managers_see_a_change_in_the_version_they_wrote_in() -> None:
+def test_managers_are_compared_in_their_own_version() -> None:
     other = SchemaNode(
         {"type": "object", "properties": {"colour": {"type": "string"}, "size": {"type": "integer"}}}, {}
     )
@@ -360,7 +362,7 @@ def test_managers_see_a_change_in_the_version_they_wrote_in() -> None:
 
     old, new = {"color": "red", "size": 1}, {"color": "blue", "size": 1}
     entries = [wrote("gone", "v0"), wrote("one", "v1")]
-    after = update_field_owners(old, new, mine, "two", "v2", "", "T", entries, convert=convert)
+    after = update_field_owners(old, new, ManagedWrite("Thing", "v2", mine, "two", "T", convert=convert), entries)
     assert [(entry["manager"], entry["fieldsV1"]) for entry in after] == [
         ("one", {"f:size": {}}),
         ("two", {"f:color": {}}),

@@ -1,4 +1,4 @@
-"""What must hold of apply and of ownership for any objects."""
+"""Property tests of apply and ownership."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kubeloop.api.apply.change import ManagedWrite
+from kubeloop.api.apply.field_trees import tree_of_new
 from kubeloop.api.apply.fields import fieldset
 from kubeloop.api.apply.fields.compare import compare
 from kubeloop.api.apply.fields.field_owners import NEVER_OWNED, update_field_owners
@@ -16,7 +18,6 @@ from kubeloop.api.apply.merge import applied_fields
 from kubeloop.api.apply.server_side import apply
 from kubeloop.api.apply.shape import shape_of
 from kubeloop.api.apply.validate import iter_schema_errors
-from kubeloop.api.apply.whole import tree_of_new
 from kubeloop.api.schema import SchemaNode
 
 Json = dict[str, Any]
@@ -85,16 +86,20 @@ def thing(spec: Json) -> Json:
     return {"apiVersion": "e.org/v1", "kind": "Thing", "metadata": {"name": "t"}, **({"spec": spec} if spec else {})}
 
 
+def write_by(manager: str) -> ManagedWrite:
+    return ManagedWrite("Thing", "e.org/v1", NODE, manager, "T")
+
+
 def applied(
     live: Json | None, spec: Json, manager: str, entries: list[ManagedFieldsEntry]
 ) -> tuple[Json, list[ManagedFieldsEntry]]:
-    return apply(live, thing(spec), NODE, "Thing", manager, "e.org/v1", "", True, "T", entries)
+    return apply(live, thing(spec), write_by(manager), entries, force=True)
 
 
 def updated(
     old: Json | None, new: Json, entries: list[ManagedFieldsEntry], manager: str = "u"
 ) -> list[ManagedFieldsEntry]:
-    return update_field_owners(old, new, NODE, manager, "e.org/v1", "", "T", entries)
+    return update_field_owners(old, new, write_by(manager), entries)
 
 
 def owned(entries: list[ManagedFieldsEntry]) -> fieldset.FieldTree:
@@ -121,7 +126,7 @@ def test_apply_is_idempotent(stored: Json, config: Json) -> None:
 
 @few
 @given(specs, specs)
-def test_apply_gives_what_was_asked_for(stored: Json, config: Json) -> None:
+def test_apply_results_in_the_applied_configuration(stored: Json, config: Json) -> None:
     live, entries = applied(thing(stored), config, "m", updated(None, thing(stored), []))
     assert compare(thing(config), live, SHAPE).removed == {}
     claimed = fieldset.difference(applied_fields(thing(config), SHAPE), NEVER_OWNED)
@@ -130,7 +135,7 @@ def test_apply_gives_what_was_asked_for(stored: Json, config: Json) -> None:
 
 @few
 @given(specs, specs)
-def test_applying_nothing_after_an_apply_removes_only_what_was_its_own(stored: Json, config: Json) -> None:
+def test_empty_apply_removes_only_own_fields(stored: Json, config: Json) -> None:
     before = thing(stored)
     live, entries = applied(before, config, "m", updated(None, before, []))
     others = owned([entry for entry in entries if entry["manager"] != "m"])
@@ -143,7 +148,7 @@ def test_applying_nothing_after_an_apply_removes_only_what_was_its_own(stored: J
 
 @few
 @given(specs, specs)
-def test_two_appliers_with_force_leave_the_last_word_to_the_last(first: Json, second: Json) -> None:
+def test_last_forced_applier_wins(first: Json, second: Json) -> None:
     live, entries = applied(None, first, "one", [])
     live, entries = applied(live, second, "two", entries)
     assert compare(thing(second), live, SHAPE).removed == {}
@@ -160,7 +165,7 @@ def test_a_creator_owns_all_leaves(spec: Json) -> None:
 
 @few
 @given(specs, specs, specs)
-def test_however_an_object_came_to_be_its_leaves_are_owned_and_nothing_else(a: Json, b: Json, c: Json) -> None:
+def test_exactly_the_leaves_are_owned(a: Json, b: Json, c: Json) -> None:
     entries = updated(None, thing(a), [], "one")
     if not entries:
         return
@@ -176,23 +181,23 @@ def test_however_an_object_came_to_be_its_leaves_are_owned_and_nothing_else(a: J
 
 @few
 @given(specs, specs)
-def test_nothing_is_changed_in_place(stored: Json, config: Json) -> None:
+def test_nothing_is_mutated_in_place(stored: Json, config: Json) -> None:
     live, wanted = thing(stored), thing(config)
     entries = updated(None, live, [])
     before = deepcopy((live, wanted, entries))
-    apply(live, wanted, NODE, "Thing", "m", "e.org/v1", "", True, "T", entries)
+    apply(live, wanted, write_by("m"), entries, force=True)
     updated(live, wanted, entries)
     assert (live, wanted, entries) == before
 
 
 @few
 @given(specs)
-def test_a_create_is_a_comparison_with_the_empty_object(spec: Json) -> None:
+def test_create_equals_comparison_with_the_empty_object(spec: Json) -> None:
     assert tree_of_new(thing(spec), SHAPE) == compare({}, thing(spec), SHAPE).changed
 
 
 @few
 @given(specs, specs)
-def test_comparing_shared_and_copied_values_tells_the_same(old: Json, new: Json) -> None:
+def test_comparison_of_shared_and_copied_values_is_equal(old: Json, new: Json) -> None:
     mixed = {**old, **new}
     assert compare(thing(old), thing(mixed), SHAPE) == compare(deepcopy(thing(old)), deepcopy(thing(mixed)), SHAPE)

@@ -1,4 +1,4 @@
-"""Server-side apply, by the examples that its documentation tells."""
+"""Tests of server-side apply, by the examples of its documentation."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kubeloop.api.apply.change import ManagedWrite
 from kubeloop.api.apply.fields.field_owners import update_field_owners
 from kubeloop.api.apply.fields.managed_fields_entries import ManagedFieldsEntry, is_equal_ignoring_timestamps
 from kubeloop.api.apply.server_side import ApplyResult, apply
@@ -22,7 +23,7 @@ Json = dict[str, Any]
 
 
 class Stored:
-    """One object in a store: applies to it and keeps the outcome."""
+    """Stored object: applies to it and keeps the result."""
 
     def __init__(self, kind: str = "ConfigMap", node: SchemaNode | None = None) -> None:
         self.kind = kind
@@ -35,8 +36,7 @@ class Stored:
     def apply(self, manager: str, force: bool = False, **config: Any) -> ApplyResult:
         self.clock += 1
         header = {"apiVersion": self.api_version, "kind": self.kind, "metadata": {"name": "m"}}
-        args = (self.node, self.kind, manager, self.api_version, "", force, f"T{self.clock}", self.entries)
-        outcome = apply(self.obj, {**header, **config}, *args)
+        outcome = apply(self.obj, {**header, **config}, self.write(manager), self.entries, force=force)
         self.obj, self.entries = outcome
         return outcome
 
@@ -49,9 +49,11 @@ class Stored:
             **(self.obj or {}),
             **changes,
         }
-        args = (self.node, manager, self.api_version, "", f"T{self.clock}", self.entries)
-        self.entries = update_field_owners(self.obj, new, *args)
+        self.entries = update_field_owners(self.obj, new, self.write(manager), self.entries)
         self.obj = new
+
+    def write(self, manager: str) -> ManagedWrite:
+        return ManagedWrite(self.kind, self.api_version, self.node, manager, f"T{self.clock}")
 
     def owned(self) -> dict[str, Json]:
         return {entry["manager"]: entry["fieldsV1"] for entry in self.entries}
@@ -71,7 +73,7 @@ def containers_of(obj: Json | None) -> list[Json]:
     return found
 
 
-def test_applying_creates_and_owns_leaves_but_not_the_structs_around_them() -> None:
+def test_apply_creates_and_owns_leaves_without_their_structs() -> None:
     stored = Stored()
     stored.apply("m1", data={"a": "1", "b": "2"})
     assert stored.obj is not None
@@ -80,7 +82,7 @@ def test_applying_creates_and_owns_leaves_but_not_the_structs_around_them() -> N
     assert stored.times() == {"m1": "T1"}
 
 
-def test_what_is_left_out_is_removed() -> None:
+def test_omitted_fields_are_removed() -> None:
     stored = Stored()
     stored.apply("m1", data={"a": "1", "b": "2"})
     stored.apply("m1", data={"a": "1", "c": "3"})
@@ -89,7 +91,7 @@ def test_what_is_left_out_is_removed() -> None:
     assert stored.owned() == {"m1": {"f:data": {"f:a": {}, "f:c": {}}}}
 
 
-def test_a_manager_that_leaves_out_all_takes_the_emptied_struct_and_its_entry_along() -> None:
+def test_omitting_all_fields_removes_the_empty_struct_and_its_entry() -> None:
     stored = Stored()
     stored.apply("m1", data={"a": "1"})
     stored.apply("m1")
@@ -98,7 +100,7 @@ def test_a_manager_that_leaves_out_all_takes_the_emptied_struct_and_its_entry_al
     assert stored.entries == []
 
 
-def test_what_another_manager_owns_too_survives_being_left_out() -> None:
+def test_co_owned_field_survives_omission() -> None:
     stored = Stored()
     stored.apply("m1", data={"a": "1", "b": "2"})
     stored.apply("m2", data={"a": "1"})
@@ -108,7 +110,7 @@ def test_what_another_manager_owns_too_survives_being_left_out() -> None:
     assert stored.owned() == {"m1": {"f:data": {"f:b": {}}}, "m2": {"f:data": {"f:a": {}}}}
 
 
-def test_applying_the_same_again_changes_neither_object_nor_times() -> None:
+def test_repeated_apply_changes_neither_object_nor_times() -> None:
     stored = Stored()
     stored.apply("m1", data={"a": "1"})
     before = stored.obj
@@ -118,7 +120,7 @@ def test_applying_the_same_again_changes_neither_object_nor_times() -> None:
     assert outcome.entries == entries
 
 
-def test_agreeing_with_what_is_there_shares_ownership_without_a_time() -> None:
+def test_applying_the_current_value_shares_ownership_without_a_new_time() -> None:
     stored = Stored()
     stored.apply("m1", data={"a": "1"})
     stored.apply("m2", data={"a": "1"})
@@ -137,7 +139,7 @@ def test_another_value_for_an_owned_field_is_a_conflict() -> None:
     assert (cause.reason, cause.message, cause.field) == ("FieldManagerConflict", 'conflict with "m1"', ".data.a")
 
 
-def test_several_conflicts_are_told_by_manager() -> None:
+def test_several_conflicts_are_reported_by_manager() -> None:
     stored = Stored()
     stored.apply("m1", data={"a": "1", "b": "2"})
     stored.update("edit", data={"a": "1", "b": "2", "c": "3"})
@@ -192,7 +194,7 @@ def test_list_maps_merge_by_key_and_nested_lists_too() -> None:
     assert containers_of(stored.obj) == [{"name": "c", "image": "i", "env": [{"name": "B", "value": "2"}]}, side]
 
 
-def test_a_key_that_has_a_default_need_not_be_said() -> None:
+def test_defaulted_key_may_be_omitted() -> None:
     stored = Stored("Deployment")
     stored.apply("m1", spec=deployment({"name": "c", "ports": [{"containerPort": 80}]}))
     stored.apply("m2", spec=deployment({"name": "c", "ports": [{"containerPort": 80, "protocol": "TCP", "name": "w"}]}))
@@ -208,7 +210,7 @@ def test_an_atomic_list_is_replaced_and_owned_as_a_whole() -> None:
     assert containers_of(stored.obj)[0]["args"] == ["z"]
 
 
-def test_sets_keep_what_others_added() -> None:
+def test_sets_keep_items_of_others() -> None:
     stored = Stored("Pod")
     stored.apply("m1", metadata={"name": "m", "finalizers": ["e.org/a", "e.org/b"]})
     stored.apply("m2", metadata={"name": "m", "finalizers": ["e.org/c"]})
@@ -237,7 +239,7 @@ def test_merged_lists_keep_stored_order_and_follow_the_applied_order(
     assert [item["name"] for item in containers_of(stored.obj)] == list(merged_names)
 
 
-def test_fields_that_nobody_owns_survive_inside_of_what_somebody_owns() -> None:
+def test_unowned_fields_survive_inside_owned_ones() -> None:
     stored = Stored("Deployment")
     stored.apply("m1", spec=deployment({"name": "c", "image": "i"}, {"name": "d", "image": "j"}))
     assert stored.obj is not None
@@ -246,7 +248,7 @@ def test_fields_that_nobody_owns_survive_inside_of_what_somebody_owns() -> None:
     assert containers_of(stored.obj) == [{"name": "c", "imagePullPolicy": "Always"}]
 
 
-def test_null_in_a_configuration_is_a_value_that_can_conflict() -> None:
+def test_null_is_a_value_that_can_conflict() -> None:
     stored = Stored("Deployment")
     stored.apply("m1", spec={"replicas": 3})
     with pytest.raises(Conflict, match=r"\.spec\.replicas"):
@@ -259,7 +261,7 @@ def test_an_empty_map_is_owned_itself() -> None:
     assert stored.owned() == {"m1": {"f:data": {}}}
 
 
-def test_an_untracked_object_gets_an_owner_for_what_was_before() -> None:
+def test_untracked_object_gets_a_before_first_apply_manager() -> None:
     stored = Stored()
     stored.obj = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m", "uid": "u"}, "data": {"a": "1"}}
     with pytest.raises(Conflict, match=r'conflict with "before-first-apply" using v1: \.data\.a'):
@@ -268,7 +270,7 @@ def test_an_untracked_object_gets_an_owner_for_what_was_before() -> None:
     assert stored.owned()["before-first-apply"] == {"f:data": {".": {}, "f:a": {}}}
 
 
-def test_ownership_by_an_earlier_version_belongs_to_the_same_applier() -> None:
+def test_ownership_in_an_earlier_version_belongs_to_the_same_applier() -> None:
     stored = Stored()
     stored.apply("m1", data={"a": "1"})
     stored.entries = [{**stored.entries[0], "apiVersion": "v0"}]
@@ -301,11 +303,11 @@ def test_the_conflict_names_the_subresource_of_the_owner() -> None:
 )
 def test_a_configuration_of_another_type_or_with_managed_fields_is_a_bad_request(config: Json, message: str) -> None:
     with pytest.raises(BadRequest) as refused:
-        apply(None, config, CONFIG_MAP, "ConfigMap", "m", "v1", "", False, "T", [])
+        apply(None, config, ManagedWrite("ConfigMap", "v1", CONFIG_MAP, "m", "T"), [])
     assert refused.value.message == message
 
 
-def test_a_configuration_that_does_not_fit_the_schema_is_refused_with_its_place() -> None:
+def test_schema_mismatch_is_rejected_with_its_path() -> None:
     stored = Stored("Deployment")
     with pytest.raises(ApiError) as refused:
         stored.apply("m", metadata={"name": "d", "namespace": "n"}, spec={"nope": 1})
@@ -326,7 +328,7 @@ def client_side_applied(**data: str) -> Stored:
     return stored
 
 
-def test_kubectl_takes_over_what_its_client_side_apply_had_set() -> None:
+def test_kubectl_takes_over_client_side_apply_fields() -> None:
     stored = client_side_applied()
     stored.apply("kubectl", data={"a": "2", "b": "1"})
     assert stored.obj is not None
@@ -336,19 +338,19 @@ def test_kubectl_takes_over_what_its_client_side_apply_had_set() -> None:
     )
 
 
-def test_kubectl_does_not_take_over_what_changed_since() -> None:
+def test_kubectl_does_not_take_over_fields_changed_since() -> None:
     stored = client_side_applied(b="changed")
     with pytest.raises(Conflict) as refused:
         stored.apply("kubectl", data={"a": "2", "b": "2"})
     assert [cause.field for cause in refused.value.causes] == [".data.b"]
 
 
-def test_other_managers_have_no_such_privilege() -> None:
+def test_other_managers_do_not_take_over() -> None:
     with pytest.raises(Conflict):
         client_side_applied().apply("helm", data={"a": "2"})
 
 
-def test_entries_that_differ_in_time_alone_tell_the_same() -> None:
+def test_entries_differing_in_time_only_are_equal() -> None:
     stored = Stored()
     stored.apply("m1", data={"a": "1"})
     later = [{**stored.entries[0], "time": "T9"}]

@@ -1,4 +1,4 @@
-"""How a configuration that does not fit its schema is told."""
+"""Tests of the errors of a configuration that does not match its schema."""
 
 from __future__ import annotations
 
@@ -6,9 +6,14 @@ from typing import Any
 
 import pytest
 
-from kubeloop.api.apply import go_format
 from kubeloop.api.apply.shape import shape_of
-from kubeloop.api.apply.validate import format_schema_errors, iter_schema_errors
+from kubeloop.api.apply.validate import (
+    format_go_syntax,
+    format_plain,
+    format_schema_errors,
+    go_type_name,
+    iter_schema_errors,
+)
 from kubeloop.api.schema import SchemaNode, node_of
 
 SHAPE = shape_of(
@@ -83,7 +88,7 @@ SHAPE = shape_of(
         ({"open": {"known": 1}}, ".open.known: expected string, got &value.valueUnstructured{Value:1}"),
     ],
 )
-def test_one_problem_is_told_with_its_place(value: Any, problem: str) -> None:
+def test_one_problem_is_reported_with_its_path(value: Any, problem: str) -> None:
     assert format_schema_errors(list(iter_schema_errors(value, SHAPE))) == problem
 
 
@@ -97,7 +102,7 @@ def test_one_problem_is_told_with_its_place(value: Any, problem: str) -> None:
         {"keyed": [{"name": "a"}, {"name": "a", "port": 1}]},
     ],
 )
-def test_what_fits_has_no_problems(value: Any) -> None:
+def test_valid_value_has_no_problems(value: Any) -> None:
     assert list(iter_schema_errors(value, SHAPE)) == []
 
 
@@ -107,7 +112,7 @@ def test_several_problems_are_listed() -> None:
     )
 
 
-def test_something_that_is_no_object_has_no_place() -> None:
+def test_non_object_has_no_path() -> None:
     assert format_schema_errors(list(iter_schema_errors("x", SHAPE))) == "expected map, got &{x}"
 
 
@@ -122,19 +127,20 @@ def test_quantities_may_be_numbers() -> None:
         (1, "1"),
         (-2.5, "-2.5"),
         (100000, "100000"),
-        (1234567, "1.234567e+06"),
+        (1234567, "1234567"),
+        (1234567.0, "1.234567e+06"),
         (1e21, "1e+21"),
         (0.00001, "1e-05"),
         (0, "0"),
     ],
 )
-def test_numbers_are_shown_as_go_does(number: float, shown: str) -> None:
-    assert go_format.format_plain(number) == shown
+def test_numbers_are_formatted_like_go(number: float, shown: str) -> None:
+    assert format_plain(number) == shown
 
 
-def test_values_are_shown_as_go_does() -> None:
-    assert go_format.format_plain({"b": [True, None], "a": "x"}) == "map[a:x b:[true <nil>]]"
-    assert go_format.format_go_syntax('a"b') == '"a\\"b"'
+def test_values_are_formatted_like_go() -> None:
+    assert format_plain({"b": [True, None], "a": "x"}) == "map[a:x b:[true <nil>]]"
+    assert format_go_syntax('a"b') == '"a\\"b"'
     values: list[Any] = [{}, [], "", 1, False]
     names = ["map[string]interface {}", "[]interface {}", "string", "float64", "bool"]
-    assert [go_format.go_type_name(value) for value in values] == names
+    assert [go_type_name(value) for value in values] == names

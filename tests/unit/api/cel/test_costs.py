@@ -1,4 +1,4 @@
-"""What expressions cost: known beforehand within bounds, and to the unit once they were evaluated; cel-go's numbers."""
+"""Tests of CEL costs: estimates and actual costs, with cel-go's numbers."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kubeloop.api.cel.check.types import DYN, INT, STRING, Type, list_of, map_of
-from kubeloop.api.cel.cost.actual_costs import estimate_cost
-from kubeloop.api.cel.cost.estimates import MAX_UINT64, EstimateRange
+from kubeloop.api.cel.cost.estimator import estimate_cost
+from kubeloop.api.cel.cost.ranges import MAX_UINT64, EstimateRange
 from kubeloop.api.cel.library.authorizer import AUTHORIZER
 from kubeloop.api.cel.library.kubernetes import kubernetes_environment
 from kubeloop.api.cel.program import compile_expression
 
-ENVIRONMENT = kubernetes_environment().extended(
+ENVIRONMENT = kubernetes_environment().extend(
     {"authorizer": AUTHORIZER, "n": INT, "l": list_of(INT), "s": STRING, "m": map_of(STRING, INT)}
 )
 DATA: dict[str, Any] = {"n": 2, "l": [1, 2, 3], "s": "a" * 25, "m": {"a": 1, "b": 2}}
@@ -51,7 +51,7 @@ def bounds(text: str) -> tuple[int, int]:
         ("[1, 2].existsOne(i, v, v > 0)", 18, 20),
     ],
 )
-def test_bounds_are_those_of_upstream(text: str, least: int, most: int) -> None:
+def test_cost_estimates_match_upstream(text: str, least: int, most: int) -> None:
     assert bounds(text) == (least, most)
 
 
@@ -74,8 +74,8 @@ def test_bounds_are_those_of_upstream(text: str, least: int, most: int) -> None:
         ("double(5) < 10.0", 1),
     ],
 )
-def test_what_is_spent_is_what_upstream_spends(text: str, cost: int) -> None:
-    environment = ENVIRONMENT.extended({"self": DYN})
+def test_actual_costs_match_upstream(text: str, cost: int) -> None:
+    environment = ENVIRONMENT.extend({"self": DYN})
     data = {"array": [1, 1, 2, 2, 3, 3, 4, 5], "val": {"b": 1, "d": 2}}
     assert compile_expression(text, environment).evaluate({"self": data})[1] == cost
 
@@ -92,11 +92,11 @@ def test_what_is_spent_is_what_upstream_spends(text: str, cost: int) -> None:
         max_leaves=6,
     )
 )
-def test_no_evaluation_costs_more_than_was_estimated(text: str) -> None:
+def test_actual_cost_never_exceeds_the_estimate(text: str) -> None:
     sizes = {"s": 25, "l": 3, "m": 2}
     program = compile_expression(text, ENVIRONMENT)
 
     def size_at(path: tuple[str, ...], _: Type) -> EstimateRange | None:
         return EstimateRange(0, sizes[path[0]]) if len(path) == 1 and path[0] in sizes else None
 
-    assert program.evaluate(DATA)[1] <= estimate_cost(program.tree, size_at).most
+    assert program.evaluate(DATA)[1] <= estimate_cost(program.tree, size_at).max

@@ -1,4 +1,4 @@
-"""Expressions that want to keep the server busy: refused, or stopped, before they do."""
+"""Tests of expensive expressions: rejected, or stopped."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kubeloop.api.cel.parse.syntax import CompileError
 from kubeloop.api.cel.program import compile_expression
 from kubeloop.api.cel.values import Cancelled, CelError
 
-ENVIRONMENT = kubernetes_environment().extended(
+ENVIRONMENT = kubernetes_environment().extend(
     {"l": list_of(INT), "s": STRING, "deep": DYN, "m": map_of(STRING, INT), "rows": list_of(list_of(INT))}
 )
 DATA: dict[str, Any] = {
@@ -93,7 +93,7 @@ def test_compiling_takes_time_in_proportion(text: str) -> None:
     assert time.process_time() - before < 5
 
 
-def test_null_where_something_else_was_declared_fails_the_evaluation_alone() -> None:
+def test_null_for_a_declared_type_fails_the_evaluation_only() -> None:
     with pytest.raises(CelError, match="no such overload"):
         compile_expression("l.all(x, x + 1 > 0)", ENVIRONMENT).evaluate({"l": [None]})
 
@@ -101,13 +101,13 @@ def test_null_where_something_else_was_declared_fails_the_evaluation_alone() -> 
 @pytest.mark.parametrize(
     "text",
     [
-        "m.exists(k, l.exists(y, y == 0))",  # each inner loop ends at once
+        "m.exists(k, l.exists(y, y == 0))",  # each inner loop ends immediately
         "rows.all(r, m['k1'] == 1)",
         "rows.all(r, size(m) > 0)",
     ],
 )
-def test_what_is_cheap_does_not_depend_on_how_long_collections_are(text: str) -> None:
-    """A copy in each round, or a look at all keys, would take minutes."""
+def test_cheap_operations_do_not_depend_on_collection_size(text: str) -> None:
+    """A copy per iteration, or a scan of all keys, would take minutes."""
     before = time.process_time()
     assert compile_expression(text, ENVIRONMENT).evaluate(DATA)[0] is True
     assert time.process_time() - before < 5
@@ -116,13 +116,13 @@ def test_what_is_cheap_does_not_depend_on_how_long_collections_are(text: str) ->
 @pytest.mark.parametrize(
     "text", ["l.all(x, l.all(y, x + y >= 0))", "l.exists(x, l.all(y, true)) || true", "rows == rows || true"]
 )
-def test_what_would_take_long_is_given_up_where_nobody_has_time(text: str) -> None:
+def test_expensive_evaluation_is_aborted_with_a_budget(text: str) -> None:
     program = compile_expression(text, ENVIRONMENT)
     with cost_budget(1000), pytest.raises(BudgetExceeded):
         program.evaluate(DATA)
 
 
-def test_an_allowance_is_for_all_evaluations_together() -> None:
+def test_budget_covers_all_evaluations() -> None:
     program = compile_expression("l.all(x, x >= 0)", ENVIRONMENT)
     data = {"l": list(range(100))}
     cost = program.evaluate(data)[1]
@@ -134,7 +134,7 @@ def test_an_allowance_is_for_all_evaluations_together() -> None:
     assert program.evaluate(data) == (True, cost)
 
 
-def test_a_budget_that_ends_first_is_told_as_ever() -> None:
+def test_cost_limit_reached_before_the_budget_is_reported_as_usual() -> None:
     program = compile_expression("l.all(x, l.all(y, x + y >= 0))", ENVIRONMENT)
     with cost_budget(1000), pytest.raises(Cancelled, match="actual cost limit exceeded"):
         program.evaluate(DATA, 100)
@@ -153,6 +153,6 @@ def test_a_budget_that_ends_first_is_told_as_ever() -> None:
         (["a", [True]], ["a", [1]], False),
     ],
 )
-def test_a_quick_look_at_plain_values_says_the_same(one: Any, other: Any, same: bool) -> None:
-    both = ENVIRONMENT.extended({"one": DYN, "other": DYN})
+def test_fast_path_for_plain_values_gives_the_same_result(one: Any, other: Any, same: bool) -> None:
+    both = ENVIRONMENT.extend({"one": DYN, "other": DYN})
     assert compile_expression("one == other", both).evaluate({"one": one, "other": other})[0] is same

@@ -13,7 +13,7 @@ from kubeloop.api.cel.parse.syntax import CompileError
 from kubeloop.api.cel.program import compile_expression
 from kubeloop.api.cel.values import CelError
 
-ENVIRONMENT = kubernetes_environment().extended(
+ENVIRONMENT = kubernetes_environment().extend(
     {"any": DYN, "texts": list_of(STRING), "i": INT, "map": map_of(STRING, INT), "authorizer": AUTHORIZER}
 )
 DATA: dict[str, Any] = {"any": [1, "a"], "texts": ["b", "a", "c"], "i": 3, "map": {"a": 1, "b": 2}}
@@ -83,7 +83,7 @@ def value_of(text: str, **more: Any) -> Any:
         "!optional.ofNonZeroValue(duration('0s')).hasValue()",
     ],
 )  # fmt: skip
-def test_it_is_true(text: str) -> None:
+def test_expression_is_true(text: str) -> None:
     assert value_of(text) is True
 
 
@@ -103,7 +103,7 @@ def test_it_is_true(text: str) -> None:
         ("map['z'] == 1", "no such key: z"),
     ],
 )
-def test_an_evaluation_fails_in_upstreams_words(text: str, message: str) -> None:
+def test_evaluation_fails_with_upstreams_message(text: str, message: str) -> None:
     with pytest.raises(CelError) as failure:
         value_of(text)
     assert message in str(failure.value)
@@ -125,17 +125,17 @@ def test_an_evaluation_fails_in_upstreams_words(text: str, message: str) -> None
         ("1e999", "1:1: invalid double literal"),
     ],
 )
-def test_literals_are_checked_beforehand(text: str, problem: str) -> None:
+def test_literals_are_checked_at_compile_time(text: str, problem: str) -> None:
     with pytest.raises(CompileError) as failure:
         compile_expression(text, ENVIRONMENT)
     assert str(failure.value).startswith(f"ERROR: <input>:{problem}")
 
 
-def test_a_text_may_be_formatted_from_values_of_all_types() -> None:
+def test_format_supports_all_types() -> None:
     assert value_of("'%s %d %s'.format(['a', 1, [1, 2]])") == "a 1 [1, 2]"
 
 
-def test_a_pattern_that_is_written_down_is_compiled_beforehand() -> None:
+def test_literal_pattern_is_compiled_in_advance() -> None:
     with pytest.raises(CelError, match=r"error parsing regexp: unexpected \)"):
         compile_expression("'a'.find(')') == ''", ENVIRONMENT)
 
@@ -148,13 +148,13 @@ class TestAuthorizer:
     def ask(self, text: str) -> Any:
         return value_of(text, authorizer=CelAuthorizer(self.decide))
 
-    def test_tells_what_was_decided(self) -> None:
+    def test_authorizer_returns_the_decision(self) -> None:
         assert self.ask("authorizer.path('/healthz').check('get').allowed()") is True
         assert self.ask("authorizer.path('/healthz').check('put').error()") == "no"
         assert self.ask("authorizer.path('/healthz').check('put').errored()") is True
         assert self.ask("authorizer.path('/healthz').check('get').reason()") == "because"
 
-    def test_asks_for_resources(self) -> None:
+    def test_authorizer_checks_resources(self) -> None:
         check = "authorizer.serviceAccount('ns', 'sa').group('apps').resource('deployments').subresource('scale')"
         narrowed = ".namespace('shop').name('web').labelSelector('a=b').fieldSelector('x=y').check('get').allowed()"
         assert self.ask(check + narrowed) is True
@@ -177,6 +177,6 @@ class TestAuthorizer:
             ("authorizer.serviceAccount('Ns', 'sa').path('/').check('get').allowed()", "service account namespace"),
         ],
     )
-    def test_refuses_what_can_not_be_asked(self, text: str, message: str) -> None:
+    def test_authorizer_rejects_invalid_checks(self, text: str, message: str) -> None:
         with pytest.raises(CelError, match=message):
             self.ask(text)

@@ -25,7 +25,7 @@ THING = ObjectType(
     },
 )
 BASE = Environment(merge_libraries(standard.FUNCTIONS, times.FUNCTIONS, optionals.FUNCTIONS), {}, {}, TYPE_NAMES)
-ENVIRONMENT = BASE.extended({"self": object_named("thing"), "any": DYN}, [THING])
+ENVIRONMENT = BASE.extend({"self": object_named("thing"), "any": DYN}, [THING])
 DATA: dict[str, Any] = {
     "self": {"count": 3, "name": "hello", "list": [1, 2, 3], "map": {"k": 1}, "with.dot": "."},
     "any": {"list": [1, "z"], "float": 1.5, "nothing": None},
@@ -109,7 +109,7 @@ def test_an_expression_has_a_value(text: str, expected: Any) -> None:
         ("[1, 2].all(x, 2 / (x - 1) == 7)", False),
     ],
 )
-def test_an_operand_makes_up_for_the_error_of_another(text: str, expected: bool) -> None:
+def test_operand_absorbs_the_error_of_another(text: str, expected: bool) -> None:
     assert value_of(text) is expected
 
 
@@ -156,7 +156,7 @@ def test_an_evaluation_may_fail(text: str, message: str) -> None:
         ("Thing{}", 6, "undeclared reference to 'Thing'"),
     ],
 )
-def test_a_wrong_expression_is_refused_with_its_place(text: str, place: int, message: str) -> None:
+def test_invalid_expression_is_rejected_with_its_position(text: str, place: int, message: str) -> None:
     with pytest.raises(CompileError) as failure:
         compile_expression(text, ENVIRONMENT)
     shown = str(failure.value).split("\n")
@@ -165,7 +165,7 @@ def test_a_wrong_expression_is_refused_with_its_place(text: str, place: int, mes
     assert shown[2] == " | " + "." * (place - 1) + "^"
 
 
-def test_all_problems_are_told() -> None:
+def test_all_problems_are_reported() -> None:
     with pytest.raises(CompileError) as failure:
         compile_expression("self.x == 1 || nobody", ENVIRONMENT)
     assert [problem.offset for problem in failure.value.problems] == [4, 15]
@@ -207,5 +207,5 @@ def test_long_chains_are_not_deep() -> None:
         ("self.name == 'hello'", 3),
     ],
 )
-def test_costs_are_those_of_upstream(text: str, cost: int) -> None:
+def test_costs_match_upstream(text: str, cost: int) -> None:
     assert compile_expression(text, ENVIRONMENT).evaluate(DATA)[1] == cost

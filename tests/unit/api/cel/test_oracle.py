@@ -1,4 +1,4 @@
-"""Expressions that hypothesis makes up come to what Google's implementation says, errors and refusals included."""
+"""Property tests of expressions against Google's implementation, including errors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kubeloop.api.cel.parse.syntax import CompileError
 from kubeloop.api.cel.program import compile_expression
 from kubeloop.api.cel.values import CelError
 
-ENVIRONMENT = kubernetes_environment().extended(
+ENVIRONMENT = kubernetes_environment().extend(
     {"i": INT, "d": DOUBLE, "s": STRING, "b": BOOL, "l": list_of(INT), "m": map_of(STRING, INT)}
 )
 ORACLE = cel.NewEnv(
@@ -98,5 +98,5 @@ def theirs(text: str) -> Any:
 
 @settings(max_examples=300, deadline=None)
 @given(st.one_of(conditions, values))
-def test_an_expression_comes_to_what_the_reference_says(text: str) -> None:
+def test_expression_evaluates_like_the_reference(text: str) -> None:
     assert ours(text) == theirs(text), text

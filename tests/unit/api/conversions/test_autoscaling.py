@@ -41,7 +41,7 @@ def test_the_first_cpu_utilization_is_a_field_of_v1() -> None:
     assert shown.metadata.annotations == {}
 
 
-def test_other_metrics_are_carried_in_the_older_spelling() -> None:
+def test_other_metrics_are_annotations_in_v2beta1_form() -> None:
     metrics = [
         {
             "type": "Pods",
@@ -63,7 +63,7 @@ def test_other_metrics_are_carried_in_the_older_spelling() -> None:
     )
 
 
-def test_behavior_is_carried_with_nothing_left_out() -> None:
+def test_behavior_round_trips() -> None:
     behavior = {"scaleUp": {"selectPolicy": "Min", "policies": [{"type": "Pods", "value": 2, "periodSeconds": 30}]}}
     assert to_v1(autoscaler(behavior=behavior)).metadata.annotations[BEHAVIOR] == (
         '{"ScaleUp":{"StabilizationWindowSeconds":null,"SelectPolicy":"Min",'
@@ -71,7 +71,7 @@ def test_behavior_is_carried_with_nothing_left_out() -> None:
     )
 
 
-def test_conditions_and_measurements_are_carried() -> None:
+def test_conditions_and_current_metrics_round_trip() -> None:
     status = {
         "conditions": [{"type": "AbleToScale", "status": "True", "message": "a<b"}],
         "currentMetrics": [{"type": "Resource", "resource": {"name": "cpu", "current": {"averageUtilization": 7}}}],
@@ -100,14 +100,14 @@ def test_annotations_of_v1_become_fields_of_v2_and_are_completed() -> None:
     assert stored.spec.behavior.scale_down is not None
 
 
-def test_without_any_metric_cpu_at_eighty_percent_is_meant() -> None:
+def test_missing_metrics_default_to_cpu_at_eighty_percent() -> None:
     metric = to_v2(old()).spec.metrics[0]
     assert metric.resource is not None
     assert metric.resource.target.average_utilization == 80
 
 
 @pytest.mark.parametrize("text", ["", "{", "5", '[{"type":5}]', "[" * 100_000])
-def test_annotations_that_cannot_be_read_are_dropped(text: str) -> None:
+def test_invalid_annotations_are_dropped(text: str) -> None:
     stored = to_v2(
         old(dict.fromkeys((METRICS, BEHAVIOR, CURRENT_METRICS, CONDITIONS), text), targetCPUUtilizationPercentage=3)
     )
@@ -116,7 +116,7 @@ def test_annotations_that_cannot_be_read_are_dropped(text: str) -> None:
     assert stored.spec.behavior is None
 
 
-def test_v1_never_shows_what_somebody_wrote_into_our_annotations() -> None:
+def test_v1_hides_manual_conversion_annotations() -> None:
     assert to_v1(autoscaler({METRICS: "mine", "own": "x"}, metrics=[cpu(5)])).metadata.annotations == {"own": "x"}
 
 
@@ -172,7 +172,7 @@ BEHAVIORS = st.fixed_dictionaries({"scaleUp": RULES}, optional={"scaleDown": RUL
 
 @settings(max_examples=60)
 @given(st.lists(METRIC_SPECS, max_size=4), st.none() | BEHAVIORS, st.none() | NUMBERS)
-def test_v2_comes_back_from_v1_unchanged(
+def test_v2_round_trips_through_v1(
     metrics: list[dict[str, Any]], behavior: dict[str, Any] | None, percentage: int | None
 ) -> None:
     spec = {"metrics": metrics + ([cpu(percentage)] if percentage is not None else [])}
@@ -185,7 +185,7 @@ def test_v2_comes_back_from_v1_unchanged(
 
 @settings(max_examples=30)
 @given(st.none() | NUMBERS)
-def test_v1_comes_back_from_v2_unchanged(target: int | None) -> None:
+def test_v1_round_trips_through_v2(target: int | None) -> None:
     spec = {} if target is None else {"targetCPUUtilizationPercentage": target}
     source = old({"own": "x"}, minReplicas=1, **spec)
     before = codec.encode(source)

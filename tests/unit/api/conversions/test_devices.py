@@ -25,7 +25,7 @@ def requests_of(claim: Any) -> Any:
     return codec.to_plain(claim)["spec"]["devices"]["requests"]
 
 
-def test_an_exact_request_is_the_request_itself_in_the_old_version() -> None:
+def test_exact_request_is_flattened_in_the_old_version() -> None:
     spec = {"devices": {"requests": [{"name": "one", **EXACT}, CHOICE]}}
     claim = codec.from_plain({"metadata": {"name": "c"}, "spec": spec}, old.ResourceClaim)
     stored = devices.claim_to_v1(claim)
@@ -36,7 +36,7 @@ def test_an_exact_request_is_the_request_itself_in_the_old_version() -> None:
     assert devices.claim_to_v1beta1(stored) == claim
 
 
-def test_templates_likewise() -> None:
+def test_claim_templates_are_flattened() -> None:
     spec = {"spec": {"devices": {"requests": [{"name": "one", **EXACT}]}}}
     template = codec.from_plain({"spec": spec}, old.ResourceClaimTemplate)
     stored = devices.template_to_v1(template)
@@ -44,11 +44,11 @@ def test_templates_likewise() -> None:
     assert devices.template_to_v1beta1(stored) == template
 
 
-def test_a_claim_without_requests_stays_so() -> None:
+def test_claim_without_requests_is_unchanged() -> None:
     assert devices.claim_to_v1beta1(devices.claim_to_v1(old.ResourceClaim())) == old.ResourceClaim()
 
 
-def test_what_a_device_is_like_is_its_basic_part_in_the_old_version() -> None:
+def test_device_attributes_are_the_basic_part_in_the_old_version() -> None:
     basic = {"attributes": {"model": {"string": "x"}}, "capacity": {"memory": {"value": "1Gi"}}, "allNodes": True}
     spec = {"driver": "d", "nodeName": "n", "devices": [{"name": "a", "basic": basic}, {"name": "b", "basic": {}}]}
     piece = codec.from_plain({"spec": spec}, old.ResourceSlice)

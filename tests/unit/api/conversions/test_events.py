@@ -32,7 +32,7 @@ EVENTS: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
 )
 
 
-def test_fields_change_their_names() -> None:
+def test_fields_are_renamed() -> None:
     core = codec.from_plain(
         {
             "involvedObject": {"name": "p"},
@@ -54,7 +54,7 @@ def test_fields_change_their_names() -> None:
 
 @settings(max_examples=50)
 @given(EVENTS)
-def test_an_event_comes_back_unchanged(document: dict[str, Any]) -> None:
+def test_event_round_trips(document: dict[str, Any]) -> None:
     core = codec.from_plain(document, core_v1.Event)
     shown = to_events(core)
     assert isinstance(shown, events_v1.Event)

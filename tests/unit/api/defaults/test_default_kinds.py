@@ -1,4 +1,4 @@
-"""What every other kind becomes when its author says little, and what holds for all kinds."""
+"""Tests of defaults of all kinds except pods."""
 
 from __future__ import annotations
 
@@ -211,7 +211,7 @@ CASES: list[tuple[str, Any, dict[str, Any]]] = [
 @pytest.mark.parametrize(
     ("kind", "manifest", "expected"), CASES, ids=[f"{i} {case[0]}" for i, case in enumerate(CASES)]
 )
-def test_fields_that_appear(kind: str, manifest: Any, expected: dict[str, Any]) -> None:
+def test_fields_are_defaulted(kind: str, manifest: Any, expected: dict[str, Any]) -> None:
     obj = defaulted(kind, manifest)
     assert {path: at(obj, path) for path in expected} == expected
 
@@ -285,6 +285,6 @@ JSON_OBJECTS = st.deferred(
 
 @settings(max_examples=50, deadline=None)
 @given(JSON_OBJECTS)
-def test_defaulting_a_pod_twice_changes_nothing_more(spec: dict[str, Any]) -> None:
+def test_defaulting_a_pod_twice_is_idempotent(spec: dict[str, Any]) -> None:
     once = defaulted("v1 Pod", {"spec": spec})
     assert defaulted("v1 Pod", once) == once

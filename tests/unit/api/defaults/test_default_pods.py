@@ -1,4 +1,4 @@
-"""What a pod, and the pod template of a workload, becomes when its author says little."""
+"""Tests of defaults of pods and pod templates."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_a_minimal_pod_gets_every_default() -> None:
     }
 
 
-def test_what_the_author_said_is_kept() -> None:
+def test_explicit_values_are_kept() -> None:
     said = {
         "dnsPolicy": "None",
         "enableServiceLinks": False,
@@ -95,14 +95,14 @@ def test_requests_follow_limits_in_pods_but_not_in_templates() -> None:
     assert codec.to_plain(replica_set)["spec"]["template"]["spec"]["containers"][0]["resources"] == resources
 
 
-def test_on_the_host_network_a_container_port_is_a_host_port() -> None:
+def test_host_network_sets_host_ports() -> None:
     ports = [{"containerPort": 80}, {"containerPort": 81, "hostPort": 9}]
     spec = pod_with(hostNetwork=True, containers=[{"name": "c", "ports": ports}])
     assert [port["hostPort"] for port in spec["containers"][0]["ports"]] == [80, 9]
     assert "hostPort" not in pod_with(containers=[{"name": "c", "ports": ports}])["containers"][0]["ports"][0]
 
 
-def test_ports_speak_tcp() -> None:
+def test_ports_default_to_tcp() -> None:
     assert container_with(ports=[{"containerPort": 80}])["ports"] == [{"containerPort": 80, "protocol": "TCP"}]
 
 
@@ -119,7 +119,7 @@ def test_lifecycle_hooks_over_http_get_path_and_scheme() -> None:
     assert hooks["lifecycle"]["preStop"]["httpGet"] == {"path": "/", "port": 1, "scheme": "HTTP"}
 
 
-def test_references_in_the_environment_are_completed() -> None:
+def test_environment_references_are_defaulted() -> None:
     env = container_with(
         env=[
             {"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
@@ -130,7 +130,7 @@ def test_references_in_the_environment_are_completed() -> None:
     assert env[1]["valueFrom"]["fileKeyRef"]["optional"] is False
 
 
-def test_ephemeral_and_init_containers_are_containers_too() -> None:
+def test_ephemeral_and_init_containers_are_defaulted() -> None:
     spec = pod_with(initContainers=[{"name": "i"}], ephemeralContainers=[{"name": "e"}], containers=[])
     for container in (*spec["initContainers"], *spec["ephemeralContainers"]):
         assert container["terminationMessagePolicy"] == "File"
@@ -191,16 +191,16 @@ def test_ephemeral_and_init_containers_are_containers_too() -> None:
         ),
     ],
 )
-def test_volumes_are_completed(source: dict[str, Any], completed: dict[str, Any]) -> None:
+def test_volumes_are_defaulted(source: dict[str, Any], completed: dict[str, Any]) -> None:
     assert volume_with(**source) == completed
 
 
-def test_amounts_finer_than_thousandths_are_rounded_up() -> None:
+def test_amounts_below_milli_are_rounded_up() -> None:
     limits = container_with(resources={"limits": {"cpu": "100u", "memory": "1"}})["resources"]["limits"]
     assert limits == {"cpu": "1m", "memory": "1"}
 
 
-def test_the_single_pod_address_and_the_list_agree() -> None:
+def test_pod_ip_and_pod_ips_agree() -> None:
     only_single = core_v1.Pod(status=core_v1.PodStatus(pod_ip="10.0.0.1"))
     only_list = core_v1.Pod(status=core_v1.PodStatus(pod_ips=(core_v1.PodIP(ip="10.0.0.2"), core_v1.PodIP(ip="::2"))))
     different = core_v1.Pod(status=core_v1.PodStatus(pod_ip="10.0.0.3", pod_ips=(core_v1.PodIP(ip="10.0.0.4"),)))
@@ -231,7 +231,7 @@ def test_the_pull_policy_follows_from_the_tag(image: str, policy: str) -> None:
     assert pull_policy_of(image) == policy
 
 
-def test_a_deployment_rolls_by_a_quarter() -> None:
+def test_deployment_defaults_to_rolling_updates_of_25_percent() -> None:
     deployment = apps_v1.Deployment()
     apply_defaults(deployment)
     spec = codec.to_plain(deployment)["spec"]
@@ -256,14 +256,14 @@ def test_a_daemon_set_replaces_one_pod_at_a_time() -> None:
     }
 
 
-def test_parameters_of_an_unused_daemon_set_strategy_are_zeros() -> None:
+def test_unused_daemon_set_strategy_parameters_are_zero() -> None:
     strategy = apps_v1.DaemonSetUpdateStrategy(type="OnDelete", rolling_update=apps_v1.RollingUpdateDaemonSet())
     daemon_set = apps_v1.DaemonSet(spec=apps_v1.DaemonSetSpec(update_strategy=strategy))
     apply_defaults(daemon_set)
     assert codec.to_plain(strategy)["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 0}
 
 
-def test_a_stateful_set_is_ordered_and_keeps_its_claims() -> None:
+def test_stateful_set_defaults_to_ordered_and_retained_claims() -> None:
     stateful_set = apps_v1.StatefulSet(
         spec=apps_v1.StatefulSetSpec(volume_claim_templates=(core_v1.PersistentVolumeClaim(),))
     )
@@ -276,7 +276,7 @@ def test_a_stateful_set_is_ordered_and_keeps_its_claims() -> None:
     assert spec["volumeClaimTemplates"][0]["status"]["phase"] == "Pending"
 
 
-def test_a_stateful_set_that_names_its_strategy_gets_no_parameters() -> None:
+def test_stateful_set_with_a_strategy_gets_no_parameters() -> None:
     strategy = apps_v1.StatefulSetUpdateStrategy(type="RollingUpdate")
     apply_defaults(apps_v1.StatefulSet(spec=apps_v1.StatefulSetSpec(update_strategy=strategy)))
     assert codec.to_plain(strategy) == {"type": "RollingUpdate"}
@@ -294,13 +294,13 @@ def test_a_job_runs_once_unless_it_is_a_work_queue(
     assert (job.spec.completions, job.spec.parallelism) == (completions, parallelism)
 
 
-def test_a_job_borrows_the_labels_of_its_template() -> None:
+def test_job_gets_the_labels_of_its_template() -> None:
     job = codec.from_plain({"spec": {"template": {"metadata": {"labels": {"a": "b"}}}}}, batch_v1.Job)
     apply_defaults(job)
     assert job.metadata.labels == {"a": "b"}
 
 
-def test_limits_and_policies_of_a_job_depend_on_each_other() -> None:
+def test_job_limits_and_policies_depend_on_each_other() -> None:
     plain, indexed = batch_v1.Job(), batch_v1.Job(spec=batch_v1.JobSpec(backoff_limit_per_index=1))
     policy = codec.from_plain(
         {"spec": {"podFailurePolicy": {"rules": [{"action": "Ignore", "onPodConditions": [{"type": "X"}]}]}}},

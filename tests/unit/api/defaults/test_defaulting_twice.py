@@ -13,9 +13,9 @@ from kubeloop.api import codec, kinds
 from kubeloop.api.defaults import DEFAULTERS, apply_defaults
 from kubeloop.api.features.optional_resources import OPTIONAL_RESOURCES
 from kubeloop.api.kinds import Resource
-from tests.unit.api.imagination import Imagination
+from tests.unit.api.imagination import ValueGenerator
 
-# Of what is served on request, the kinds whose defaults aren't those of another version.
+# Of the optional kinds, those whose defaults differ from those of another version.
 NEW = {name for name, where in DEFAULTERS.items() if where.startswith(("offered:", "pod_groups:"))}
 OWN = [one for one in OPTIONAL_RESOURCES if "{}_{}.{}".format(*one.definition.split(".")[-3:]) in NEW]
 KINDS = {f"{one.group_version} {one.kind}": one for one in (*kinds.RESOURCES, *OWN) if one.is_stored}
@@ -24,9 +24,9 @@ KINDS = {f"{one.group_version} {one.kind}": one for one in (*kinds.RESOURCES, *O
 @pytest.mark.parametrize("resource", KINDS.values(), ids=KINDS)
 @settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 2**32))
-def test_defaulting_twice_is_defaulting_once(resource: Resource, seed: int) -> None:
+def test_defaulting_is_idempotent(resource: Resource, seed: int) -> None:
     shape: Any = msgspec.inspect.type_info(resource.type)
-    obj = codec.from_plain(Imagination(seed).struct(shape, 8), resource.type)
+    obj = codec.from_plain(ValueGenerator(seed).struct(shape, 8), resource.type)
     apply_defaults(obj)
     once = codec.encode(obj)
     again = codec.decode(once, resource.type)

@@ -43,7 +43,7 @@ def test_the_table_of_the_rfc(document: Any, patch: Any, expected: Any) -> None:
 @pytest.mark.parametrize(
     ("patch", "kind"), [(["c"], "array"), ("bar", "string"), (1, "number"), (1.5, "number"), (True, "bool")]
 )
-def test_a_patch_that_is_no_object_is_refused(patch: Any, kind: str) -> None:
+def test_non_object_patch_is_rejected(patch: Any, kind: str) -> None:
     with pytest.raises(BadPatch) as caught:
         apply_merge_patch({"a": "b"}, patch)
     assert caught.value.message == (
@@ -56,7 +56,7 @@ def test_null_as_a_patch_is_refused() -> None:
         apply_merge_patch({}, None)
 
 
-def test_nulls_inside_of_lists_are_elements_but_null_fields_in_there_go() -> None:
+def test_nulls_in_lists_are_kept_but_null_fields_of_items_are_removed() -> None:
     assert apply_merge_patch({}, {"a": [None, {"b": None, "c": 1}]}) == {"a": [None, {"c": 1}]}
 
 
@@ -64,7 +64,7 @@ def test_a_number_may_become_a_boolean() -> None:
     assert apply_merge_patch({"a": 1}, {"a": True})["a"] is True
 
 
-def test_what_the_patch_leaves_alone_is_shared() -> None:
+def test_unchanged_parts_are_shared() -> None:
     document: Any = {"a": {"x": 1}, "b": {"y": {"z": 1}, "w": [1]}}
     patched = apply_merge_patch(document, {"b": {"y": {"z": 2}}})
     assert patched == {"a": {"x": 1}, "b": {"y": {"z": 2}, "w": [1]}}
@@ -73,7 +73,7 @@ def test_what_the_patch_leaves_alone_is_shared() -> None:
     assert apply_merge_patch(document, {"b": {"y": {"z": 1}}, "c": None}) is document
 
 
-def test_a_patch_deeper_than_the_stack_is_an_error_not_a_crash() -> None:
+def test_too_deep_patch_is_an_error() -> None:
     deep: Any = {}
     for _ in range(100_000):
         deep = {"a": deep}
@@ -85,7 +85,7 @@ def test_a_patch_deeper_than_the_stack_is_an_error_not_a_crash() -> None:
 
 @given(objects, objects)
 @settings(max_examples=100, deadline=None)
-def test_inputs_stay_as_they_are_and_applying_twice_is_applying_once(document: Any, patch: Any) -> None:
+def test_inputs_are_not_mutated_and_patches_are_idempotent(document: Any, patch: Any) -> None:
     before = json.dumps([document, patch])
     once = apply_merge_patch(document, patch)
     assert apply_merge_patch(once, patch) == once
@@ -94,5 +94,5 @@ def test_inputs_stay_as_they_are_and_applying_twice_is_applying_once(document: A
 
 @given(objects)
 @settings(max_examples=50, deadline=None)
-def test_an_empty_patch_gives_the_document_itself(document: Any) -> None:
+def test_empty_patch_returns_the_document(document: Any) -> None:
     assert apply_merge_patch(document, {}) is document

@@ -32,7 +32,7 @@ def patched(document: Any, patch: Any, node: SchemaNode = POD_SPEC) -> Any:
 # Worked examples.
 
 
-def test_a_container_is_added_to_a_deployment_beside_the_one_it_has() -> None:
+def test_container_is_added_to_a_deployment() -> None:
     deployment = {
         "spec": {"replicas": 2, "template": {"spec": {"containers": [{"name": "web", "image": "nginx"}]}}},
     }
@@ -48,7 +48,7 @@ def test_tolerations_are_replaced_because_their_list_has_no_merge_key() -> None:
     assert patched(spec, {"tolerations": [{"key": "disk"}]}) == {"tolerations": [{"key": "disk"}]}
 
 
-def test_a_strategy_changes_kind_when_only_its_type_is_retained() -> None:
+def test_retain_keys_changes_the_strategy_type() -> None:
     deployment = {"spec": {"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%"}}}}
     patch = {"spec": {"strategy": {"$retainKeys": ["type"], "type": "Recreate"}}}
     assert patched(deployment, patch, DEPLOYMENT) == {"spec": {"strategy": {"type": "Recreate"}}}
@@ -90,7 +90,7 @@ def test_lists_merge_at_every_depth_by_their_own_keys() -> None:
     }
 
 
-def test_scalars_in_a_merging_list_are_united_and_the_patch_goes_first() -> None:
+def test_scalars_in_a_merging_list_are_united_with_the_patch_first() -> None:
     assert patched({"finalizers": ["a", "b"]}, {"finalizers": ["c", "a"]}, META) == {"finalizers": ["c", "a", "b"]}
 
 
@@ -100,7 +100,7 @@ def test_null_deletes_and_an_absent_field_may_be_deleted() -> None:
     }
 
 
-def test_a_selector_of_a_disruption_budget_is_replaced_as_its_strategy_says() -> None:
+def test_selector_of_a_disruption_budget_is_replaced_by_its_patch_strategy() -> None:
     node = node_of("io.k8s.api.policy.v1.PodDisruptionBudget")
     budget = {"spec": {"selector": {"matchLabels": {"a": "b"}}, "minAvailable": 1}}
     assert patched(budget, {"spec": {"selector": {"matchLabels": {"c": "d"}}}}, node) == {
@@ -124,7 +124,7 @@ def test_a_selector_of_a_disruption_budget_is_replaced_as_its_strategy_says() ->
         ("ab", "xx", "xab"),
     ],
 )
-def test_patch_items_keep_their_order_and_the_servers_stay_around_them(live: str, patch: str, expected: str) -> None:
+def test_patch_items_keep_their_order_among_server_items(live: str, patch: str, expected: str) -> None:
     assert patched({"containers": named(*live)}, {"containers": named(*patch)})["containers"] == named(*expected)
     assert patched({"finalizers": [*live]}, {"finalizers": [*patch]}, META)["finalizers"] == [*expected]
 
@@ -141,7 +141,7 @@ def test_patch_items_keep_their_order_and_the_servers_stay_around_them(live: str
         ("ab", "xy", "", "yxab"),
     ],
 )
-def test_the_order_directive_rules_over_both_lists(live: str, patch: str, order: str, expected: str) -> None:
+def test_order_directive_applies_to_both_lists(live: str, patch: str, order: str, expected: str) -> None:
     maps: dict[str, Any] = {"$setElementOrder/containers": named(*order)}
     texts: dict[str, Any] = {"$setElementOrder/finalizers": [*order]}
     if patch:
@@ -151,7 +151,7 @@ def test_the_order_directive_rules_over_both_lists(live: str, patch: str, order:
     assert patched(live_texts, texts, META) == {"finalizers": [*expected]}
 
 
-def test_the_order_directive_without_any_list_does_nothing() -> None:
+def test_order_directive_without_lists_has_no_effect() -> None:
     assert patched({}, {"$setElementOrder/containers": named("a")}) == {}
 
 
@@ -183,7 +183,7 @@ def test_items_are_deleted_by_key_and_lists_replaced_by_directive() -> None:
     assert patched(spec, replace) == {"containers": named("x")}
 
 
-def test_directives_and_nulls_have_no_effect_where_there_is_nothing_yet() -> None:
+def test_directives_and_nulls_have_no_effect_on_missing_fields() -> None:
     patch = {
         "securityContext": {"$patch": "delete"},
         "affinity": {"nodeAffinity": None, "podAffinity": {}},
@@ -198,23 +198,30 @@ def test_scalars_are_deleted_from_a_list_of_scalars_even_if_it_is_atomic() -> No
     assert patched({"args": ["a", "b", "a"]}, {"$deleteFromPrimitiveList/args": ["a"]}, container) == {"args": ["b"]}
 
 
-def test_retained_keys_drop_what_they_do_not_name() -> None:
+def test_retain_keys_removes_other_keys() -> None:
     spec: Any = {"volumes": [{"name": "v", "emptyDir": {}}]}
     patch = {"volumes": [{"name": "v", "$retainKeys": ["name", "configMap"], "configMap": {"name": "x"}}]}
     assert patched(spec, patch) == {"volumes": [{"name": "v", "configMap": {"name": "x"}}]}
 
 
-# What the schema does not tell.
+# Properties unknown to the schema.
 
 
 def test_free_form_data_and_unknown_fields_merge_as_plain_json() -> None:
     node = node_of("io.k8s.api.apps.v1.ControllerRevision")
-    revision = {"data": {"spec": {"a": 1, "l": [1, 2]}}, "unknown": {"x": {"y": 1}}}
-    patch = {"data": {"spec": {"b": 2, "l": [3]}}, "unknown": {"x": {"z": 2}}}
+    revision = {"data": {"a": 1, "b": 1}, "unknown": {"x": {"y": 1}}}
+    patch = {"data": {"b": 2, "c": {"d": 3}}, "unknown": {"x": {"z": 2}}}
     assert patched(revision, patch, node) == {
-        "data": {"spec": {"a": 1, "b": 2, "l": [3]}},
+        "data": {"a": 1, "b": 2, "c": {"d": 3}},
         "unknown": {"x": {"y": 1, "z": 2}},
     }
+
+
+@pytest.mark.parametrize("value", [{"a": 1}, [1]])
+def test_maps_and_lists_in_raw_extensions_cannot_be_merged(value: object) -> None:
+    node = node_of("io.k8s.api.apps.v1.ControllerRevision")
+    with pytest.raises(PatchFailed, match='unable to find api field in struct RawExtension for the json field "spec"'):
+        patched({"data": {"spec": value}}, {"data": {"spec": value}}, node)
 
 
 def test_maps_of_structs_merge_by_key_and_then_by_field() -> None:
@@ -227,7 +234,7 @@ def test_maps_of_structs_merge_by_key_and_then_by_field() -> None:
     }
 
 
-# What is refused.
+# Rejections.
 
 
 @pytest.mark.parametrize(
@@ -267,7 +274,7 @@ def test_maps_of_structs_merge_by_key_and_then_by_field() -> None:
         ),
     ],
 )
-def test_what_goes_wrong_on_the_way_is_told_as_upstream_tells_it(patch: Any, message: str) -> None:
+def test_errors_match_upstream(patch: Any, message: str) -> None:
     spec: Any = {
         "containers": [{"name": "c", "tty": True, "env": []}, {"name": "d", "x": None, "n": 1.5}],
         "securityContext": {},
@@ -290,18 +297,18 @@ def test_what_goes_wrong_on_the_way_is_told_as_upstream_tells_it(patch: Any, mes
         ({"$setElementOrder": []}, "invalid patch format of setElementOrder list"),
     ],
 )
-def test_malformed_patches_are_answered_400(patch: Any, message: str) -> None:
+def test_malformed_patches_return_400(patch: Any, message: str) -> None:
     with pytest.raises(BadPatch) as caught:
         patched({"metadata": {}}, patch)
     assert caught.value.message == message
 
 
-def test_lists_of_lists_are_answered_422() -> None:
+def test_lists_of_lists_return_422() -> None:
     with pytest.raises(PatchRejected):
         patched({"finalizers": [["a"]]}, {"finalizers": [["b"]]}, META)
 
 
-def test_numbers_and_booleans_are_not_mistaken_for_one_another() -> None:
+def test_numbers_and_booleans_are_distinct() -> None:
     ports = {"ports": [{"containerPort": 1}]}
     container = node_of("io.k8s.api.core.v1.Container")
     merged = patched(ports, {"ports": [{"containerPort": True}]}, container)
@@ -310,7 +317,7 @@ def test_numbers_and_booleans_are_not_mistaken_for_one_another() -> None:
         patched(ports, {"ports": [{"containerPort": {}}]}, container)
 
 
-def test_a_patch_deeper_than_the_stack_is_an_error_not_a_crash() -> None:
+def test_too_deep_patch_is_an_error() -> None:
     deep: Any = {}
     for _ in range(100_000):
         deep = {"a": deep}
@@ -320,10 +327,10 @@ def test_a_patch_deeper_than_the_stack_is_an_error_not_a_crash() -> None:
         apply_strategic_merge_patch(deep, deep, POD_SPEC)
 
 
-# What holds for every patch.
+# Properties of every patch.
 
 
-def test_what_the_patch_leaves_alone_is_shared() -> None:
+def test_unchanged_parts_are_shared() -> None:
     spec: Any = {"containers": [{"name": "a", "env": [{"name": "X"}]}, {"name": "b"}], "volumes": [{"name": "v"}]}
     result = patched(spec, {"containers": [{"name": "a", "image": "i"}]})
     assert result["volumes"] is spec["volumes"]
@@ -380,14 +387,14 @@ wild = st.recursive(
 
 @given(specs)
 @settings(max_examples=100, deadline=None)
-def test_an_empty_patch_and_the_object_itself_change_nothing(spec: Any) -> None:
+def test_no_op_patches_change_nothing(spec: Any) -> None:
     assert patched(spec, {}) is spec
     assert patched(spec, spec) == spec
 
 
 @given(specs, specs)
 @settings(max_examples=100, deadline=None)
-def test_applying_twice_is_applying_once_and_what_the_patch_says_is_there(spec: Any, patch: Any) -> None:
+def test_patches_are_idempotent_and_applied(spec: Any, patch: Any) -> None:
     once = patched(spec, patch)
     assert patched(once, patch) == once
     wanted = [container["name"] for container in patch.get("containers", ())]
@@ -398,7 +405,7 @@ def test_applying_twice_is_applying_once_and_what_the_patch_says_is_there(spec: 
 
 @given(specs, wild)
 @settings(max_examples=200, deadline=None)
-def test_any_patch_gives_an_object_or_a_patch_error_and_changes_no_input(spec: Any, patch: Any) -> None:
+def test_any_patch_gives_an_object_or_an_error_without_mutation(spec: Any, patch: Any) -> None:
     before = json.dumps([spec, patch])
     with contextlib.suppress(PatchError):
         assert isinstance(apply_strategic_merge_patch(spec, patch, POD_SPEC), dict)

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Mapping
+from functools import cache
+from importlib import import_module
 from random import Random
 from typing import Any
+
+import msgspec
 
 from kubeloop.api.schema import definitions
 
@@ -18,6 +22,62 @@ _SCHEMA = _EXTENSIONS + "JSONSchemaProps"
 def sample(definition: str, random: Random) -> dict[str, Any]:
     """An object with some of its fields set; lists and maps that are there aren't empty."""
     return _struct(definition, random, 0)
+
+
+def zero_object(definition: str, deepest: int = 4) -> dict[str, Any]:
+    """An object whose every scalar is there and zero, as Go's encoder sends it; each list and map has one item."""
+    properties = definitions()[definition].get("properties", {})
+    known = "x-kubernetes-group-version-kind" in definitions()[definition]
+    return {
+        name: _zero(schema, deepest)
+        for name, schema in properties.items()
+        if not (known and name in ("kind", "apiVersion")) and (deepest or schema.get("type") in _ZEROS)
+    }
+
+
+def without_omitted(definition: str, plain: Mapping[str, Any]) -> dict[str, Any]:
+    """The object as JSON shows it: zero scalars are left out where the type's struct leaves them out."""
+    properties = definitions()[definition].get("properties", {})
+    return {
+        name: _without_omitted(properties.get(name, {}), held)
+        for name, held in plain.items()
+        if held or isinstance(held, dict | list) or name not in omitted_when_zero(definition)
+    }
+
+
+@cache
+def omitted_when_zero(definition: str) -> frozenset[str]:
+    """The scalar fields of a type that JSON leaves out when they are zero, as its struct has them."""
+    group, version, name = definition.split(".")[-3:]
+    module = import_module(f"kubeloop.api.generated.{group.replace('-', '_')}_{version}")
+    fields = msgspec.structs.fields(getattr(module, name)) if hasattr(module, name) else ()
+    return frozenset(field.encode_name for field in fields if type(field.default) in (str, bool, int, float, bytes))
+
+
+def _zero(schema: Mapping[str, Any], deepest: int) -> Any:
+    if "$ref" in schema:
+        target = schema["$ref"].rpartition("/")[2]
+        if target.startswith(_EXTENSIONS + "JSONSchemaPropsOr"):
+            return zero_object(_SCHEMA, deepest - 1)
+        return _ZERO_SPECIAL[target] if target in _ZERO_SPECIAL else zero_object(target, deepest - 1)
+    if schema["type"] == "array":
+        return [_zero(schema["items"], deepest)]
+    return (
+        {"": _zero(schema["additionalProperties"], deepest)} if schema["type"] == "object" else _ZEROS[schema["type"]]
+    )
+
+
+def _without_omitted(schema: Mapping[str, Any], held: Any) -> Any:
+    target = schema.get("$ref", "").rpartition("/")[2]
+    if target.startswith(_EXTENSIONS + "JSONSchemaPropsOr"):
+        target = _SCHEMA if isinstance(held, dict) else ""
+    if target in definitions() and target not in _SPECIAL:
+        return without_omitted(target, held)
+    if schema.get("type") == "array":
+        return [_without_omitted(schema["items"], one) for one in held]
+    if schema.get("type") == "object":
+        return {key: _without_omitted(schema["additionalProperties"], one) for key, one in held.items()}
+    return held
 
 
 def _struct(definition: str, random: Random, depth: int) -> dict[str, Any]:
@@ -80,4 +140,14 @@ _SPECIAL: dict[str, Callable[[Random, int], Any]] = {
     _EXTENSIONS + "JSONSchemaPropsOrArray": _either(lambda random: [_struct(_SCHEMA, random, _DEEPEST)]),
     _EXTENSIONS + "JSONSchemaPropsOrBool": _either(lambda random: random.random() < 0.5),
     _EXTENSIONS + "JSONSchemaPropsOrStringArray": _either(lambda random: [_text(random)]),
+}
+_ZEROS: dict[str, Any] = {"string": "", "integer": 0, "boolean": False, "number": 0.0}
+_ZERO_SPECIAL: dict[str, Any] = {
+    "io.k8s.apimachinery.pkg.api.resource.Quantity": "0",
+    "io.k8s.apimachinery.pkg.util.intstr.IntOrString": 0,
+    "io.k8s.apimachinery.pkg.runtime.RawExtension": {},
+    _META + "FieldsV1": {},
+    _META + "Time": "1970-01-01T00:00:00Z",
+    _META + "MicroTime": "1970-01-01T00:00:00.000000Z",
+    _EXTENSIONS + "JSON": {},
 }

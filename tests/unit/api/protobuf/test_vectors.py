@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kubeloop.api.protobuf import decode_object, encode_object, encode_watch_frame, open_envelope
+from kubeloop.api.protobuf import decode_object, encode_object, encode_watch_event, open_envelope
 from kubeloop.api.protobuf.table import message_of
 
 # kubectl create deployment web --image=nginx
@@ -21,7 +21,7 @@ META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 CORE = "io.k8s.api.core.v1."
 
 
-def test_a_deployment_from_kubectl_is_read() -> None:
+def test_deployment_from_kubectl_is_decoded() -> None:
     plain = decode_object(*open_envelope(DEPLOYMENT))
     assert (plain["apiVersion"], plain["kind"], plain["metadata"]["name"]) == ("apps/v1", "Deployment", "web")
     assert plain["spec"]["replicas"] == 1
@@ -31,7 +31,7 @@ def test_a_deployment_from_kubectl_is_read() -> None:
     assert "creationTimestamp" not in plain["metadata"]
 
 
-def test_a_small_object_has_exactly_these_bytes() -> None:
+def test_small_object_has_exact_bytes() -> None:
     document = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": "v"}}
     meta = b"\x0a\x02v1" + b"\x12\x09ConfigMap"
     raw = b"\x0a\x03\x0a\x01a" + b"\x12\x06\x0a\x01k\x12\x01v"
@@ -39,7 +39,7 @@ def test_a_small_object_has_exactly_these_bytes() -> None:
 
 
 VECTORS: list[tuple[str, dict[str, Any], bytes]] = [
-    # A volume's source is a message of its own, which JSON doesn't show.
+    # The source of a volume is a separate message, which JSON does not show.
     (CORE + "Volume", {"name": "v", "emptyDir": {}}, b"\x0a\x01v" + b"\x12\x02" + b"\x12\x00"),
     (CORE + "ConfigMapKeySelector", {"name": "n", "key": "k"}, b"\x0a\x03\x0a\x01n" + b"\x12\x01k"),
     # Inlined messages within inlined messages.
@@ -72,9 +72,9 @@ VECTORS: list[tuple[str, dict[str, Any], bytes]] = [
 
 
 @pytest.mark.parametrize(("definition", "plain", "wire"), VECTORS)
-def test_a_field_is_written_and_read_as_the_wire_has_it(definition: str, plain: dict[str, Any], wire: bytes) -> None:
-    assert message_of(definition).write(plain) == wire
-    assert message_of(definition).read(wire, {}) == plain
+def test_field_has_exact_wire_form(definition: str, plain: dict[str, Any], wire: bytes) -> None:
+    assert message_of(definition).encode(plain) == wire
+    assert message_of(definition).decode(wire, {}) == plain
 
 
 SCHEMA = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
@@ -94,39 +94,39 @@ SCHEMA = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPro
     ],
 )
 def test_schemas_have_values_of_two_shapes(plain: dict[str, Any], wire: bytes) -> None:
-    assert message_of(SCHEMA).write(plain) == wire
-    assert message_of(SCHEMA).read(wire, {}) == plain
+    assert message_of(SCHEMA).encode(plain) == wire
+    assert message_of(SCHEMA).decode(wire, {}) == plain
 
 
-def test_a_moment_of_seconds_drops_what_is_finer() -> None:
-    found = message_of(META + "Condition").read(b"\x22\x08\x08\x01\x10\x80\xca\xb5\xee\x01", {})
+def test_seconds_precision_drops_fractions() -> None:
+    found = message_of(META + "Condition").decode(b"\x22\x08\x08\x01\x10\x80\xca\xb5\xee\x01", {})
     assert found == {"lastTransitionTime": "1970-01-01T00:00:01Z"}
 
 
 @pytest.mark.parametrize("wire", [b"\x22\x00", b"\x22\x0b\x08\x80\x92\xb8\xc3\x98\xfe\xff\xff\xff\x01"])
-def test_no_moment_is_absent(wire: bytes) -> None:
-    assert message_of(META + "Condition").read(wire, {}) == {}
+def test_zero_time_is_absent(wire: bytes) -> None:
+    assert message_of(META + "Condition").decode(wire, {}) == {}
 
 
-def test_numbers_may_come_in_one_go() -> None:
+def test_packed_numbers_are_decoded() -> None:
     definition = CORE + "PodSecurityContext"
     one_by_one, packed = b"\x20\x01\x20\x02", b"\x22\x02\x01\x02"
-    assert message_of(definition).read(packed, {}) == message_of(definition).read(one_by_one, {})
-    assert message_of(definition).read(packed, {}) == {"supplementalGroups": [1, 2]}
+    assert message_of(definition).decode(packed, {}) == message_of(definition).decode(one_by_one, {})
+    assert message_of(definition).decode(packed, {}) == {"supplementalGroups": [1, 2]}
 
 
-def test_a_message_that_comes_again_is_merged_and_a_text_is_replaced() -> None:
+def test_repeated_message_is_merged_and_repeated_text_is_replaced() -> None:
     twice = b"\x0a\x03\x0a\x01a" + b"\x0a\x06\x0a\x01b\x1a\x01n"
-    assert message_of(CORE + "Pod").read(twice, {}) == {"metadata": {"name": "b", "namespace": "n"}}
+    assert message_of(CORE + "Pod").decode(twice, {}) == {"metadata": {"name": "b", "namespace": "n"}}
 
 
-def test_an_entry_of_a_map_may_lack_its_key_or_its_value() -> None:
-    assert message_of(CORE + "ConfigMap").read(b"\x12\x00", {}) == {"data": {"": ""}}
-    assert message_of(CORE + "ResourceQuotaSpec").read(b"\x0a\x03\x0a\x01k", {}) == {"hard": {"k": "0"}}
+def test_map_entry_may_lack_key_or_value() -> None:
+    assert message_of(CORE + "ConfigMap").decode(b"\x12\x00", {}) == {"data": {"": ""}}
+    assert message_of(CORE + "ResourceQuotaSpec").decode(b"\x0a\x03\x0a\x01k", {}) == {"hard": {"k": "0"}}
 
 
-def test_an_event_of_a_watch_stands_behind_its_length() -> None:
+def test_only_the_object_of_a_watch_event_has_an_envelope() -> None:
     document = {"apiVersion": "v1", "kind": "ConfigMap"}
     inner = encode_object(document)
     event = b"\x0a\x05ADDED" + b"\x12" + bytes([len(inner) + 2]) + b"\x0a" + bytes([len(inner)]) + inner
-    assert encode_watch_frame("ADDED", document) == len(event).to_bytes(4, "big") + event
+    assert encode_watch_event("ADDED", document) == event

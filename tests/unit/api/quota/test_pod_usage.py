@@ -1,4 +1,4 @@
-"""What a pod takes of a quota, and which scopes it is in."""
+"""Tests of the quota usage and scopes of a pod."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from kubeloop.api.codec import from_plain
 from kubeloop.api.generated.core_v1 import Pod, ScopedResourceSelectorRequirement
-from kubeloop.api.quota.meter import matches_scope_selector
+from kubeloop.api.quota.evaluator import matches_scope_selector
 from kubeloop.api.quota.pods import PodEvaluator
 
 NOON = datetime(2026, 5, 10, 12, tzinfo=UTC)
@@ -48,7 +48,7 @@ def test_huge_pages_and_extended_resources_count_as_requests():
     }
 
 
-def test_init_containers_run_beside_the_sidecars_before_them():
+def test_init_containers_are_added_to_earlier_sidecars():
     used = _usage(
         _pod(
             _container("a", {"cpu": "1"}),
@@ -64,7 +64,7 @@ def test_init_containers_run_beside_the_sidecars_before_them():
     assert used["requests.cpu"] == "4100m"
 
 
-def test_resources_of_the_pod_as_a_whole_overrule_the_sum():
+def test_pod_level_resources_override_the_sum():
     used = _usage(_pod(_container("a", {"cpu": "1"}), resources={"requests": {"cpu": "5"}, "limits": {"memory": "1"}}))
     assert (used["requests.cpu"], used["limits.memory"]) == ("5", "1")
 
@@ -76,12 +76,12 @@ def test_resources_of_the_pod_as_a_whole_overrule_the_sum():
         pytest.param([{"type": "PodResizePending", "reason": "Infeasible"}], "3", id="a resize that is none"),
     ],
 )
-def test_a_pod_that_is_being_resized_takes_the_most_of_what_it_has_and_wants(conditions, cpu):
+def test_pod_being_resized_is_charged_for_the_maximum(conditions, cpu):
     status = {"containerStatuses": [{"name": "c", "resources": {"requests": {"cpu": "3"}}}], "conditions": conditions}
     assert _usage(_pod(_container(requests={"cpu": "1"}), status=status))["requests.cpu"] == cpu
 
 
-def test_a_resize_that_cannot_be_done_is_not_charged():
+def test_infeasible_resize_is_not_charged():
     pending = {"type": "PodResizePending", "reason": "Infeasible"}
     status = {"containerStatuses": [{"name": "c", "allocatedResources": {"cpu": "1"}}], "conditions": [pending]}
     assert _usage(_pod(_container(requests={"cpu": "9"}), status=status))["requests.cpu"] == "1"
@@ -93,14 +93,14 @@ def test_finished_pods_only_count_as_objects(phase):
 
 
 @pytest.mark.parametrize(("deleted", "living"), [("2026-05-10T11:59:00Z", True), ("2026-05-10T11:58:00Z", False)])
-def test_pods_stuck_in_deletion_stop_counting_when_their_time_is_over(deleted, living):
+def test_terminating_pods_stop_counting_after_their_grace_period(deleted, living):
     meta = {"deletionTimestamp": deleted, "deletionGracePeriodSeconds": 60}
     assert ("pods" in _usage(_pod(_container(), metadata=meta))) is living
 
 
 def _in(scope, pod, operator="Exists", *values):
     requirement = ScopedResourceSelectorRequirement(scope_name=scope, operator=operator, values=values)
-    return PodEvaluator().in_scope(requirement, pod)
+    return PodEvaluator().matches_scope(requirement, pod)
 
 
 def test_every_pod_is_in_one_of_each_pair_of_scopes():
@@ -134,7 +134,7 @@ def test_affinity_to_other_namespaces_is_a_scope(side):
     assert not _in(scope, _pod(_container()))
 
 
-def test_one_of_several_values_is_enough_for_a_scope():
+def test_one_of_several_values_matches_a_scope():
     scope = ScopedResourceSelectorRequirement(scope_name="VolumeAttributesClass", operator="In", values=("gold",))
     assert matches_scope_selector(scope, ["silver", "gold"])
     assert not matches_scope_selector(scope, ["silver"])
@@ -143,4 +143,4 @@ def test_one_of_several_values_is_enough_for_a_scope():
 def test_a_quota_measures_pods_by_fixed_names_huge_pages_and_extended_requests():
     names = ["pods", "limits.cpu", "hugepages-1Gi", "requests.hugepages-1Gi", "requests.example.com/gpu"]
     others = ["services", "example.com/gpu", "limits.example.com/gpu", "requests.storage", "requests.kubernetes.io/x"]
-    assert PodEvaluator().measured(names + others) == sorted(names)
+    assert PodEvaluator().matching_resources(names + others) == sorted(names)

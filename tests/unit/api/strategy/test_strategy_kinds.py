@@ -1,4 +1,4 @@
-"""What single resources do when they are created and updated."""
+"""Tests of the create and update strategies of single resources."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 
 from kubeloop.api import codec, kinds
 from kubeloop.api.defaults import apply_defaults
+from kubeloop.api.features.gates import DEFAULT_FEATURES
 from kubeloop.api.strategy import strategy_of
 from kubeloop.api.strategy.equality import is_semantically_equal
 from kubeloop.api.strategy.services import normalize_cluster_ips, patch_allocated_values
@@ -24,22 +25,22 @@ def decoded(plural: str, manifest: Any) -> Any:
 
 def created(plural: str, manifest: Any, now: str = NOW) -> Any:
     obj, strategy = decoded(plural, manifest), strategy_of(RESOURCES[plural])
-    strategy.prepare_create(obj)
-    if strategy.stamp is not None:
-        strategy.stamp(obj, None, now)
+    strategy.prepare_create(obj, DEFAULT_FEATURES)
+    if strategy.set_timestamps is not None:
+        strategy.set_timestamps(obj, None, now)
     return obj
 
 
 def updated(plural: str, old: Any, manifest: Any, subresource: str = "", now: str = LATER) -> Any:
     new, strategy = decoded(plural, manifest), strategy_of(RESOURCES[plural])
     if subresource == "status":
-        strategy.prepare_status_update(new, old)
+        strategy.prepare_status_update(new, old, DEFAULT_FEATURES)
     elif subresource:
-        strategy.other_updates[subresource](new, old)
+        strategy.subresource_updates[subresource](new, old, DEFAULT_FEATURES)
     else:
-        strategy.prepare_update(new, old)
-    if strategy.stamp is not None:
-        strategy.stamp(new, old, now)
+        strategy.prepare_update(new, old, DEFAULT_FEATURES)
+    if strategy.set_timestamps is not None:
+        strategy.set_timestamps(new, old, now)
     return new
 
 
@@ -70,26 +71,26 @@ def test_a_job_with_labels_of_its_own_keeps_only_those() -> None:
     assert job.metadata.labels == {"x": "y"}
 
 
-def test_a_job_that_selects_by_hand_is_left_alone() -> None:
+def test_job_with_a_manual_selector_is_unchanged() -> None:
     spec = {"manualSelector": True, "selector": {"matchLabels": {"a": "b"}}}
     job = created("jobs", {"metadata": {"name": "j", "uid": "u"}, "spec": spec})
     assert job.spec.selector.match_labels == {"a": "b"}
     assert job.spec.template.metadata.labels == {}
 
 
-def test_annotations_of_a_deployment_count() -> None:
+def test_deployment_annotation_changes_increase_the_generation() -> None:
     old = created("deployments", {"metadata": {"name": "d"}})
     new = updated("deployments", old, {"metadata": {"name": "d", "annotations": {"a": "b"}}})
     assert new.metadata.generation == 2
 
 
-def test_the_status_of_a_deployment_keeps_its_labels() -> None:
+def test_deployment_status_update_keeps_labels() -> None:
     old = created("deployments", {"metadata": {"name": "d", "labels": {"a": "b"}}})
     new = updated("deployments", old, {"metadata": {"name": "d"}, "status": {"replicas": 3}}, "status")
     assert (new.metadata.labels, new.status.replicas) == ({"a": "b"}, 3)
 
 
-def test_a_daemon_set_counts_its_templates() -> None:
+def test_daemon_set_template_changes_increase_the_template_generation() -> None:
     key = "deprecated.daemonset.template.generation"
     old = created("daemonsets", {"metadata": {"name": "d"}})
     same = updated("daemonsets", old, {"metadata": {"name": "d"}, "spec": {"minReadySeconds": 5}})
@@ -98,13 +99,13 @@ def test_a_daemon_set_counts_its_templates() -> None:
     assert [each.metadata.generation for each in (old, same, changed)] == [1, 2, 2]
 
 
-def test_a_namespace_is_active_and_finalized_by_kubernetes() -> None:
+def test_namespace_is_active_with_the_kubernetes_finalizer() -> None:
     namespace = created("namespaces", {"metadata": {"name": "n"}, "spec": {"finalizers": ["mine"]}})
     assert namespace.spec.finalizers == ("mine", "kubernetes")
     assert namespace.status.phase == "Active"
 
 
-def test_only_the_finalize_subresource_changes_finalizers() -> None:
+def test_only_finalize_changes_finalizers() -> None:
     old = created("namespaces", {"metadata": {"name": "n"}})
     manifest = {"metadata": {"name": "n"}, "spec": {"finalizers": []}, "status": {"phase": "Terminating"}}
     assert updated("namespaces", old, manifest).spec.finalizers == ("kubernetes",)
@@ -123,12 +124,12 @@ def test_a_service_account_refers_to_secrets_by_name() -> None:
     assert codec.to_plain(account)["secrets"] == [{"name": "s"}]
 
 
-def test_a_lease_has_no_coordinated_election() -> None:
+def test_lease_without_feature_gate_has_no_coordinated_election() -> None:
     lease = created("leases", {"spec": {"strategy": "Oldest", "preferredHolder": "x", "holderIdentity": "y"}})
     assert codec.to_plain(lease)["spec"] == {"holderIdentity": "y"}
 
 
-def test_a_volume_tells_since_when_it_is_in_its_phase() -> None:
+def test_volume_has_its_last_phase_transition_time() -> None:
     old = created("persistentvolumes", {"status": {"phase": "Bound"}})
     assert (old.status.phase, old.status.last_phase_transition_time) == ("Pending", NOW)
     same = updated("persistentvolumes", old, {"status": {"phase": "Pending"}}, "status")
@@ -170,7 +171,7 @@ def service(**spec: Any) -> Any:
     return {"metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}], **spec}}
 
 
-def test_a_service_that_becomes_an_external_name_gives_its_addresses_back() -> None:
+def test_service_changed_to_external_name_releases_its_addresses() -> None:
     addresses = {
         "clusterIP": "10.0.0.1",
         "clusterIPs": ["10.0.0.1"],
@@ -182,7 +183,7 @@ def test_a_service_that_becomes_an_external_name_gives_its_addresses_back() -> N
     assert not {"clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"} & spec.keys()
 
 
-def test_a_service_that_leaves_node_ports_gives_them_back_unless_it_asks_for_others() -> None:
+def test_service_without_node_ports_releases_them_unless_requested() -> None:
     old = created("services", service(type="NodePort", ports=[{"port": 80, "nodePort": 30000}]))
     same = updated("services", old, service(ports=[{"port": 80, "nodePort": 30000}]))
     other = updated("services", old, service(ports=[{"port": 80, "nodePort": 30001}]))
@@ -190,7 +191,7 @@ def test_a_service_that_leaves_node_ports_gives_them_back_unless_it_asks_for_oth
     assert same.spec.external_traffic_policy == ""
 
 
-def test_a_service_without_a_load_balancer_has_no_balancer_status() -> None:
+def test_service_without_load_balancer_has_no_load_balancer_status() -> None:
     old = created("services", service(type="LoadBalancer"))
     old = updated("services", old, {"status": {"loadBalancer": {"ingress": [{"ip": "1.2.3.4"}]}}}, "status")
     new = updated("services", old, service(allocateLoadBalancerNodePorts=True))
@@ -199,7 +200,7 @@ def test_a_service_without_a_load_balancer_has_no_balancer_status() -> None:
     assert old.status.load_balancer.ingress
 
 
-def test_a_manifest_sent_again_keeps_what_was_allocated() -> None:
+def test_reapplied_manifest_keeps_allocated_values() -> None:
     old = decoded(
         "services",
         service(
@@ -216,13 +217,13 @@ def test_a_manifest_sent_again_keeps_what_was_allocated() -> None:
     )
 
 
-def test_a_single_address_makes_the_list() -> None:
+def test_cluster_ip_sets_cluster_ips() -> None:
     new = decoded("services", service(clusterIP="None"))
     normalize_cluster_ips(new, None)
     assert new.spec.cluster_ips == ("None",)
 
 
-def test_endpoint_slices_count_their_labels_and_lose_topology() -> None:
+def test_endpoint_slice_labels_increase_the_generation_and_topology_is_dropped() -> None:
     manifest = {"addressType": "IPv4", "endpoints": [{"addresses": ["1.2.3.4"], "deprecatedTopology": {"a": "b"}}]}
     old = created("endpointslices", manifest)
     assert old.endpoints[0].deprecated_topology == {}
@@ -233,12 +234,12 @@ def test_endpoint_slices_count_their_labels_and_lose_topology() -> None:
     )
 
 
-def test_who_asks_for_a_certificate_is_not_told_by_the_request() -> None:
+def test_csr_identity_of_the_request_is_dropped() -> None:
     csr = created("certificatesigningrequests", {"spec": {"username": "root", "groups": ["g"], "signerName": "a.b/c"}})
     assert codec.to_plain(csr)["spec"] == {"request": "", "signerName": "a.b/c"}
 
 
-def test_approval_changes_conditions_and_nothing_else() -> None:
+def test_approval_changes_conditions_only() -> None:
     old = created("certificatesigningrequests", {"spec": {"signerName": "a.b/c"}})
     manifest = {"spec": {}, "status": {"certificate": "AAAA", "conditions": [{"type": "Approved", "status": "True"}]}}
     approved = updated("certificatesigningrequests", old, manifest, "approval")
@@ -250,7 +251,7 @@ def test_approval_changes_conditions_and_nothing_else() -> None:
     assert issued.status.conditions == approved.status.conditions
 
 
-def test_a_definition_remembers_every_stored_version() -> None:
+def test_definition_keeps_every_stored_version() -> None:
     def versions(*names: str) -> Any:
         return {"spec": {"versions": [{"name": name, "storage": name == names[-1]} for name in names]}}
 
@@ -259,13 +260,13 @@ def test_a_definition_remembers_every_stored_version() -> None:
     assert (old.status.stored_versions, new.status.stored_versions) == (("v1",), ("v1", "v2"))
 
 
-def test_a_local_api_service_is_available_at_once() -> None:
+def test_local_api_service_is_available_immediately() -> None:
     condition = codec.to_plain(created("apiservices", {}))["status"]["conditions"][0]
     assert (condition["type"], condition["status"], condition["reason"]) == ("Available", "True", "Local")
     assert condition["lastTransitionTime"] == NOW
 
 
-def test_a_device_taint_counts_from_when_its_effect_changed() -> None:
+def test_device_taint_time_changes_with_its_effect() -> None:
     old = created("devicetaintrules", {"spec": {"taint": {"key": "k", "effect": "NoSchedule"}}})
     assert old.spec.taint.time_added == NOW
     manifest = codec.to_plain(old)
@@ -274,7 +275,7 @@ def test_a_device_taint_counts_from_when_its_effect_changed() -> None:
     assert (new.spec.taint.time_added, new.metadata.generation) == (LATER, 2)
 
 
-def test_status_of_a_device_goes_with_its_allocation() -> None:
+def test_device_status_is_removed_with_its_allocation() -> None:
     device = {"driver": "d", "pool": "p", "device": "x"}
     result = {**device, "request": "r"}
     old = decoded("resourceclaims", {"status": {"allocation": {"devices": {"results": [result]}}, "devices": [device]}})
@@ -282,7 +283,7 @@ def test_status_of_a_device_goes_with_its_allocation() -> None:
     assert new.status.devices == ()
 
 
-def test_the_status_of_a_flow_schema_keeps_all_metadata() -> None:
+def test_flow_schema_status_update_keeps_metadata() -> None:
     old = created("flowschemas", {"metadata": {"name": "f", "labels": {"a": "b"}}})
     new = updated("flowschemas", old, {"metadata": {"name": "f", "annotations": {"x": "y"}}}, "status")
     assert (new.metadata.labels, new.metadata.annotations) == ({"a": "b"}, {})
@@ -297,6 +298,6 @@ def test_the_status_of_a_flow_schema_keeps_all_metadata() -> None:
         ({"limits": {"cpu": "1"}}, {"requests": {"cpu": "1"}}, False),
     ],
 )
-def test_amounts_mean_the_same_however_they_are_spelled(one: Any, other: Any, same: bool) -> None:
+def test_equal_quantities_in_other_forms_are_no_change(one: Any, other: Any, same: bool) -> None:
     first, second = (decoded("persistentvolumeclaims", {"spec": {"resources": each}}) for each in (one, other))
     assert is_semantically_equal(first.spec, second.spec) is same

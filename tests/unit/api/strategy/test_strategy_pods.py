@@ -1,4 +1,4 @@
-"""How pods begin, what may change about them, and how long they take to go."""
+"""Tests of the pod strategy: creation, updates and deletion."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 
 from kubeloop.api import codec
 from kubeloop.api.defaults import apply_defaults
+from kubeloop.api.features.gates import DEFAULT_FEATURES
 from kubeloop.api.generated.core_v1 import Binding, Pod, PodSpec
 from kubeloop.api.strategy.pods.binding import bind_pod, binding_error
 from kubeloop.api.strategy.pods.pod import POD, grace_period_of
@@ -25,7 +26,7 @@ def pod(spec: dict[str, Any] | None = None, status: dict[str, Any] | None = None
 
 def created(spec: dict[str, Any] | None = None, **metadata: Any) -> Pod:
     obj = pod(spec, **metadata)
-    POD.prepare_create(obj)
+    POD.prepare_create(obj, DEFAULT_FEATURES)
     return obj
 
 
@@ -34,9 +35,9 @@ def with_resources(*resources: dict[str, Any]) -> PodSpec:
     return pod({"containers": containers}).spec
 
 
-def test_a_new_pod_is_pending_whatever_it_claims() -> None:
+def test_new_pod_is_pending() -> None:
     obj = pod(status={"phase": "Running", "podIP": "10.0.0.1"})
-    POD.prepare_create(obj)
+    POD.prepare_create(obj, DEFAULT_FEATURES)
     assert codec.to_plain(obj)["status"] == {"phase": "Pending", "qosClass": "BestEffort"}
     assert obj.metadata.generation == 1
 
@@ -58,15 +59,15 @@ SAME = {"limits": {"cpu": "1", "memory": "1Gi"}}
         ([{"limits": {"cpu": "0", "memory": "0"}}], "BestEffort"),
     ],
 )
-def test_the_quality_of_service_class_follows_from_resources(resources: list[dict[str, Any]], expected: str) -> None:
+def test_qos_class_follows_from_resources(resources: list[dict[str, Any]], expected: str) -> None:
     assert qos_class_of(with_resources(*resources)) == expected
 
 
-def test_resources_of_the_pod_itself_decide_alone() -> None:
+def test_pod_level_resources_decide_the_qos_class() -> None:
     assert created({"resources": {"limits": {"cpu": "1", "memory": "1Gi"}}}).status.qos_class == "Guaranteed"
 
 
-def test_pod_level_requests_follow_from_containers_and_then_from_limits() -> None:
+def test_pod_level_requests_default_from_containers_then_limits() -> None:
     container = {"name": "c", "image": "app:1", "resources": {"requests": {"cpu": "200m"}}}
     sidecar = {"name": "s", "restartPolicy": "Always", "resources": {"requests": {"cpu": "100m"}}}
     spec = created(
@@ -80,17 +81,17 @@ def test_pod_level_requests_follow_from_containers_and_then_from_limits() -> Non
     assert spec.resources.requests == {"cpu": "300m", "memory": "1Gi"}
 
 
-def test_pod_level_limits_follow_when_every_container_has_one() -> None:
+def test_pod_level_limits_default_if_all_containers_have_limits() -> None:
     containers = [{"name": name, "resources": {"limits": {"cpu": "1"}}} for name in ("a", "b")]
     spec = created({"containers": containers, "resources": {"requests": {"cpu": "3", "memory": "1Gi"}}}).spec
     assert spec.resources is not None
     assert spec.resources.limits == {"cpu": "3"}
 
 
-def test_a_gated_pod_says_so_and_when() -> None:
+def test_gated_pod_has_a_condition_with_time() -> None:
     obj = created({"schedulingGates": [{"name": "wait"}]})
-    assert POD.stamp is not None
-    POD.stamp(obj, None, NOW)
+    assert POD.set_timestamps is not None
+    POD.set_timestamps(obj, None, NOW)
     assert codec.to_plain(obj)["status"]["conditions"] == [
         {
             "type": "PodScheduled",
@@ -133,7 +134,7 @@ def test_app_armor_annotations_become_fields(annotation: str, profile: dict[str,
     assert container.get("securityContext", {}).get("appArmorProfile") == profile
 
 
-def test_fields_of_features_that_are_off_are_dropped() -> None:
+def test_fields_of_disabled_features_are_dropped() -> None:
     container = {
         "name": "c",
         "image": "app:1",
@@ -154,38 +155,38 @@ def test_fields_of_features_that_are_off_are_dropped() -> None:
     assert "evictionResponders" not in spec
 
 
-def test_a_disabled_field_that_is_in_use_stays() -> None:
+def test_disabled_field_in_use_is_kept() -> None:
     volumes = {"volumes": [{"name": "v", "emptyDir": {"mode": 1}}]}
     old, new = pod(volumes), pod(volumes)
-    POD.prepare_update(new, old)
+    POD.prepare_update(new, old, DEFAULT_FEATURES)
     assert new.spec.volumes == old.spec.volumes
 
 
-def test_an_update_keeps_status_and_counts_changes_of_spec() -> None:
+def test_update_keeps_status_and_increases_generation_on_spec_changes() -> None:
     old = created()
     same, changed = pod(status={"phase": "Running"}), pod({"activeDeadlineSeconds": 5})
-    POD.prepare_update(same, old)
-    POD.prepare_update(changed, old)
+    POD.prepare_update(same, old, DEFAULT_FEATURES)
+    POD.prepare_update(changed, old, DEFAULT_FEATURES)
     assert same.status is old.status
     assert (same.metadata.generation, changed.metadata.generation) == (1, 2)
 
 
-def test_a_status_update_keeps_owners_and_quality_of_service() -> None:
+def test_status_update_keeps_owners_and_qos_class() -> None:
     owner = {"apiVersion": "v1", "kind": "X", "name": "o", "uid": "1"}
     old = created(ownerReferences=[owner])
     new = pod({"activeDeadlineSeconds": 5}, status={"phase": "Running"})
-    POD.prepare_status_update(new, old)
+    POD.prepare_status_update(new, old, DEFAULT_FEATURES)
     assert (new.status.phase, new.status.qos_class) == ("Running", "BestEffort")
     assert new.metadata.owner_references == old.metadata.owner_references
     assert new.spec is old.spec
 
 
-def test_a_status_update_keeps_observed_generations_it_does_not_know() -> None:
+def test_status_update_keeps_unknown_observed_generations() -> None:
     old = pod(
         status={"observedGeneration": 4, "conditions": [{"type": "Ready", "status": "True", "observedGeneration": 4}]}
     )
     new = pod(status={"conditions": [{"type": "Ready", "status": "False"}]})
-    POD.prepare_status_update(new, old)
+    POD.prepare_status_update(new, old, DEFAULT_FEATURES)
     assert new.status.observed_generation == 4
     assert new.status.conditions[0].observed_generation == 4
 
@@ -193,25 +194,25 @@ def test_a_status_update_keeps_observed_generations_it_does_not_know() -> None:
 def test_ephemeral_containers_change_nothing_else() -> None:
     old = created()
     new = pod({"ephemeralContainers": [{"name": "e", "image": "app:1"}], "nodeName": "n"}, labels={"x": "y"})
-    POD.other_updates["ephemeralcontainers"](new, old)
+    POD.subresource_updates["ephemeralcontainers"](new, old, DEFAULT_FEATURES)
     assert [container.name for container in new.spec.ephemeral_containers] == ["e"]
     assert (new.spec.node_name, dict(new.metadata.labels), new.metadata.generation) == ("", {}, 2)
     assert old.spec.ephemeral_containers == ()
 
 
-def test_a_resize_changes_resources_alone() -> None:
+def test_resize_changes_resources_only() -> None:
     old = created()
     bigger = {"name": "c", "image": "other:1", "resources": {"requests": {"cpu": "1"}}}
     new = pod({"containers": [bigger]})
-    POD.other_updates["resize"](new, old)
+    POD.subresource_updates["resize"](new, old, DEFAULT_FEATURES)
     container = codec.to_plain(new)["spec"]["containers"][0]
     assert (container["image"], container["resources"]) == ("app:1", {"requests": {"cpu": "1"}})
     assert new.metadata.generation == 2
 
 
-def test_a_resize_that_renames_containers_is_left_to_validation() -> None:
+def test_resize_with_renamed_containers_is_left_to_validation() -> None:
     new = pod({"containers": [{"name": "other", "image": "app:1"}]})
-    POD.other_updates["resize"](new, created())
+    POD.subresource_updates["resize"](new, created(), DEFAULT_FEATURES)
     assert codec.to_plain(new)["spec"]["containers"][0]["name"] == "other"
 
 

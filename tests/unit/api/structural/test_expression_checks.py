@@ -1,4 +1,4 @@
-"""Which definitions are refused for the rules of their schemas, and why."""
+"""Tests of rejected CEL rules in schemas."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from kubeloop.api.meta.field_path import FieldPath
-from kubeloop.api.structural.checks import validate_schema
-from kubeloop.api.structural.declared import Declarations, escape_name
+from kubeloop.api.structural.cel.declarations import Declarations, escape_name
+from kubeloop.api.structural.schema_checks.structural_schema import validate_schema
 
 STRING: dict[str, Any] = {"type": "string"}
 INTEGER: dict[str, Any] = {"type": "integer"}
@@ -18,7 +18,7 @@ HINT = (
 )
 
 
-def said(schema: dict[str, Any]) -> list[str]:
+def schema_errors(schema: dict[str, Any]) -> list[str]:
     found = validate_schema({"type": "object", "properties": {"spec": schema}}, FieldPath("schema"), False)
     return [str(error).removeprefix("schema.properties[spec]") for error in found]
 
@@ -32,7 +32,7 @@ def of(**properties: dict[str, Any]) -> dict[str, Any]:
     return {"type": "object", "properties": properties}
 
 
-def test_rules_that_compile_are_taken() -> None:
+def test_valid_rules_are_accepted() -> None:
     rules = [
         "self.a > 0 && self.s.startsWith('x') && self.flag",
         "has(self.l) && self.l.all(x, x.name == 'y') && 'k' in self.m && self.m['k'] == 1",
@@ -49,7 +49,7 @@ def test_rules_that_compile_are_taken() -> None:
         day={**STRING, "format": "date"}, span={**STRING, "format": "duration"},
         raw={**STRING, "format": "byte"}, real={"type": "number"}, **{"with-dash": STRING, "if": STRING},
     )  # fmt: skip
-    assert said(with_rules(schema, *rules)) == []
+    assert schema_errors(with_rules(schema, *rules)) == []
 
 
 @pytest.mark.parametrize(
@@ -71,14 +71,14 @@ def test_rules_that_compile_are_taken() -> None:
         ({"rule": "self.free.x == 1"}, "rule", "undefined field 'x'"),
     ],
 )
-def test_a_rule_that_does_not_compile_is_refused_and_shown(rule: dict[str, Any], where: str, what: str) -> None:
+def test_invalid_rule_is_rejected_with_its_error(rule: dict[str, Any], where: str, what: str) -> None:
     free = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    (problem,) = said(with_rules(of(a=INTEGER, free=free), rule))
+    (problem,) = schema_errors(with_rules(of(a=INTEGER, free=free), rule))
     assert problem.startswith(f'.x-kubernetes-validations[0].{where}: Invalid value: {{"Rule":')
     assert what in problem
 
 
-def test_the_root_knows_its_names_but_nothing_else_of_its_metadata() -> None:
+def test_root_has_names_and_no_other_metadata() -> None:
     root = with_rules(
         {"type": "object"}, "self.metadata.name + self.metadata.generateName == self.kind + self.apiVersion"
     )
@@ -88,31 +88,31 @@ def test_the_root_knows_its_names_but_nothing_else_of_its_metadata() -> None:
 
 
 class TestOldSelf:
-    def test_is_known_along_maps_by_keys(self) -> None:
+    def test_old_self_is_correlated_along_map_lists(self) -> None:
         keys = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"], "maxItems": 5}
         item = with_rules({**of(k=STRING, v=INTEGER), "required": ["k"]}, "self.v >= oldSelf.v")
-        assert said(of(l={"type": "array", "items": item, **keys})) == []
+        assert schema_errors(of(l={"type": "array", "items": item, **keys})) == []
 
-    def test_is_unknown_below_other_lists(self) -> None:
+    def test_old_self_is_not_correlated_in_other_lists(self) -> None:
         items = with_rules(INTEGER, "self >= oldSelf")
         detail = (
             "oldSelf cannot be used on the uncorrelatable portion of the schema within "
             "schema.properties[spec].properties[l]"
         )
-        assert said(of(l={"type": "array", "maxItems": 5, "items": items})) == [
+        assert schema_errors(of(l={"type": "array", "maxItems": 5, "items": items})) == [
             f'.properties[l].items.x-kubernetes-validations[0].rule: Invalid value: "self >= oldSelf": {detail}'
         ]
 
-    def test_may_be_optional_where_it_is_used(self) -> None:
+    def test_optional_old_self_is_accepted(self) -> None:
         rule = {"rule": "!oldSelf.hasValue() || oldSelf.value() == self", "optionalOldSelf": True}
-        assert said(with_rules(INTEGER, rule)) == []
-        (problem,) = said(with_rules(INTEGER, {"rule": "true", "optionalOldSelf": True}))
+        assert schema_errors(with_rules(INTEGER, rule)) == []
+        (problem,) = schema_errors(with_rules(INTEGER, {"rule": "true", "optionalOldSelf": True}))
         assert problem.endswith(".optionalOldSelf: Invalid value: true: may not be set if oldSelf is not used in rule")
 
 
 class TestCosts:
-    def test_a_rule_that_may_cost_too_much_is_refused_with_a_hint(self) -> None:
-        found = said(of(l={"type": "array", "items": with_rules(STRING, "self.contains('a')")}))
+    def test_rule_exceeding_the_cost_limit_is_rejected_with_a_hint(self) -> None:
+        found = schema_errors(of(l={"type": "array", "items": with_rules(STRING, "self.contains('a')")}))
         at = ".properties[l].items.x-kubernetes-validations[0].rule: Forbidden: "
         total = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema"
         assert found == [
@@ -121,32 +121,32 @@ class TestCosts:
             f"schema: Forbidden: {total} exceeds budget by factor of more than 100x {HINT}",
         ]
 
-    def test_limits_make_it_affordable(self) -> None:
+    def test_limits_reduce_the_cost(self) -> None:
         items = with_rules({**STRING, "maxLength": 100}, "self.contains('a')")
-        assert said(of(l={"type": "array", "maxItems": 100, "items": items})) == []
+        assert schema_errors(of(l={"type": "array", "maxItems": 100, "items": items})) == []
 
-    def test_the_factor_is_told(self) -> None:
+    def test_cost_factor_is_reported(self) -> None:
         items = with_rules({**STRING, "maxLength": 1000}, "self.contains('a')")
-        (problem,) = said(of(l={"type": "array", "maxItems": 30_000, "items": items}))
+        (problem,) = schema_errors(of(l={"type": "array", "maxItems": 30_000, "items": items}))
         assert "estimated rule cost exceeds budget by factor of 1.203000x" in problem
 
-    def test_all_rules_count_together(self) -> None:
+    def test_costs_of_all_rules_are_added(self) -> None:
         affordable = with_rules({**STRING, "maxLength": 100_000}, *["self.matches('aaaaaaaa')"] * 150)
-        found = said({"type": "array", "maxItems": 100, "items": affordable})
+        found = schema_errors({"type": "array", "maxItems": 100, "items": affordable})
         assert len(found) == 5
         assert found[-1].startswith("schema: Forbidden: x-kubernetes-validations estimated rule cost total")
 
 
-def test_only_the_places_whose_schema_is_in_order_are_compiled() -> None:
+def test_only_valid_schemas_are_compiled() -> None:
     wrong = with_rules({"type": "object", "x-kubernetes-map-type": "odd"}, "self.a")
-    found = said(of(wrong=wrong, other=with_rules(INTEGER, "self")))
+    found = schema_errors(of(wrong=wrong, other=with_rules(INTEGER, "self")))
     assert any("x-kubernetes-map-type" in problem for problem in found)
     assert any("properties[other].x-kubernetes-validations[0].rule" in problem for problem in found)
     assert not any("properties[wrong].x-kubernetes-validations" in problem for problem in found)
 
 
-def test_the_rules_of_a_schema_are_bounded_in_all() -> None:
-    found = said(with_rules(INTEGER, *["self > 0 || " * 1000 + "true"] * 20))
+def test_total_rule_length_is_limited() -> None:
+    found = schema_errors(with_rules(INTEGER, *["self > 0 || " * 1000 + "true"] * 20))
     assert len(found) == 1
     assert "must not have more than 200000 characters" in found[0]
 

@@ -25,7 +25,7 @@ from kubeloop.api.structural.go_regex import RegexError, compile_pattern
         (r"\(?i\)", "(i)", True),
     ],
 )
-def test_a_pattern_means_what_it_means_in_go(pattern: str, text: str, matches: bool) -> None:
+def test_pattern_matches_like_go(pattern: str, text: str, matches: bool) -> None:
     assert (compile_pattern(pattern).search(text) is not None) is matches
 
 
@@ -45,11 +45,11 @@ def test_a_pattern_means_what_it_means_in_go(pattern: str, text: str, matches: b
         ("a\\", "trailing backslash at end of expression: ``"),
     ],
 )
-def test_what_go_would_not_compile_is_refused_in_its_words(pattern: str, words: str) -> None:
+def test_invalid_pattern_is_rejected_with_gos_message(pattern: str, words: str) -> None:
     with pytest.raises(RegexError, match=r"^error parsing regexp: ") as error:
         compile_pattern(pattern)
     assert str(error.value) == f"error parsing regexp: {words}"
 
 
-def test_a_pattern_that_would_backtrack_takes_no_longer_than_others() -> None:
+def test_backtracking_pattern_is_matched_in_linear_time() -> None:
     assert compile_pattern("^(a+)+$").search("a" * 100_000 + "b") is None

@@ -1,4 +1,4 @@
-"""What schemas take out of objects and put into them."""
+"""Tests of pruning and defaulting by schemas."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def pruned(document: dict[str, Any], schema: dict[str, Any]) -> tuple[dict[str, 
     return found, prune(found, Structural(schema, root=True))
 
 
-def test_undeclared_fields_go_and_are_told_sorted_by_path() -> None:
+def test_pruned_fields_are_reported_sorted_by_path() -> None:
     schema = obj(spec=obj(a=STRING, o=obj(b=STRING)))
     left, unknown = pruned({"top": 1, "spec": {"a": "1", "x": 1, "o": {"y": 1}}}, schema)
     assert left == {"spec": {"a": "1", "o": {}}}
     assert unknown == ["spec.o.y", "spec.x", "top"]
 
 
-def test_what_every_object_has_stays_at_the_root_and_only_there() -> None:
+def test_type_meta_and_metadata_are_kept_at_the_root_only() -> None:
     document = {"apiVersion": "v1", "kind": "K", "metadata": {"x": 1}, "spec": {"kind": "no"}}
     left, unknown = pruned(document, obj(spec=obj()))
     assert left == {"apiVersion": "v1", "kind": "K", "metadata": {"x": 1}, "spec": {}}
@@ -46,7 +46,7 @@ def test_an_embedded_object_keeps_its_metadata() -> None:
     assert unknown == ["t.c", "t.spec.b"]
 
 
-def test_where_unknown_fields_are_kept_declared_ones_are_still_pruned() -> None:
+def test_declared_fields_are_pruned_within_preserved_ones() -> None:
     free = {"type": "object", "x-kubernetes-preserve-unknown-fields": True, "properties": {"known": obj(a=STRING)}}
     left, unknown = pruned({"spec": {"any": {"thing": 1}, "known": {"a": "1", "b": 2}}}, obj(spec=free))
     assert left == {"spec": {"any": {"thing": 1}, "known": {"a": "1"}}}
@@ -62,7 +62,7 @@ def test_maps_and_lists_are_pruned_inside() -> None:
     assert unknown == ["l[0].b", "m.k.b"]
 
 
-def test_a_map_of_anything_keeps_its_keys_but_nothing_in_them() -> None:
+def test_map_of_any_keeps_keys_and_prunes_values() -> None:
     left, _ = pruned({"m": {"k": {"a": 1}, "s": 1}}, obj(m={"type": "object", "additionalProperties": True}))
     assert left == {"m": {"k": {}, "s": 1}}
 
@@ -76,14 +76,14 @@ def test_a_map_of_anything_keeps_its_keys_but_nothing_in_them() -> None:
         ({"type": "string", "nullable": True, "default": "d"}, {"a": None}),
     ],
 )
-def test_a_null_means_what_the_schema_lets_it_mean(declared: dict[str, Any], left: dict[str, Any]) -> None:
+def test_null_is_handled_by_the_schema(declared: dict[str, Any], left: dict[str, Any]) -> None:
     schema, document = Structural(obj(a=declared)), {"a": None}
     drop_nulls(document, schema)
     apply_schema_defaults(document, schema)
     assert document == left
 
 
-def test_defaults_come_level_by_level() -> None:
+def test_defaults_are_applied_top_down() -> None:
     inner = {**obj(b={"type": "integer", "default": 1}), "default": {}}
     schema = Structural(obj(spec={**obj(a=STRING, o=inner), "default": {"a": "x"}}))
     document: dict[str, Any] = {}
@@ -91,7 +91,7 @@ def test_defaults_come_level_by_level() -> None:
     assert document == {"spec": {"a": "x", "o": {"b": 1}}}
 
 
-def test_defaults_come_into_items_and_entries_but_make_none() -> None:
+def test_defaults_are_applied_to_items_and_create_none() -> None:
     item = obj(p={"type": "string", "default": "TCP"})
     schema = Structural(obj(l={"type": "array", "items": item}, m={"type": "object", "additionalProperties": item}))
     document: dict[str, Any] = {"l": [{}, {"p": "UDP"}], "m": {"k": {}}}
@@ -131,7 +131,7 @@ SCHEMAS = st.recursive(
 
 @settings(max_examples=150, deadline=None)
 @given(VALUES, SCHEMAS)
-def test_what_was_pruned_once_is_pruned_for_good(value: Any, schema: dict[str, Any]) -> None:
+def test_pruning_is_idempotent(value: Any, schema: dict[str, Any]) -> None:
     structural = Structural(schema)
     prune_value(value, structural)
     again = deepcopy(value)
@@ -141,7 +141,7 @@ def test_what_was_pruned_once_is_pruned_for_good(value: Any, schema: dict[str, A
 
 @settings(max_examples=150, deadline=None)
 @given(VALUES, SCHEMAS)
-def test_defaulting_twice_is_defaulting_once_and_takes_nothing_away(value: Any, schema: dict[str, Any]) -> None:
+def test_defaulting_is_idempotent_and_removes_nothing(value: Any, schema: dict[str, Any]) -> None:
     structural = Structural(schema)
     before = deepcopy(value)
     apply_schema_defaults(value, structural)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kubeloop.api.structural.referred import schema_of_kind
+from kubeloop.api.structural.schema_checks.openapi_refs import schema_of_kind
 
 TEXT = {"type": "string"}
 KIND = [{"group": "example.com", "version": "v1", "kind": "Tree"}]
@@ -24,28 +24,28 @@ def whole(**schemas: Any) -> Any:
 
 
 @pytest.mark.parametrize("wrapped", [ref("Leaf"), {"allOf": [ref("Leaf")], "default": {}, "description": "a leaf"}])
-def test_a_reference_is_replaced_by_what_it_names(wrapped: Any) -> None:
+def test_reference_is_resolved(wrapped: Any) -> None:
     leaf = {"type": "object", "properties": {"colour": TEXT}}
     assert whole(Tree={"properties": {"leaf": wrapped}}, Leaf=leaf)["properties"] == {"leaf": leaf}
 
 
 @pytest.mark.parametrize("keyword", ["items", "additionalProperties"])
-def test_elements_are_replaced_too(keyword: str) -> None:
+def test_references_in_items_are_resolved(keyword: str) -> None:
     assert whole(Tree={"properties": {"all": {keyword: ref("Text")}}}, Text=TEXT)["properties"] == {
         "all": {keyword: TEXT}
     }
 
 
-def test_a_schema_within_itself_ends_as_any_object() -> None:
+def test_recursive_schema_ends_as_any_object() -> None:
     found = whole(Tree={"properties": {"branches": {"type": "array", "items": ref("Tree")}}})
     assert found["properties"]["branches"] == {"type": "array", "items": {"type": "object"}}
 
 
-def test_the_same_schema_beside_itself_is_no_circle() -> None:
+def test_repeated_schema_is_not_recursive() -> None:
     both = {"left": ref("Text"), "right": ref("Text")}
     assert whole(Tree={"properties": both}, Text=TEXT)["properties"] == {"left": TEXT, "right": TEXT}
 
 
-def test_what_refers_to_nothing_is_unknown() -> None:
+def test_unresolvable_reference_is_unknown() -> None:
     assert whole(Tree={"properties": {"leaf": ref("Leaf")}}) is None
     assert schema_of_kind({}, "example.com", "v1", "Tree") is None

@@ -1,4 +1,4 @@
-"""What rules say of objects: which fail, in which words, and what an unchanged value is excused from."""
+"""Tests of CEL rule evaluation: failures, messages, and ratcheting of unchanged values."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from kubeloop.api.structural.compiled_rules import compiled_rules, nodes_of
-from kubeloop.api.structural.rule_evaluation import evaluate_rules
+from kubeloop.api.structural.cel.compiled_rules import compiled_rules, nodes_of
+from kubeloop.api.structural.cel.rule_evaluation import evaluate_rules
 
 STRING: dict[str, Any] = {"type": "string"}
 INTEGER: dict[str, Any] = {"type": "integer"}
@@ -26,17 +26,17 @@ def ruled(schema: dict[str, Any], rule: str, **facts: Any) -> dict[str, Any]:
     return {**schema, "x-kubernetes-validations": [{"rule": rule, **facts}]}
 
 
-def said(spec: dict[str, Any], new: Any, old: Any = None) -> tuple[list[str], list[str]]:
+def rule_errors(spec: dict[str, Any], new: Any, old: Any = None) -> tuple[list[str], list[str]]:
     """Errors and what is excused, of a spec in an object."""
     rules = compiled_rules(of(spec=spec))
     assert rules is not None
-    assert [rule.problem for node in nodes_of(rules) for rule in node.rules if rule.problem] == []
+    assert [rule.error for node in nodes_of(rules) for rule in node.rules if rule.error] == []
     verdict = evaluate_rules(rules, {"spec": new}, None if old is None else {"spec": old})
-    return [str(error) for error in verdict.errors], [str(error) for error in verdict.excused]
+    return [str(error) for error in verdict.errors], [str(error) for error in verdict.ratcheted]
 
 
 def errors(spec: dict[str, Any], new: Any, old: Any = None) -> list[str]:
-    return said(spec, new, old)[0]
+    return rule_errors(spec, new, old)[0]
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def errors(spec: dict[str, Any], new: Any, old: Any = None) -> list[str]:
          "self.metadata.name == 'n' && self.kind == 'X'"),
     ],
 )  # fmt: skip
-def test_values_are_seen_by_their_schema(schema: dict[str, Any], value: Any, rule: str) -> None:
+def test_values_have_schema_types(schema: dict[str, Any], value: Any, rule: str) -> None:
     assert errors(ruled(schema, rule), value) == []
 
 
@@ -83,11 +83,11 @@ def test_values_are_seen_by_their_schema(schema: dict[str, Any], value: Any, rul
         ({"reason": "FieldValueInvalid"}, "spec: Invalid value: 1: failed rule: self > 1"),
     ],
 )
-def test_a_failed_rule_is_told_as_it_wants(facts: dict[str, Any], expected: str) -> None:
+def test_failed_rule_has_its_message(facts: dict[str, Any], expected: str) -> None:
     assert errors(ruled(INTEGER, "self > 1", **facts), 1) == [expected]
 
 
-def test_a_rule_may_point_to_a_field() -> None:
+def test_rule_may_set_a_field_path() -> None:
     assert errors(ruled(of(a=INTEGER), "self.a > 1", fieldPath=".a"), {"a": 1}) == [
         "spec.a: Invalid value: failed rule: self.a > 1"
     ]
@@ -97,7 +97,7 @@ def test_a_rule_may_point_to_a_field() -> None:
     ]
 
 
-def test_places_are_told() -> None:
+def test_field_paths_are_reported() -> None:
     item = ruled({**STRING}, "self != 'x'")
     schema = of(l=listed(item), m={"type": "object", "additionalProperties": item})
     assert errors(schema, {"l": ["a", "x"], "m": {"k": "x"}}) == [
@@ -115,7 +115,7 @@ def test_an_evaluation_that_fails_is_an_error() -> None:
 
 
 class TestTransitions:
-    def test_are_left_out_where_there_was_nothing(self) -> None:
+    def test_transition_rules_are_skipped_on_create(self) -> None:
         rule = ruled(of(a=ruled(INTEGER, "self >= oldSelf")), "oldSelf.a <= self.a")
         assert errors(rule, {"a": 1}) == []
         assert errors(rule, {"a": 1}, {}) == [
@@ -123,13 +123,13 @@ class TestTransitions:
         ]
         assert len(errors(rule, {"a": 1}, {"a": 2})) == 2
 
-    def test_go_along_maps_by_keys(self) -> None:
+    def test_transition_rules_correlate_along_map_lists(self) -> None:
         schema = listed(ruled(of(k=STRING, v=INTEGER), "self.v >= oldSelf.v"), "map", "k")
         old = [{"k": "a", "v": 5}, {"k": "b", "v": 5}]
         assert errors(schema, [{"k": "b", "v": 6}, {"k": "c", "v": 0}, {"k": "a", "v": 5}], old) == []
         assert errors(schema, [{"k": "b", "v": 4}], old) == ["spec[0]: Invalid value: failed rule: self.v >= oldSelf.v"]
 
-    def test_see_an_optional_past_if_they_ask(self) -> None:
+    def test_optional_old_self_is_available_on_create(self) -> None:
         rule = ruled(INTEGER, "oldSelf.hasValue() ? self == oldSelf.value() : self == 0", optionalOldSelf=True)
         assert errors(rule, 0) == []
         assert len(errors(rule, 1)) == 1
@@ -137,25 +137,25 @@ class TestTransitions:
 
 
 class TestUnchangedValues:
-    def test_are_excused(self) -> None:
+    def test_unchanged_values_are_ratcheted(self) -> None:
         schema = of(a=ruled(STRING, "self == 'x'"), b=STRING)
         failed = """spec.a: Invalid value: "y": failed rule: self == 'x'"""
-        assert said(schema, {"a": "y", "b": "new"}, {"a": "y", "b": "old"}) == ([], [failed])
-        assert said(schema, {"a": "y"}, {"a": "z"}) == ([failed], [])
-        assert said(schema, {"a": "y"}) == ([failed], [])
+        assert rule_errors(schema, {"a": "y", "b": "new"}, {"a": "y", "b": "old"}) == ([], [failed])
+        assert rule_errors(schema, {"a": "y"}, {"a": "z"}) == ([failed], [])
+        assert rule_errors(schema, {"a": "y"}) == ([failed], [])
 
-    def test_are_excused_within_lists_that_did_not_change(self) -> None:
+    def test_unchanged_list_items_are_ratcheted(self) -> None:
         schema = of(l=listed(ruled(STRING, "self == 'x'")), b=STRING)
-        assert said(schema, {"l": ["y"], "b": "1"}, {"l": ["y"], "b": "2"})[0] == []
-        assert len(said(schema, {"l": ["y", "x"]}, {"l": ["y"]})[0]) == 1
+        assert rule_errors(schema, {"l": ["y"], "b": "1"}, {"l": ["y"], "b": "2"})[0] == []
+        assert len(rule_errors(schema, {"l": ["y", "x"]}, {"l": ["y"]})[0]) == 1
 
-    def test_are_not_excused_from_transitions(self) -> None:
+    def test_transition_rules_are_not_ratcheted(self) -> None:
         schema = ruled(STRING, "self == oldSelf + 'x'")
         assert len(errors(schema, "a", "a")) == 1
 
 
 class TestBudget:
-    def test_a_rule_that_runs_away_ends_all(self) -> None:
+    def test_rule_exceeding_its_budget_stops_validation(self) -> None:
         schema = {
             **listed(INTEGER),
             "x-kubernetes-validations": [{"rule": "self.all(x, self.all(y, x == y || true))"}, {"rule": "false"}],
@@ -163,7 +163,7 @@ class TestBudget:
         (error,) = errors(schema, list(range(2000)))
         assert "'operation cancelled: actual cost limit exceeded': no further validation rules will be run" in error
 
-    def test_all_rules_together_have_a_limit(self) -> None:
+    def test_total_cost_of_all_rules_is_limited(self) -> None:
         rules = compiled_rules(of(spec={**INTEGER, "x-kubernetes-validations": [{"rule": "self == 1"}] * 10}))
         assert rules is not None
         assert evaluate_rules(rules, {"spec": 1}, budget=20).errors == []

@@ -1,4 +1,4 @@
-"""Which schemas of definitions are refused, and why."""
+"""Tests of rejected schemas of definitions."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from typing import Any
 import pytest
 
 from kubeloop.api.meta.field_path import FieldPath
-from kubeloop.api.structural.checks import validate_schema
+from kubeloop.api.structural.schema_checks.structural_schema import validate_schema
 
 STRING: dict[str, Any] = {"type": "string"}
 ITEM: dict[str, Any] = {"type": "object", "properties": {"k": STRING}, "required": ["k"]}
 
 
-def said(schema: dict[str, Any], has_status: bool = False) -> list[str]:
+def schema_errors(schema: dict[str, Any], has_status: bool = False) -> list[str]:
     return [str(error).removeprefix("schema") for error in validate_schema(schema, FieldPath("schema"), has_status)]
 
 
 def about(field: dict[str, Any]) -> list[str]:
-    """What is said of a field `f`, without its place."""
-    found = said({"type": "object", "properties": {"f": field}})
+    """Return the errors of a field `f`, without its path."""
+    found = schema_errors({"type": "object", "properties": {"f": field}})
     return [text.removeprefix(".properties[f]") for text in found]
 
 
-def test_an_ordinary_schema_is_taken() -> None:
+def test_ordinary_schema_is_accepted() -> None:
     spec = {
         "type": "object",
         "required": ["a"],
@@ -41,8 +41,8 @@ def test_an_ordinary_schema_is_taken() -> None:
         },
     }
     schema = {"type": "object", "properties": {"spec": spec, "metadata": {"type": "object"}}}
-    assert said(schema) == []
-    assert said(schema, has_status=True) == []
+    assert schema_errors(schema) == []
+    assert schema_errors(schema, has_status=True) == []
 
 
 @pytest.mark.parametrize(
@@ -61,8 +61,8 @@ def test_an_ordinary_schema_is_taken() -> None:
         ),
     ],
 )
-def test_a_root_that_is_no_object_is_refused(schema: dict[str, Any], words: str) -> None:
-    assert said(schema) == [words]
+def test_non_object_root_is_rejected(schema: dict[str, Any], words: str) -> None:
+    assert schema_errors(schema) == [words]
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_a_root_that_is_no_object_is_refused(schema: dict[str, Any], words: str)
         ),
     ],
 )
-def test_a_field_that_is_not_structural_is_refused(field: dict[str, Any], words: str) -> None:
+def test_non_structural_field_is_rejected(field: dict[str, Any], words: str) -> None:
     assert about(field) == [words]
 
 
@@ -150,13 +150,15 @@ def test_a_field_that_is_not_structural_is_refused(field: dict[str, Any], words:
         ({"type": "object", "default": {"b": 1}}, '.default: Invalid value: {"b":1}: must not have unknown fields'),
     ],
 )
-def test_a_default_must_be_what_the_schema_takes(field: dict[str, Any], words: str) -> None:
+def test_default_must_match_the_schema(field: dict[str, Any], words: str) -> None:
     assert about(field) == [words]
 
 
-def test_metadata_may_only_limit_names() -> None:
+def test_metadata_schema_may_only_restrict_names() -> None:
     def metadata(**properties: Any) -> list[str]:
-        return said({"type": "object", "properties": {"metadata": {"type": "object", "properties": properties}}})
+        return schema_errors(
+            {"type": "object", "properties": {"metadata": {"type": "object", "properties": properties}}}
+        )
 
     assert metadata(name={"type": "string", "maxLength": 5}) == []
     assert metadata(labels={"type": "object"}) == [
@@ -165,11 +167,13 @@ def test_metadata_may_only_limit_names() -> None:
     ]
 
 
-def test_the_root_may_limit_only_fields_that_are_described() -> None:
+def test_root_may_only_require_described_fields() -> None:
     schema = {"type": "object", "properties": {}, "not": {"properties": {"a": {"minimum": 1}}}}
-    assert said(schema) == [".properties[a]: Required value: because it is defined in schema.not.properties[a]"]
+    assert schema_errors(schema) == [
+        ".properties[a]: Required value: because it is defined in schema.not.properties[a]"
+    ]
 
 
-def test_a_status_subresource_leaves_the_root_little_to_say() -> None:
-    (error,) = said({"type": "object", "minProperties": 1}, has_status=True)
+def test_status_subresource_restricts_root_keywords() -> None:
+    (error,) = schema_errors({"type": "object", "minProperties": 1}, has_status=True)
     assert "fields are allowed at the root of the schema if the status subresource is enabled" in error

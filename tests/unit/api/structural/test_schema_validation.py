@@ -1,4 +1,4 @@
-"""What schemas find wrong with values, in upstream's words."""
+"""Tests of schema validation, with upstream's messages."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from kubeloop.api.structural.unique_lists import validate_unique_lists
 from kubeloop.api.structural.validation import SchemaValidator
 
 
-def said(schema: dict[str, Any], value: Any) -> list[str]:
-    """About a field `f` of an object."""
+def validation_errors(schema: dict[str, Any], value: Any) -> list[str]:
+    """Return the errors of a field `f` of an object."""
     checker = SchemaValidator({"type": "object", "properties": {"f": schema}})
-    return [str(error) for error in checker.problems({"f": value})]
+    return [str(error) for error in checker.validate({"f": value})]
 
 
 @pytest.mark.parametrize(
@@ -53,8 +53,8 @@ def said(schema: dict[str, Any], value: Any) -> list[str]:
         ),
     ],
 )
-def test_a_wrong_value_is_told_as_upstream_tells_it(schema: dict[str, Any], value: Any, words: str) -> None:
-    assert said(schema, value) == [f"f: {words}"]
+def test_invalid_value_reports_upstreams_message(schema: dict[str, Any], value: Any, words: str) -> None:
+    assert validation_errors(schema, value) == [f"f: {words}"]
 
 
 @pytest.mark.parametrize(
@@ -69,29 +69,29 @@ def test_a_wrong_value_is_told_as_upstream_tells_it(schema: dict[str, Any], valu
         ({"enum": [None]}, None),
     ],
 )
-def test_a_value_that_fits_is_not_talked_about(schema: dict[str, Any], value: Any) -> None:
-    assert said(schema, value) == []
+def test_valid_value_has_no_problems(schema: dict[str, Any], value: Any) -> None:
+    assert validation_errors(schema, value) == []
 
 
-def test_a_fraction_where_an_integer_belongs_is_wrong_twice() -> None:
-    assert said({"type": "integer"}, 1.5) == [
+def test_fraction_for_an_integer_has_two_problems() -> None:
+    assert validation_errors({"type": "integer"}, 1.5) == [
         'f: Invalid value: "number": f in body must be of type integer: "number"',
         '<nil>: Invalid value: "": Checked value must be of type integer (default format) in f',
     ]
 
 
-def test_true_is_not_the_number_one() -> None:
-    assert said({"enum": [1]}, True) == ['f: Unsupported value: true: supported values: "1"']
+def test_boolean_is_not_a_number() -> None:
+    assert validation_errors({"enum": [1]}, True) == ['f: Unsupported value: true: supported values: "1"']
 
 
-def test_missing_fields_are_told_where_they_would_be() -> None:
+def test_missing_fields_are_reported_at_their_path() -> None:
     item = {"type": "object", "required": ["k"]}
-    assert said({"type": "array", "items": item}, [{"k": 1}, {}]) == ["f[1].k: Required value"]
+    assert validation_errors({"type": "array", "items": item}, [{"k": 1}, {}]) == ["f[1].k: Required value"]
 
 
-def test_places_below_a_base_are_named_from_there() -> None:
+def test_paths_are_relative_to_the_base() -> None:
     checker = SchemaValidator({"type": "object", "properties": {"phase": {"type": "string"}}})
-    (error,) = checker.problems({"phase": 5}, FieldPath("status"))
+    (error,) = checker.validate({"phase": 5}, FieldPath("status"))
     assert str(error) == 'status.phase: Invalid value: "integer": phase in body must be of type string: "integer"'
 
 
@@ -112,11 +112,11 @@ def test_places_below_a_base_are_named_from_there() -> None:
         ({"not": {"minimum": 1}}, 5, '"f" must not validate the schema (not)'),
     ],
 )
-def test_combinations_are_told_without_a_place(combination: dict[str, Any], value: Any, first: str) -> None:
-    assert said({"type": "integer", **combination}, value)[0] == f'<nil>: Invalid value: "": {first}'
+def test_combinators_are_reported_without_a_path(combination: dict[str, Any], value: Any, first: str) -> None:
+    assert validation_errors({"type": "integer", **combination}, value)[0] == f'<nil>: Invalid value: "": {first}'
 
 
-class TestAnUpdateMayKeepWhatANewerSchemaRefuses:
+class TestRatcheting:
     schema: ClassVar[dict[str, Any]] = {
         "type": "object",
         "properties": {
@@ -133,20 +133,20 @@ class TestAnUpdateMayKeepWhatANewerSchemaRefuses:
     }
 
     def problems(self, new: Any, old: Any) -> list[str]:
-        return [error.field for error in SchemaValidator(self.schema).problems_of_change(new, old)]
+        return [error.field for error in SchemaValidator(self.schema).validate_update(new, old)]
 
-    def test_as_long_as_it_stays(self) -> None:
+    def test_unchanged_invalid_value_is_ratcheted(self) -> None:
         assert self.problems({"a": "bad", "b": "y"}, {"a": "bad", "b": "x"}) == []
 
-    def test_but_not_once_it_changes(self) -> None:
+    def test_changed_invalid_value_is_rejected(self) -> None:
         assert self.problems({"a": "worse"}, {"a": "bad"}) == ["a"]
 
-    def test_items_are_known_by_their_keys(self) -> None:
+    def test_items_are_correlated_by_keys(self) -> None:
         old = {"l": [{"k": "x", "v": 5}, {"k": "y"}]}
         assert self.problems({"l": [{"k": "y"}, {"k": "x", "v": 5}]}, old) == []
         assert self.problems({"l": [{"k": "y", "v": 5}, {"k": "x", "v": 5}]}, old) == ["l[0].v"]
 
-    def test_items_without_keys_are_not_known(self) -> None:
+    def test_items_without_keys_are_not_correlated(self) -> None:
         old = {"plain": [{"v": 5}]}
         assert self.problems({"plain": [{"v": 5}, {"v": 0}]}, old) == ["plain[0].v"]
 
@@ -168,6 +168,6 @@ class TestAnUpdateMayKeepWhatANewerSchemaRefuses:
         ({}, ["a", "a"], []),
     ],
 )
-def test_nothing_is_twice_in_a_set_or_map(extension: dict[str, Any], value: Any, found: list[str]) -> None:
+def test_duplicates_in_sets_and_maps_are_rejected(extension: dict[str, Any], value: Any, found: list[str]) -> None:
     schema = Structural({"type": "object", "properties": {"l": {"type": "array", "items": {}, **extension}}})
     assert [str(error) for error in validate_unique_lists({"l": value}, schema)] == found

@@ -1,4 +1,4 @@
-"""How these tests say things: a good manifest, one change to it, and what the server answers."""
+"""Helpers for validation tests: a valid manifest, one change to it, and the resulting errors."""
 
 from __future__ import annotations
 
@@ -7,18 +7,21 @@ from typing import Any
 
 from kubeloop.api import codec, kinds
 from kubeloop.api.defaults import apply_defaults
+from kubeloop.api.features.gates import DEFAULT_FEATURES, Features
 from kubeloop.api.features.optional_resources import OPTIONAL_RESOURCES
 from kubeloop.api.strategy import strategy_of
-from kubeloop.api.validation import validate_create, validate_update
+from kubeloop.api.validation import ObjectValidator
 
 RESOURCES = {
-    resource.qualified: resource for resource in (*kinds.RESOURCES, *OPTIONAL_RESOURCES) if resource.stored_as is None
+    resource.group_resource: resource
+    for resource in (*kinds.RESOURCES, *OPTIONAL_RESOURCES)
+    if resource.storage_override is None
 }
 Manifest = dict[str, Any]
 
 
 def altered(manifest: Manifest, changes: dict[str, Any]) -> Manifest:
-    """A copy with values set at dotted paths, whose numbers are list indexes."""
+    """Return a copy with values set at dotted paths; numbers are list indexes."""
     result = deepcopy(manifest)
     for path, value in changes.items():
         *parents, last = [int(step) if step.isdigit() else step for step in path.split(".")]
@@ -40,16 +43,23 @@ def decoded(qualified: str, manifest: Manifest) -> Any:
     return obj
 
 
-def create_problems(qualified: str, manifest: Manifest) -> list[str]:
-    """What is wrong with a new object, as field and message."""
+def create_problems(qualified: str, manifest: Manifest, features: Features = DEFAULT_FEATURES) -> list[str]:
+    """Return the errors of a new object as field and message."""
     obj = decoded(qualified, manifest)
-    strategy_of(RESOURCES[qualified]).prepare_create(obj)
-    return sorted(error.message() for error in validate_create(obj))
+    strategy_of(RESOURCES[qualified]).prepare_create(obj, features)
+    return sorted(error.message() for error in ObjectValidator(features).validate_create(obj))
 
 
-def update_problems(qualified: str, old: Manifest, new: Manifest, subresource: str = "") -> list[str]:
-    """What is wrong with a change from one manifest to another."""
+def update_problems(
+    qualified: str,
+    old: Manifest,
+    new: Manifest,
+    subresource: str = "",
+    features: Features = DEFAULT_FEATURES,
+) -> list[str]:
+    """Return the errors of an update from one manifest to another."""
     stored = {"resourceVersion": "1", "uid": "u"}
     before, after = (altered(one, {"metadata": {**one.get("metadata", {}), **stored}}) for one in (old, new))
-    errors = validate_update(decoded(qualified, after), decoded(qualified, before), subresource)
+    validator = ObjectValidator(features)
+    errors = validator.validate_update(decoded(qualified, after), decoded(qualified, before), subresource)
     return sorted(error.message() for error in errors)

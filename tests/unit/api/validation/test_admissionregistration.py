@@ -1,4 +1,4 @@
-"""What is wrong with webhook configurations, admission policies and bindings."""
+"""Validation tests of webhook configurations, admission policies and bindings."""
 
 from __future__ import annotations
 
@@ -97,13 +97,13 @@ def test_a_rule_with_one_bad_field(path: str, value: Any, problem: str) -> None:
     assert create_problems(VALIDATING, manifest) == [f"webhooks[0].rules[0].{problem}"]
 
 
-def test_webhooks_have_names_of_their_own() -> None:
+def test_webhook_names_are_unique() -> None:
     assert create_problems(MUTATING, {"webhooks": [HOOK, HOOK]}) == [
         'webhooks[1].name: Duplicate value: "hook.example.com"'
     ]
 
 
-def test_an_update_keeps_what_a_configuration_has() -> None:
+def test_update_keeps_existing_invalid_fields() -> None:
     old = altered(CONFIGURATION, {"webhooks.0.sideEffects": "Some", "webhooks.0.admissionReviewVersions": ["v7"]})
     assert update_problems(VALIDATING, old, altered(old, {"webhooks.0.timeoutSeconds": 3})) == []
     assert len(update_problems(VALIDATING, CONFIGURATION, old)) == 2
@@ -151,13 +151,13 @@ def test_a_policy_with_one_bad_field(path: str, value: Any, problem: str) -> Non
     assert create_problems(VALIDATING_POLICIES, altered(POLICY, {f"spec.{path}": value})) == [f"spec.{problem}"]
 
 
-def test_a_policy_says_something() -> None:
+def test_policy_needs_a_validation_or_audit_annotation() -> None:
     found = create_problems(VALIDATING_POLICIES, altered(POLICY, {"spec.validations": []}))
     detail = "Required value: validations or auditAnnotations must contain at least one item"
     assert found == [f"spec.auditAnnotations: {detail}", f"spec.validations: {detail}"]
 
 
-def test_warnings_about_types_say_where() -> None:
+def test_type_checking_warnings_have_a_field_path() -> None:
     new = altered(POLICY, {"status": {"typeChecking": {"expressionWarnings": [{}]}}})
     at = "status.typeChecking.expressionWarnings[0]"
     found = update_problems(VALIDATING_POLICIES, POLICY, new, "status")

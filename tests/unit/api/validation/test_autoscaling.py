@@ -1,4 +1,4 @@
-"""What is wrong with autoscalers."""
+"""Validation tests of autoscalers."""
 
 from __future__ import annotations
 
@@ -71,24 +71,24 @@ def test_an_autoscaler_with_one_bad_field(path: str, value: Any, problem: str) -
     assert create_problems(AUTOSCALERS, altered(AUTOSCALER, {path: value})) == [problem]
 
 
-def test_a_maximum_is_needed() -> None:
+def test_maximum_is_required() -> None:
     assert create_problems(AUTOSCALERS, altered(AUTOSCALER, {"spec.maxReplicas": 0})) == [
         "spec.maxReplicas: Invalid value: 0: must be greater than or equal to `minReplicas`",
         "spec.maxReplicas: Required value",
     ]
 
 
-def test_zero_replicas_need_a_metric_that_counts_without_pods() -> None:
+def test_zero_replicas_need_an_object_or_external_metric() -> None:
     manifest = altered(AUTOSCALER, {"spec.minReplicas": 0, "spec.metrics": [QUEUE]})
     assert create_problems(AUTOSCALERS, manifest) == []
 
 
-def test_only_replication_controllers_live_in_the_core_group() -> None:
+def test_core_group_targets_are_replication_controllers_only() -> None:
     target = {"apiVersion": "v1", "kind": "ReplicationController", "name": "rc"}
     assert create_problems(AUTOSCALERS, altered(AUTOSCALER, {"spec.scaleTargetRef": target})) == []
 
 
-def test_an_update_that_keeps_the_target_kind_keeps_its_version() -> None:
+def test_update_keeps_the_api_version_of_an_unchanged_target() -> None:
     old = altered(AUTOSCALER, {"spec.scaleTargetRef.apiVersion": "v1"})
     assert update_problems(AUTOSCALERS, old, altered(old, {"spec.scaleTargetRef.name": "other"})) == []
     assert len(update_problems(AUTOSCALERS, AUTOSCALER, old)) == 1
@@ -140,7 +140,7 @@ METRIC = "spec.metrics[0]"
         ),
     ],
 )
-def test_a_metric_says_what_it_measures_and_aims_at(metric: dict[str, Any], problems: list[str]) -> None:
+def test_metric_needs_source_and_target(metric: dict[str, Any], problems: list[str]) -> None:
     assert create_problems(AUTOSCALERS, altered(AUTOSCALER, {"spec.metrics": [metric]})) == problems
 
 

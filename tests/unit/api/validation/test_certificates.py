@@ -1,4 +1,4 @@
-"""What is wrong with certificate requests, trust bundles and pods' certificates."""
+"""Validation tests of certificate requests, trust bundles and pod certificates."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_request_with_one_bad_field(spec: dict[str, Any], problem: str) -> Non
     assert create_problems(REQUESTS, request(**spec)) == [problem]
 
 
-def test_an_unknown_usage_is_told_the_known_ones() -> None:
+def test_unknown_usage_lists_the_known_ones() -> None:
     (problem,) = create_problems(REQUESTS, request(usages=["fun"]))
     assert problem.startswith('spec.usages[0]: Unsupported value: "fun": supported values: "any", "cert sign", ')
 
@@ -96,7 +96,7 @@ def decided(*types: str, **status: Any) -> dict[str, Any]:
         ),
     ],
 )
-def test_a_decision_is_made_once_by_approval_alone(
+def test_conditions_are_set_once_by_approval_only(
     old: tuple[str, ...], new: tuple[str, ...], subresource: str, problem: str
 ) -> None:
     found = update_problems(REQUESTS, decided(*old), decided(*new), subresource)
@@ -107,7 +107,7 @@ def test_an_approval_passes() -> None:
     assert update_problems(REQUESTS, decided(), decided("Approved"), "approval") == []
 
 
-def test_a_decision_is_never_false() -> None:
+def test_condition_status_is_never_false() -> None:
     new = altered(decided("Approved"), {"status.conditions.0.status": "False"})
     problem = 'status.conditions[0].status: Unsupported value: "False": supported values: "True"'
     assert update_problems(REQUESTS, decided(), new, "approval") == [problem]
@@ -117,7 +117,7 @@ def encoded(text: str) -> str:
     return base64.b64encode(text.encode()).decode()
 
 
-def test_a_signer_sets_certificates_once() -> None:
+def test_certificate_is_set_once() -> None:
     issued = decided(certificate=encoded(certificate(False)))
     assert update_problems(REQUESTS, decided(), issued, "status") == []
     assert update_problems(REQUESTS, decided(), issued) == [
@@ -145,12 +145,12 @@ def bundle(text: str, name: str = "x", signer: str = "") -> dict[str, Any]:
         (lambda: "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", "entry 0 does not parse as X.509"),
     ],
 )
-def test_a_bundle_holds_authorities(make: Any, problem: str) -> None:
+def test_bundle_contains_ca_certificates(make: Any, problem: str) -> None:
     found = create_problems(BUNDLES, bundle(make()))
     assert found == [f'spec.trustBundle: Invalid value: "<value omitted>": {problem}']
 
 
-def test_a_bundle_is_named_after_its_signer() -> None:
+def test_bundle_name_has_its_signer_prefix() -> None:
     signer = "example.com/signer"
     assert create_problems(BUNDLES, bundle(certificate(True), "example.com:signer:a", signer)) == []
     assert create_problems(BUNDLES, bundle(certificate(True), "a", signer)) == [
@@ -168,7 +168,7 @@ def pod_request(**spec: Any) -> dict[str, Any]:
     return {"spec": {"stubPKCS10Request": csr(Encoding.DER), **whole}}
 
 
-def test_a_pods_request_passes() -> None:
+def test_pod_certificate_request_passes() -> None:
     assert create_problems(POD_REQUESTS, pod_request()) == []
 
 
@@ -188,7 +188,7 @@ def test_a_pods_request_passes() -> None:
         ({"stubPKCS10Request": "AAAA"}, "spec.stubPKCS10Request: Invalid value: must be a valid PKCS#10 CSR"),
     ],
 )
-def test_a_pods_request_with_one_bad_field(spec: dict[str, Any], problem: str) -> None:
+def test_pod_certificate_request_with_one_bad_field(spec: dict[str, Any], problem: str) -> None:
     assert create_problems(POD_REQUESTS, pod_request(**spec)) == [problem]
 
 
@@ -212,11 +212,13 @@ def outcome(*types: str, **status: Any) -> dict[str, Any]:
          'contain at least one certificate'),
     ],
 )  # fmt: skip
-def test_a_pods_request_ends_one_way(old: dict[str, Any], new: dict[str, Any], problem: str) -> None:
+def test_pod_certificate_request_has_one_terminal_condition(
+    old: dict[str, Any], new: dict[str, Any], problem: str
+) -> None:
     assert update_problems(POD_REQUESTS, old, new, "status") == [problem]
 
 
-def test_an_issued_certificate_tells_its_times() -> None:
+def test_issued_certificate_has_times() -> None:
     moments = {"notBefore": NOW, "notAfter": NOW, "beginRefreshAt": NOW}
     new = outcome("Issued", certificateChain=certificate(False), **moments)
     assert update_problems(POD_REQUESTS, outcome(), new, "status") == []
@@ -224,6 +226,6 @@ def test_an_issued_certificate_tells_its_times() -> None:
     assert missing == ["status.notAfter: Required value: must be present and consistent with the issued certificate"]
 
 
-def test_pem_blocks_are_found_between_other_text() -> None:
+def test_pem_blocks_are_found_among_other_text() -> None:
     text = b"intro\n-----BEGIN A-----\nK: v\n\nAAAA\n-----END A-----\nmore\n-----BEGIN B-----\n!\n-----END B-----\n"
     assert [(block.type, block.has_headers, block.content) for block in pem_blocks(text)] == [("A", True, b"\0\0\0")]

@@ -1,4 +1,4 @@
-"""What is wrong with the core kinds beside pods: configuration, services, nodes, storage, quotas, events."""
+"""Validation tests of the core kinds except pods: configuration, services, nodes, storage, quotas, events."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from typing import Any
 import pytest
 
 from kubeloop.api import codec
+from kubeloop.api.features.gates import DEFAULT_FEATURES
 from kubeloop.api.generated import events_v1
-from kubeloop.api.validation import validate_create
+from kubeloop.api.validation import ObjectValidator
 from tests.unit.api.validation.manifests import altered, create_problems, update_problems
+
+VALIDATOR = ObjectValidator(DEFAULT_FEATURES)
 
 SERVICE: dict[str, Any] = {"spec": {"ports": [{"port": 80}]}}
 CLAIM: dict[str, Any] = {"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "2Gi"}}}}
@@ -36,7 +39,7 @@ SECRET, TOKEN = "secrets", "kubernetes.io/service-account-token"
         ("serviceaccounts", {}),
     ],
 )
-def test_good_objects_pass(kind: str, good: dict[str, Any]) -> None:
+def test_valid_objects_pass(kind: str, good: dict[str, Any]) -> None:
     assert create_problems(kind, good) == []
 
 
@@ -78,7 +81,7 @@ FAULTS: list[tuple[str, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("kind", "fault", "problem"), FAULTS)
-def test_faults(kind: str, fault: dict[str, Any], problem: str) -> None:
+def test_invalid_objects_are_reported(kind: str, fault: dict[str, Any], problem: str) -> None:
     assert problem in create_problems(kind, fault)
 
 
@@ -111,11 +114,11 @@ SERVICE_FAULTS: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("fault", "problem"), SERVICE_FAULTS)
-def test_faults_of_services(fault: dict[str, Any], problem: str) -> None:
+def test_invalid_services_are_reported(fault: dict[str, Any], problem: str) -> None:
     assert problem in create_problems("services", altered(SERVICE, fault))
 
 
-def test_a_service_keeps_its_address() -> None:
+def test_cluster_ip_is_immutable() -> None:
     one, other = (altered(SERVICE, {"spec.clusterIP": ip, "spec.clusterIPs": [ip]}) for ip in ("10.0.0.1", "10.0.0.2"))
     assert update_problems("services", one, one) == []
     assert update_problems("services", one, other) == [
@@ -123,7 +126,7 @@ def test_a_service_keeps_its_address() -> None:
     ]
 
 
-def test_only_load_balancers_report_addresses() -> None:
+def test_only_load_balancers_have_ingress_status() -> None:
     status = {"status": {"loadBalancer": {"ingress": [{"ip": "1.2.3.4"}]}}}
     assert update_problems("services", SERVICE, altered(SERVICE, status), "status") == [
         "status.loadBalancer.ingress: Forbidden: may only be used when `spec.type` is 'LoadBalancer'"
@@ -145,7 +148,7 @@ def test_only_load_balancers_report_addresses() -> None:
             "spec.scopes: Invalid value: null: field is immutable"),
     ],
 )  # fmt: skip
-def test_what_an_update_can_not_change(kind: str, old: dict[str, Any], new: dict[str, Any], problem: str) -> None:
+def test_immutable_fields(kind: str, old: dict[str, Any], new: dict[str, Any], problem: str) -> None:
     assert update_problems(kind, old, new) == [problem]
 
 
@@ -168,11 +171,11 @@ CLAIM_FAULTS: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("fault", "problem"), CLAIM_FAULTS)
-def test_faults_of_claims(fault: dict[str, Any], problem: str) -> None:
+def test_invalid_claims_are_reported(fault: dict[str, Any], problem: str) -> None:
     assert problem in create_problems("persistentvolumeclaims", altered(CLAIM, fault))
 
 
-def test_only_a_bound_claim_grows() -> None:
+def test_only_a_bound_claim_can_be_expanded() -> None:
     bigger = altered(CLAIM, {"spec.resources.requests.storage": "3Gi"})
     bound = {"status": {"phase": "Bound", "capacity": {"storage": "2Gi"}}}
     kind = "persistentvolumeclaims"
@@ -199,24 +202,24 @@ VOLUME_FAULTS: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("fault", "problem"), VOLUME_FAULTS)
-def test_faults_of_volumes(fault: dict[str, Any], problem: str) -> None:
+def test_invalid_volumes_are_reported(fault: dict[str, Any], problem: str) -> None:
     assert problem in create_problems("persistentvolumes", altered(VOLUME, fault))
 
 
-def test_a_volumes_source_is_fixed() -> None:
+def test_volume_source_is_immutable() -> None:
     (problem,) = update_problems("persistentvolumes", VOLUME, altered(VOLUME, {"spec.hostPath.path": "/y"}))
     assert problem.startswith("spec.persistentvolumesource: Forbidden: spec.persistentvolumesource is immutable")
     assert '-  "Path": "/x",\n+  "Path": "/y",\n' in problem
 
 
-def test_an_old_event_is_about_an_object_of_its_namespace() -> None:
+def test_core_event_must_match_the_namespace_of_its_object() -> None:
     assert create_problems("events", {"involvedObject": {"namespace": "default"}}) == []
     assert create_problems("events", {"involvedObject": {"namespace": "other"}}) == [
         'involvedObject.namespace: Invalid value: "other": does not match event.namespace'
     ]
 
 
-def test_a_new_event_says_who_reports_it() -> None:
+def test_new_event_has_a_reporter() -> None:
     event = {"metadata": {"name": "e", "namespace": "default"}, "eventTime": "2026-01-01T00:00:00.000000Z"}
-    fields = {error.field for error in validate_create(codec.from_plain(event, events_v1.Event))}
+    fields = {error.field for error in VALIDATOR.validate_create(codec.from_plain(event, events_v1.Event))}
     assert fields == {"reportingController", "reportingInstance", "action", "reason", "type"}

@@ -1,4 +1,4 @@
-"""What is wrong with device claims, classes, slices and taint rules."""
+"""Validation tests of device claims, classes, slices and taint rules."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_claim_with_one_bad_field(path: str, value: Any, problem: str) -> None
     assert create_problems(CLAIMS, altered(CLAIM, {f"{DEVICES}.{path}": value})) == [problem]
 
 
-def test_too_many_requests_are_not_looked_into() -> None:
+def test_excess_requests_are_not_validated() -> None:
     problem = "spec.devices.requests: Too many: 33: must have at most 32 items"
     assert create_problems(CLAIMS, {"spec": {"devices": {"requests": [{}] * 33}}}) == [problem]
 
@@ -74,7 +74,7 @@ def test_a_request_may_have_alternatives() -> None:
     assert create_problems(CLAIMS, claim) == []
 
 
-def test_what_a_claim_asks_for_stays() -> None:
+def test_claim_spec_is_immutable() -> None:
     new = altered(CLAIM, {f"{EXACTLY}.count": 2})
     assert update_problems(CLAIMS, CLAIM, new) == ["spec: Invalid value: null: field is immutable"]
 
@@ -106,21 +106,26 @@ def test_a_claim_status_with_one_bad_field(old: dict[str, Any], changes: dict[st
     assert update_problems(CLAIMS, old, altered(old, changes), "status") == [problem]
 
 
-def test_an_allocation_passes_and_may_be_used() -> None:
+def test_allocation_passes_and_may_be_reserved() -> None:
     assert update_problems(CLAIMS, CLAIM, ALLOCATED, "status") == []
     assert update_problems(CLAIMS, ALLOCATED, altered(ALLOCATED, {"status.reservedFor": [CONSUMER]}), "status") == []
 
 
-def test_a_template_stays() -> None:
+def test_template_is_immutable() -> None:
     old = {"spec": {"spec": {"devices": {"requests": [REQUEST]}}}}
     (problem,) = update_problems(TEMPLATES, old, altered(old, {"spec.metadata": {"labels": {"a": "c"}}}))
     assert problem.startswith('spec: Invalid value: {"labels":{"a":"c"},"Spec":{"Devices":{"Requests":[{"Name":"r",')
 
 
-def test_a_class_may_stand_for_an_extended_resource() -> None:
+def test_class_may_map_an_extended_resource() -> None:
     assert create_problems(CLASSES, {"spec": {"extendedResourceName": "example.com/gpu"}}) == []
     assert create_problems(CLASSES, {"spec": {"extendedResourceName": "cpu"}}) == [
-        'spec.extendedResourceName: Invalid value: "cpu": must be a valid extended resource name'
+        'spec.extendedResourceName: Invalid value: "cpu": a name must be a domain-prefixed path, '
+        "such as 'example.com/my-prop'"
+    ]
+    assert create_problems(CLASSES, {"spec": {"extendedResourceName": "requests.kubernetes.io/a"}}) == [
+        'spec.extendedResourceName: Invalid value: "requests.kubernetes.io/a": must not have "kubernetes.io/" domain',
+        'spec.extendedResourceName: Invalid value: "requests.kubernetes.io/a": must not have "requests." prefix',
     ]
 
 
@@ -167,7 +172,7 @@ def test_a_slice_with_one_bad_field(path: str, value: Any, problem: str) -> None
     assert create_problems(SLICES, altered(SLICE, {path: value})) == [problem]
 
 
-def test_a_slice_stays_with_its_driver_and_pool() -> None:
+def test_slice_driver_and_pool_are_immutable() -> None:
     new = altered(SLICE, {"spec.driver": "other.com", "spec.pool.name": "q"})
     assert update_problems(SLICES, SLICE, new) == [
         'spec.driver: Invalid value: "other.com": field is immutable',

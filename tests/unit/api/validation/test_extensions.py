@@ -1,4 +1,4 @@
-"""What is wrong with API services and with custom resource definitions, apart from their schemas."""
+"""Validation tests of API services and custom resource definitions, without schemas."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_an_api_service_with_one_bad_field(path: str, value: Any, problem: str) 
     assert create_problems(SERVICES, altered(SERVICE, {path: value})) == [problem]
 
 
-def test_a_local_api_service_needs_no_trust() -> None:
+def test_local_api_service_needs_no_ca() -> None:
     local = altered(SERVICE, {"spec.service": None, "spec.caBundle": "AAAA", "spec.insecureSkipTLSVerify": True})
     assert create_problems(SERVICES, local) == [
         'spec.caBundle: Invalid value: "3 bytes": local APIServices may not have a caBundle',
@@ -50,7 +50,7 @@ def test_a_local_api_service_needs_no_trust() -> None:
     ]
 
 
-def test_trust_is_given_or_waived_not_both() -> None:
+def test_ca_bundle_and_insecure_skip_are_exclusive() -> None:
     both = altered(SERVICE, {"spec.caBundle": "AAAA", "spec.insecureSkipTLSVerify": True})
     problem = "spec.insecureSkipTLSVerify: Invalid value: true: may not be true if caBundle is present"
     assert update_problems(SERVICES, SERVICE, both) == [problem]
@@ -114,13 +114,13 @@ def test_a_definition_with_one_bad_field(path: str, value: Any, problem: str) ->
     assert create_problems(DEFINITIONS, altered(DEFINITION, {path: value})) == [problem]
 
 
-def test_one_version_is_stored() -> None:
+def test_exactly_one_version_is_stored() -> None:
     found = update_problems(DEFINITIONS, DEFINITION, altered(DEFINITION, {f"{VERSION}.storage": False}))
     detail = "must have exactly one version marked as storage version"
     assert found == [f"spec.versions: Invalid value: {SHOWN}: {detail}"]
 
 
-def test_a_group_of_the_community_needs_approval() -> None:
+def test_community_group_needs_approval() -> None:
     changes = {"metadata.name": "things.example.k8s.io", "spec.group": "example.k8s.io"}
     protected = altered(DEFINITION, changes)
     (problem,) = create_problems(DEFINITIONS, protected)
@@ -130,7 +130,7 @@ def test_a_group_of_the_community_needs_approval() -> None:
         assert create_problems(DEFINITIONS, approved) == []
 
 
-def test_what_is_served_keeps_its_name() -> None:
+def test_names_of_a_definition_are_immutable() -> None:
     old = altered(DEFINITION, {"status.conditions": [{"type": "Established", "status": "True"}]})
     found = update_problems(DEFINITIONS, old, altered(old, {"spec.names.kind": "Other", "spec.scope": "Cluster"}))
     assert found == [
@@ -139,7 +139,7 @@ def test_what_is_served_keeps_its_name() -> None:
     ]
 
 
-def test_versions_that_may_hold_data_stay() -> None:
+def test_stored_versions_cannot_be_removed() -> None:
     new = altered(DEFINITION, {"status.storedVersions": ["v0", "v1"]})
     assert update_problems(DEFINITIONS, DEFINITION, new) == [
         'status.storedVersions[0]: Invalid value: "v0": missing from spec.versions; v0 was previously a storage '

@@ -1,4 +1,4 @@
-"""What is wrong with flow schemas and priority levels."""
+"""Validation tests of flow schemas and priority levels."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_schema_with_one_bad_field(path: str, value: Any, problem: str) -> Non
     assert create_problems(SCHEMAS, altered(SCHEMA, {path: value})) == [problem]
 
 
-def test_the_servers_own_schemas_stay_as_they_are() -> None:
+def test_mandatory_schemas_are_immutable() -> None:
     manifest = {"metadata": {"name": "exempt"}, "spec": {"priorityLevelConfiguration": {"name": "exempt"}}}
     assert create_problems(SCHEMAS, manifest) == [
         'spec: Invalid value: {"PriorityLevelConfiguration":{"Name":"exempt"},"MatchingPrecedence":1000,'
@@ -78,7 +78,7 @@ def test_the_servers_own_schemas_stay_as_they_are() -> None:
     ]
 
 
-def test_a_condition_has_a_type_of_its_own() -> None:
+def test_condition_types_are_unique() -> None:
     new = altered(SCHEMA, {"status": {"conditions": [{"type": "A"}, {"type": "A"}, {}]}})
     assert update_problems(SCHEMAS, SCHEMA, new, "status") == [
         'status.conditions[1].type: Duplicate value: "A"',

@@ -1,4 +1,4 @@
-"""What is wrong with any object's metadata, when it is new and when it replaces another."""
+"""Validation tests of metadata, on create and update."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ def fields_of(problems: list[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("name", ["a", "a.b", "0-1", "x" * 253])
-def test_subdomains_are_good_names(name: str) -> None:
+def test_subdomains_are_valid_names(name: str) -> None:
     assert create_problems(MAPS, {"metadata": {"name": name}}) == []
 
 
 @pytest.mark.parametrize("name", ["A", "-a", "a..b", "a_b", "a/b", "x" * 254])
-def test_other_texts_are_no_names(name: str) -> None:
+def test_other_texts_are_invalid_names(name: str) -> None:
     assert fields_of(create_problems(MAPS, {"metadata": {"name": name}})) == ["metadata.name"]
 
 
-def test_a_name_is_needed() -> None:
+def test_name_is_required() -> None:
     assert create_problems(MAPS, {"metadata": {"name": ""}}) == [
         "metadata.name: Required value: name or generateName is required"
     ]
@@ -45,7 +45,7 @@ def test_a_prefix_may_end_with_a_dash() -> None:
         ("roles.rbac.authorization.k8s.io", "a%b", "metadata.name: Invalid value: \"a%b\": may not contain '%'"),
     ],
 )
-def test_some_kinds_have_names_of_their_own(kind: str, name: str, problem: str) -> None:
+def test_some_kinds_have_other_name_rules(kind: str, name: str, problem: str) -> None:
     assert problem in create_problems(kind, {"metadata": {"name": name}})
 
 
@@ -77,7 +77,7 @@ def test_only_namespaced_kinds_have_a_namespace() -> None:
         ({"managedFields": [{"operation": "Apply", "fieldsType": "V2"}]}, "metadata.managedFields[0].fieldsType"),
     ],
 )
-def test_bad_metadata_is_told_where_it_stands(meta: dict[str, Any], field: str) -> None:
+def test_invalid_metadata_is_reported_with_its_path(meta: dict[str, Any], field: str) -> None:
     assert set(fields_of(create_problems(MAPS, {"metadata": meta}))) == {field}
 
 
@@ -86,7 +86,7 @@ def test_annotation_keys_may_be_upper_case_where_label_keys_may_not() -> None:
     assert fields_of(create_problems(MAPS, {"metadata": {"labels": {"Example.com/A": ""}}})) == ["metadata.labels"]
 
 
-def test_owners_must_be_complete_and_only_one_controls() -> None:
+def test_owners_must_be_complete_with_one_controller() -> None:
     owner = {"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": "u", "controller": True}
     assert create_problems(MAPS, {"metadata": {"ownerReferences": [owner]}}) == []
     assert create_problems(MAPS, {"metadata": {"ownerReferences": [{**owner, "uid": ""}]}}) == [
@@ -99,13 +99,13 @@ def test_owners_must_be_complete_and_only_one_controls() -> None:
 
 
 @pytest.mark.parametrize("api_version", ["a/b/c", "a/"])
-def test_an_owner_has_a_group_and_a_version(api_version: str) -> None:
+def test_owner_needs_group_and_version(api_version: str) -> None:
     owner = {"apiVersion": api_version, "kind": "Pod", "name": "a", "uid": "u"}
     (problem,) = create_problems(MAPS, {"metadata": {"ownerReferences": [owner]}})
     assert problem.endswith("must be <group>/<version> or <version>")
 
 
-def test_an_event_owns_nothing() -> None:
+def test_event_cannot_be_an_owner() -> None:
     owner = {"apiVersion": "v1", "kind": "Event", "name": "a", "uid": "u"}
     (problem,) = create_problems(MAPS, {"metadata": {"ownerReferences": [owner]}})
     assert problem.endswith("/v1, Kind=Event is disallowed from being an owner")
@@ -122,11 +122,11 @@ def test_an_event_owns_nothing() -> None:
         ({"generation": 2}, {"generation": 1}, "metadata.generation"),
     ],
 )
-def test_an_update_can_not_change_what_the_server_decides(old: dict[str, Any], new: dict[str, Any], field: str) -> None:
+def test_system_metadata_is_immutable(old: dict[str, Any], new: dict[str, Any], field: str) -> None:
     assert fields_of(update_problems(MAPS, {"metadata": old}, {"metadata": new})) == [field]
 
 
-def test_no_finalizer_is_added_while_an_object_is_being_deleted() -> None:
+def test_no_finalizer_is_added_during_deletion() -> None:
     gone = {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["a.b/c"]}
     more = {**gone, "finalizers": ["a.b/c", "a.b/d"]}
     assert update_problems(MAPS, {"metadata": gone}, {"metadata": more}) == [
@@ -136,6 +136,6 @@ def test_no_finalizer_is_added_while_an_object_is_being_deleted() -> None:
     assert update_problems(MAPS, {"metadata": more}, {"metadata": gone}) == []
 
 
-def test_an_error_that_two_rules_find_is_told_once() -> None:
+def test_duplicate_errors_are_reported_once() -> None:
     bad = {"metadata": {"labels": {"a": "b c"}}}
     assert len(update_problems(MAPS, bad, bad)) == 1

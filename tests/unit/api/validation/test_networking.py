@@ -1,4 +1,4 @@
-"""What is wrong with network policies, ingresses, their classes, addresses and service ranges."""
+"""Validation tests of network policies, ingresses, ingress classes, addresses and service CIDRs."""
 
 from __future__ import annotations
 
@@ -69,11 +69,11 @@ def test_a_policy_with_one_bad_field(path: str, value: Any, problem: str) -> Non
         ),
     ],
 )
-def test_policy_types_are_few_and_known(types: list[str], problem: str) -> None:
+def test_policy_types_are_validated(types: list[str], problem: str) -> None:
     assert create_problems(POLICIES, altered(POLICY, {"spec.policyTypes": types})) == [problem]
 
 
-def test_an_update_keeps_networks_that_a_new_policy_could_not_have() -> None:
+def test_update_keeps_legacy_networks() -> None:
     old = altered(POLICY, {f"{BLOCK}.cidr": "010.0.0.0/8"})
     assert update_problems(POLICIES, old, altered(old, {f"{PORT}.endPort": 99})) == []
     assert update_problems(POLICIES, POLICY, old) != []
@@ -142,7 +142,7 @@ def test_a_resource_backend_names_its_kind() -> None:
     ]
 
 
-def test_the_class_annotation_may_not_contradict_the_class() -> None:
+def test_class_annotation_and_class_are_exclusive() -> None:
     manifest = {**INGRESS, "metadata": {"annotations": {"kubernetes.io/ingress.class": "other"}}}
     problem = (
         'annotations.kubernetes.io/ingress.class: Invalid value: "other": '
@@ -152,7 +152,7 @@ def test_the_class_annotation_may_not_contradict_the_class() -> None:
     assert update_problems(INGRESSES, INGRESS, manifest) == []
 
 
-def test_an_update_keeps_a_bad_secret_name() -> None:
+def test_update_keeps_an_invalid_secret_name() -> None:
     bad = altered(INGRESS, {"spec.tls.0.secretName": "Bad_Name"})
     assert update_problems(INGRESSES, bad, bad) == []
     assert len(update_problems(INGRESSES, INGRESS, bad)) == 1
@@ -165,7 +165,7 @@ def test_an_update_keeps_a_bad_secret_name() -> None:
         ({"hostname": "1.2.3.4"}, '.hostname: Invalid value: "1.2.3.4": must be a DNS name, not an IP address'),
     ],
 )
-def test_an_ingress_status_names_real_entry_points(point: dict[str, str], problem: str) -> None:
+def test_ingress_status_addresses_are_validated(point: dict[str, str], problem: str) -> None:
     new = altered(INGRESS, {"status": {"loadBalancer": {"ingress": [point]}}})
     found = update_problems(INGRESSES, INGRESS, new, "status")
     assert found == [f"status.loadBalancer.ingress[0]{problem}"]
@@ -199,7 +199,7 @@ def test_an_ingress_class_with_one_bad_field(path: str, value: Any, problem: str
     assert create_problems(CLASSES, altered(CLASS, {path: value})) == [problem]
 
 
-def test_the_controller_of_a_class_stays() -> None:
+def test_controller_of_a_class_is_immutable() -> None:
     other = altered(CLASS, {"spec.controller": "example.com/other"})
     problem = 'spec.controller: Invalid value: "example.com/other": field is immutable'
     assert update_problems(CLASSES, CLASS, other) == [problem]
@@ -227,7 +227,7 @@ def test_an_address_is_canonical_and_has_a_parent(name: str, parent: Any, proble
     assert create_problems(ADDRESSES, address(name, parent)) == [problem]
 
 
-def test_an_address_keeps_its_parent() -> None:
+def test_parent_of_an_address_is_immutable() -> None:
     old, new = address("10.0.0.1", PARENT), address("10.0.0.1", {**PARENT, "name": "t"})
     assert update_problems(ADDRESSES, old, new) == ["spec.parentRef: Invalid value: null: field is immutable"]
 
@@ -243,7 +243,7 @@ def test_an_address_keeps_its_parent() -> None:
         (["10.0.0.1/8"], '[0]: Invalid value: "10.0.0.1/8": must not have bits set beyond the prefix length'),
     ],
 )  # fmt: skip
-def test_a_service_range_is_one_network_a_family(cidrs: list[str], problem: str) -> None:
+def test_service_cidr_has_one_network_per_family(cidrs: list[str], problem: str) -> None:
     assert create_problems(RANGES, {"spec": {"cidrs": cidrs}}) == [f"spec.cidrs{problem}"]
 
 
@@ -255,5 +255,5 @@ def test_a_service_range_is_one_network_a_family(cidrs: list[str], problem: str)
         ([], ["spec.cidrs: Invalid value: null: field is immutable"]),
     ],
 )
-def test_a_service_range_may_only_grow_by_the_other_family(after: list[str], problems: list[str]) -> None:
+def test_service_cidr_may_only_add_the_other_family(after: list[str], problems: list[str]) -> None:
     assert update_problems(RANGES, {"spec": {"cidrs": ["10.0.0.0/8"]}}, {"spec": {"cidrs": after}}) == problems

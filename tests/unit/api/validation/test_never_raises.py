@@ -11,10 +11,13 @@ from hypothesis import strategies as st
 
 from kubeloop.api import codec
 from kubeloop.api.defaults import apply_defaults
+from kubeloop.api.features.gates import DEFAULT_FEATURES
 from kubeloop.api.strategy import strategy_of
-from kubeloop.api.validation import RULES, validate_create, validate_update
-from tests.unit.api.imagination import Imagination
+from kubeloop.api.validation import RULES, ObjectValidator
+from tests.unit.api.imagination import ValueGenerator
 from tests.unit.api.validation.manifests import RESOURCES
+
+VALIDATOR = ObjectValidator(DEFAULT_FEATURES)
 
 GROUPS = (
     "admissionregistration.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "autoscaling",
@@ -36,12 +39,12 @@ def decoded(qualified: str, plain: dict[str, Any]) -> Any:
 @given(seed=st.integers(0, 2**32))
 def test_validation_never_raises(qualified: str, seed: int) -> None:
     shape: Any = msgspec.inspect.type_info(RESOURCES[qualified].type)
-    imagination = Imagination(seed)
+    imagination = ValueGenerator(seed)
     new, old = (decoded(qualified, imagination.struct(shape, 8)) for _ in range(2))
     for subresource in ("", "status", "approval"):
-        assert isinstance(validate_update(new, old, subresource), list)
-    strategy_of(RESOURCES[qualified]).prepare_create(new)
-    for error in validate_create(new):
+        assert isinstance(VALIDATOR.validate_update(new, old, subresource), list)
+    strategy_of(RESOURCES[qualified]).prepare_create(new, DEFAULT_FEATURES)
+    for error in VALIDATOR.validate_create(new):
         assert error.message()
 
 

@@ -1,11 +1,14 @@
-"""Errors of generated checks follow those of handwritten rules, as upstream tells them."""
+"""Tests of the order of errors: generated checks follow handwritten rules, as upstream."""
 
 from __future__ import annotations
 
 import pytest
 
-from kubeloop.api.validation import validate_create, validate_update
+from kubeloop.api.features.gates import DEFAULT_FEATURES
+from kubeloop.api.validation import ObjectValidator
 from tests.unit.api.validation.manifests import Manifest, decoded
+
+VALIDATOR = ObjectValidator(DEFAULT_FEATURES)
 
 AUTOSCALER = {"spec": {"maxReplicas": 0, "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment"}}}
 BAD_RULE = {"rules": [{}]}
@@ -33,22 +36,22 @@ BAD_RULE = {"rules": [{}]}
     ],
 )
 def test_generated_checks_come_last(qualified: str, manifest: Manifest, fields: list[str]) -> None:
-    assert [error.field for error in validate_create(decoded(qualified, manifest))] == fields
+    assert [error.field for error in VALIDATOR.validate_create(decoded(qualified, manifest))] == fields
 
 
 def test_generated_checks_follow_the_order_of_fields() -> None:
     stored = {"metadata": {"resourceVersion": "1"}}
     manifests = [{**stored, "provisioner": name, "parameters": {"a": name}} for name in ("p", "q")]
     old, new = (decoded("storageclasses.storage.k8s.io", manifest) for manifest in manifests)
-    assert [error.field for error in validate_update(new, old)] == ["provisioner", "parameters"]
+    assert [error.field for error in VALIDATOR.validate_update(new, old)] == ["provisioner", "parameters"]
 
 
-def test_reports_of_a_job_are_checked_from_its_end_to_what_lasts() -> None:
+def test_job_status_checks_are_in_upstreams_order() -> None:
     conditions = [{"type": "Complete", "status": "True"}]
     old = decoded("jobs.batch", {"metadata": {"resourceVersion": "1"}, "status": {"succeeded": 1, "active": 1}})
     status = {"conditions": conditions, "active": 1}
     new = decoded("jobs.batch", {"metadata": {"resourceVersion": "1"}, "status": status})
-    assert [error.field for error in validate_update(new, old, "status")] == [
+    assert [error.field for error in VALIDATOR.validate_update(new, old, "status")] == [
         "status.completionTime",
         "status.conditions",
         "status.active",
@@ -57,7 +60,7 @@ def test_reports_of_a_job_are_checked_from_its_end_to_what_lasts() -> None:
     ]
 
 
-def test_what_is_wrong_with_a_pod_is_told_in_the_order_in_which_upstream_looks() -> None:
+def test_pod_errors_are_in_upstreams_order() -> None:
     spec = {
         "containers": [{"name": "c", "image": "i"}],
         "hostname": "H_",
@@ -69,7 +72,7 @@ def test_what_is_wrong_with_a_pod_is_told_in_the_order_in_which_upstream_looks()
         "activeDeadlineSeconds": 0,
         "preemptionPolicy": "Q",
     }
-    found = [error.field for error in validate_create(decoded("pods", {"spec": spec}))]
+    found = [error.field for error in VALIDATOR.validate_create(decoded("pods", {"spec": spec}))]
     assert [field for field in found if field.startswith("spec.")] == [
         "spec.restartPolicy",
         "spec.dnsPolicy",

@@ -1,22 +1,24 @@
-"""What is wrong with pod groups, groups of them, and workloads; and what of them belongs to features that are off."""
+"""Validation tests of pod groups, composite pod groups and workloads, with disabled features."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
 
-from kubeloop.api.features.gates import DEFAULT_FEATURES, parse_feature_gates, set_process_features
+from kubeloop.api.features.gates import DEFAULT_FEATURES, parse_feature_gates
 from kubeloop.api.strategy import strategy_of
 from tests.unit.api.validation.manifests import RESOURCES, altered, create_problems, decoded, update_problems
 
 GROUPS = "podgroups.scheduling.k8s.io"
 COMPOSITES = "compositepodgroups.scheduling.k8s.io"
 WORKLOADS = "workloads.scheduling.k8s.io"
-ALL = (
-    "GenericWorkload=true,TopologyAwareWorkloadScheduling=true,CompositePodGroup=true,DRAWorkloadResourceClaims=true,"
-    "PodGroupPreemptionPolicy=true"
+ALL = parse_feature_gates(
+    [
+        "GenericWorkload=true,TopologyAwareWorkloadScheduling=true,CompositePodGroup=true",
+        "DRAWorkloadResourceClaims=true,PodGroupPreemptionPolicy=true",
+    ]
 )
 GROUP: Any = {
     "spec": {
@@ -39,14 +41,10 @@ COMPOSITE: Any = {
 }
 
 
-@pytest.fixture
-def all_features() -> Iterator[None]:
-    set_process_features(parse_feature_gates([ALL]))
-    yield
-    set_process_features(DEFAULT_FEATURES)
+gated_create_problems = partial(create_problems, features=ALL)
+gated_update_problems = partial(update_problems, features=ALL)
 
 
-@pytest.mark.usefixtures("all_features")
 @pytest.mark.parametrize(
     ("path", "value", "problems"),
     [
@@ -108,19 +106,17 @@ def all_features() -> Iterator[None]:
     ],
 )
 def test_a_pod_group_with_one_bad_field(path: str, value: Any, problems: list[str]) -> None:
-    assert create_problems(GROUPS, GROUP) == []
-    assert create_problems(GROUPS, altered(GROUP, {path: value})) == problems
+    assert gated_create_problems(GROUPS, GROUP) == []
+    assert gated_create_problems(GROUPS, altered(GROUP, {path: value})) == problems
 
 
-@pytest.mark.usefixtures("all_features")
-def test_a_group_within_another_needs_its_workload() -> None:
+def test_nested_group_needs_its_workload() -> None:
     alone: Any = {"spec": {"schedulingPolicy": {"basic": {}}, "parentCompositePodGroupName": "c"}}
-    assert create_problems(GROUPS, alone) == [
+    assert gated_create_problems(GROUPS, alone) == [
         "spec.workloadRef: Required value: must be set when parentCompositePodGroupName is set"
     ]
 
 
-@pytest.mark.usefixtures("all_features")
 @pytest.mark.parametrize(
     ("path", "value", "field"),
     [
@@ -133,39 +129,37 @@ def test_a_group_within_another_needs_its_workload() -> None:
         ("spec.preemptionPolicy", "PreemptLowerPriority", "spec.preemptionPolicy"),
     ],
 )
-def test_most_of_a_group_cannot_change(path: str, value: Any, field: str) -> None:
+def test_group_spec_is_mostly_immutable(path: str, value: Any, field: str) -> None:
     told = f"{field}: Invalid value: null: field is immutable"
-    assert update_problems(GROUPS, GROUP, altered(GROUP, {path: value})) == [told]
+    assert gated_update_problems(GROUPS, GROUP, altered(GROUP, {path: value})) == [told]
 
 
-@pytest.mark.usefixtures("all_features")
-def test_the_size_of_a_gang_can_change_but_not_that_it_is_one() -> None:
-    assert update_problems(GROUPS, GROUP, altered(GROUP, {"spec.schedulingPolicy.gang.minCount": 3})) == []
-    assert update_problems(GROUPS, GROUP, altered(GROUP, {"spec.schedulingPolicy": {"basic": {}}})) == [
+def test_gang_size_is_mutable_but_the_policy_is_not() -> None:
+    assert gated_update_problems(GROUPS, GROUP, altered(GROUP, {"spec.schedulingPolicy.gang.minCount": 3})) == []
+    assert gated_update_problems(GROUPS, GROUP, altered(GROUP, {"spec.schedulingPolicy": {"basic": {}}})) == [
         "spec.schedulingPolicy.basic: Invalid value: null: field is immutable",
         "spec.schedulingPolicy.gang: Invalid value: null: field cannot be cleared once set",
     ]
 
 
-@pytest.mark.usefixtures("all_features")
-def test_the_status_of_a_group_tells_of_claims_that_it_has() -> None:
+def test_group_status_references_existing_claims() -> None:
     status = {"resourceClaimStatuses": [{"name": "c", "resourceClaimName": "x"}]}
-    assert update_problems(GROUPS, GROUP, {**GROUP, "status": status}, "status") == []
+    assert gated_update_problems(GROUPS, GROUP, {**GROUP, "status": status}, "status") == []
     status = {"resourceClaimStatuses": [{"name": "other"}]}
-    assert update_problems(GROUPS, GROUP, {**GROUP, "status": status}, "status") == [
+    assert gated_update_problems(GROUPS, GROUP, {**GROUP, "status": status}, "status") == [
         'status.resourceClaimStatuses[0].name: Invalid value: "other": must match the name of an entry in '
         "`spec.resourceClaims`"
     ]
 
 
-def test_what_belongs_to_features_that_are_off_is_dropped_unless_it_was_there() -> None:
+def test_fields_of_disabled_features_are_dropped_unless_in_use() -> None:
     strategy = strategy_of(RESOURCES[GROUPS])
     new, old = decoded(GROUPS, GROUP), decoded(GROUPS, GROUP)
-    strategy.prepare_create(new)
+    strategy.prepare_create(new, DEFAULT_FEATURES)
     spec = new.spec
     assert (spec.scheduling_constraints, spec.resource_claims, spec.preemption_policy) == (None, (), None)
     again = decoded(GROUPS, GROUP)
-    strategy.prepare_update(again, old)
+    strategy.prepare_update(again, old, DEFAULT_FEATURES)
     assert again.spec == old.spec
     assert update_problems(GROUPS, GROUP, altered(GROUP, {"spec.preemptionPolicy": "PreemptLowerPriority"})) == [
         "spec.preemptionPolicy: Forbidden",
@@ -186,13 +180,12 @@ def tree(*composites: Any) -> dict[str, Any]:
     return {"spec": {"compositePodGroupTemplates": list(composites)}}
 
 
-def test_a_workload_has_templates_of_one_kind() -> None:
+def test_workload_has_one_kind_of_templates() -> None:
     assert create_problems(WORKLOADS, WORKLOAD) == []
     told = "must specify one of: `podGroupTemplates`, `compositePodGroupTemplates`"
     assert create_problems(WORKLOADS, {"spec": {}}) == [f'spec: Invalid value: "": {told}']
 
 
-@pytest.mark.usefixtures("all_features")
 @pytest.mark.parametrize(
     ("workload", "problems"),
     [
@@ -220,18 +213,17 @@ def test_a_workload_has_templates_of_one_kind() -> None:
         ),
     ],
 )
-def test_a_tree_of_templates(workload: Any, problems: list[str]) -> None:
-    assert create_problems(WORKLOADS, workload) == problems
+def test_template_tree(workload: Any, problems: list[str]) -> None:
+    assert gated_create_problems(WORKLOADS, workload) == problems
 
 
-@pytest.mark.usefixtures("all_features")
-def test_a_tree_of_templates_is_not_too_deep() -> None:
+def test_template_tree_depth_is_limited() -> None:
     def nested(depth: int) -> Any:
         below = [nested(depth - 1)] if depth else []
         return composite(f"c{depth}", f"g{depth}", below=below)
 
-    assert create_problems(WORKLOADS, tree(nested(2))) == []
-    (problem,) = create_problems(WORKLOADS, tree(nested(3)))
+    assert gated_create_problems(WORKLOADS, tree(nested(2))) == []
+    (problem,) = gated_create_problems(WORKLOADS, tree(nested(3)))
     assert problem.endswith("maximum template hierarchy depth is 4")
 
 
@@ -242,7 +234,7 @@ def test_templates_with_different_priorities() -> None:
     ]
 
 
-def test_templates_neither_come_nor_go() -> None:
+def test_templates_are_neither_added_nor_removed() -> None:
     other = altered(WORKLOAD, {"spec.podGroupTemplates": [{**TEMPLATE, "name": "u"}]})
     assert update_problems(WORKLOADS, WORKLOAD, other) == [
         "spec.podGroupTemplates: Forbidden: item may not be removed",
@@ -250,7 +242,7 @@ def test_templates_neither_come_nor_go() -> None:
     ]
 
 
-def test_composite_templates_are_dropped_while_the_feature_is_off() -> None:
+def test_composite_templates_are_dropped_without_the_feature() -> None:
     both = altered(WORKLOAD, {"spec.compositePodGroupTemplates": [composite("c", "x")]})
     assert create_problems(WORKLOADS, both) == []
 
@@ -258,12 +250,11 @@ def test_composite_templates_are_dropped_while_the_feature_is_off() -> None:
 # Groups of groups
 
 
-@pytest.mark.usefixtures("all_features")
-def test_a_composite_group_needs_its_workload_and_cannot_change() -> None:
-    assert create_problems(COMPOSITES, COMPOSITE) == []
+def test_composite_group_needs_its_workload_and_is_immutable() -> None:
+    assert gated_create_problems(COMPOSITES, COMPOSITE) == []
     bare: Any = {"spec": {"schedulingPolicy": {"basic": {}}}}
-    assert create_problems(COMPOSITES, bare) == ["spec.workloadRef: Required value"]
+    assert gated_create_problems(COMPOSITES, bare) == ["spec.workloadRef: Required value"]
     changed = altered(COMPOSITE, {"spec.schedulingPolicy.gang.minGroupCount": 2})
-    assert update_problems(COMPOSITES, COMPOSITE, changed) == [
+    assert gated_update_problems(COMPOSITES, COMPOSITE, changed) == [
         "spec.schedulingPolicy: Invalid value: null: field is immutable"
     ]

@@ -1,4 +1,4 @@
-"""What is wrong with pods: one small fault each, and where it is told."""
+"""Validation tests of pods: one invalid field each, with its path."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def problems(manifest: dict[str, Any]) -> list[str]:
         container(livenessProbe={"httpGet": {"port": "web"}}, lifecycle={"preStop": {"sleep": {"seconds": 5}}}),
     ],
 )
-def test_good_pods_pass(good: dict[str, Any]) -> None:
+def test_valid_pods_pass(good: dict[str, Any]) -> None:
     assert problems(good) == []
 
 
@@ -105,7 +105,7 @@ CONTAINER_FAULTS: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("fault", "problem"), CONTAINER_FAULTS)
-def test_faults_of_a_container(fault: dict[str, Any], problem: str) -> None:
+def test_invalid_containers_are_reported(fault: dict[str, Any], problem: str) -> None:
     assert f"spec.containers[0].{problem}" in problems(container(**fault))
 
 
@@ -155,7 +155,7 @@ SPEC_FAULTS: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("fault", "problem"), SPEC_FAULTS)
-def test_faults_of_a_spec(fault: dict[str, Any], problem: str) -> None:
+def test_invalid_specs_are_reported(fault: dict[str, Any], problem: str) -> None:
     assert f"spec.{problem}" in problems(pod(**fault))
 
 
@@ -183,17 +183,17 @@ VOLUME_FAULTS: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("source", "problem"), VOLUME_FAULTS)
-def test_faults_of_a_volume(source: dict[str, Any], problem: str) -> None:
+def test_invalid_volumes_are_reported(source: dict[str, Any], problem: str) -> None:
     assert f"spec.volumes[0]{problem}" in problems(pod(volumes=[{"name": "v", **source}]))
 
 
-def test_a_bad_volume_can_not_be_mounted() -> None:
+def test_invalid_volume_cannot_be_mounted() -> None:
     spec = container(volumeMounts=[{"name": "v", "mountPath": "/v"}])
     spec["spec"]["volumes"] = [{"name": "v", "secret": {}}]
     assert 'spec.containers[0].volumeMounts[0].name: Not found: "v"' in problems(spec)
 
 
-def test_a_mirror_pod_has_a_node() -> None:
+def test_mirror_pod_needs_a_node() -> None:
     mirror = {**POD, "metadata": {"annotations": {"kubernetes.io/config.mirror": "x"}}}
     assert problems(mirror) == [
         'metadata.annotations[kubernetes.io/config.mirror]: Invalid value: "x": '
@@ -202,13 +202,13 @@ def test_a_mirror_pod_has_a_node() -> None:
 
 
 @pytest.mark.parametrize("cost", ["0", "-5", "2147483647"])
-def test_a_deletion_cost_is_a_whole_number(cost: str) -> None:
+def test_deletion_cost_is_an_integer(cost: str) -> None:
     key = "controller.kubernetes.io/pod-deletion-cost"
     assert problems({**POD, "metadata": {"annotations": {key: cost}}}) == []
 
 
 @pytest.mark.parametrize("cost", ["+5", "05", "x", "", "2147483648"])
-def test_other_texts_are_no_deletion_cost(cost: str) -> None:
+def test_other_texts_are_invalid_deletion_costs(cost: str) -> None:
     key = "controller.kubernetes.io/pod-deletion-cost"
     (problem,) = problems({**POD, "metadata": {"annotations": {key: cost}}})
     assert problem.endswith("must be a 32bit integer")
@@ -228,7 +228,7 @@ ALLOWED_CHANGES: list[tuple[dict[str, Any], dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("before", "after"), ALLOWED_CHANGES)
-def test_the_little_of_a_pod_that_may_change(before: dict[str, Any], after: dict[str, Any]) -> None:
+def test_mutable_fields_of_a_pod(before: dict[str, Any], after: dict[str, Any]) -> None:
     assert update_problems("pods", altered(POD, before), altered(POD, after)) == []
 
 
@@ -247,12 +247,12 @@ def test_the_little_of_a_pod_that_may_change(before: dict[str, Any], after: dict
         ({}, {"spec.schedulingGates": [{"name": "a"}]}, "spec.schedulingGates[0].name: Forbidden: only deletion"),
     ],
 )
-def test_the_rest_of_a_pod_stays(before: dict[str, Any], after: dict[str, Any], start: str) -> None:
+def test_other_fields_of_a_pod_are_immutable(before: dict[str, Any], after: dict[str, Any], start: str) -> None:
     found = update_problems("pods", altered(POD, before), altered(POD, after))
     assert any(problem.startswith(start) for problem in found), found
 
 
-def test_a_refused_change_is_shown_as_a_difference() -> None:
+def test_rejected_change_is_shown_as_a_diff() -> None:
     (problem,) = update_problems("pods", POD, altered(POD, {"spec.hostname": "h"}))
     assert '\n- "Hostname": "",\n+ "Hostname": "h",\n' in problem
 
@@ -276,7 +276,7 @@ def sized(cpu: str, **more: str) -> dict[str, Any]:
     return container(resources={"requests": {"cpu": cpu, **more}, "limits": {"cpu": "9"}})
 
 
-def test_a_resize_changes_cpu_and_memory_alone() -> None:
+def test_resize_changes_cpu_and_memory_only() -> None:
     assert update_problems("pods", sized("1"), sized("2"), "resize") == []
     other = altered(sized("2"), {"spec.containers.0.image": "app:2"})
     assert update_problems("pods", sized("1"), other, "resize") == [
@@ -287,7 +287,7 @@ def test_a_resize_changes_cpu_and_memory_alone() -> None:
     )
 
 
-def test_a_resize_keeps_the_quality_of_service() -> None:
+def test_resize_keeps_the_qos_class() -> None:
     assert any("Pod QOS Class may not change" in one for one in update_problems("pods", POD, sized("1"), "resize"))
 
 
@@ -295,7 +295,7 @@ def test_a_resize_keeps_the_quality_of_service() -> None:
     ("policy", "code", "revives"),
     [("Always", 0, True), ("OnFailure", 0, False), ("OnFailure", 1, True), ("Never", 1, False)],
 )
-def test_a_container_that_ended_comes_back_only_if_it_restarts(policy: str, code: int, revives: bool) -> None:
+def test_terminated_container_restarts_only_by_policy(policy: str, code: int, revives: bool) -> None:
     base = pod(restartPolicy=policy)
     ended = {"name": "c", "state": {"terminated": {"exitCode": code}}}
     runs = {"name": "c", "state": {"running": {}}}
@@ -305,7 +305,7 @@ def test_a_container_that_ended_comes_back_only_if_it_restarts(policy: str, code
     assert found == ([] if revives else [refusal])
 
 
-def test_a_pod_has_at_most_one_address_of_each_family() -> None:
+def test_pod_has_at_most_one_address_per_family() -> None:
     good = altered(POD, {"status": {"podIP": "10.0.0.1", "podIPs": [{"ip": "10.0.0.1"}, {"ip": "fd00::1"}]}})
     assert update_problems("pods", POD, good, "status") == []
     bad = altered(POD, {"status": {"podIP": "10.0.0.1", "podIPs": [{"ip": "10.0.0.1"}, {"ip": "10.0.0.2"}]}})
@@ -315,7 +315,7 @@ def test_a_pod_has_at_most_one_address_of_each_family() -> None:
     ]
 
 
-def test_a_pod_that_equals_a_right_one_is_still_judged_by_what_its_name_decides() -> None:
+def test_cached_valid_pod_is_still_validated_by_name() -> None:
     template = {"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}
     one = pod(volumes=[{"name": "v" * 50, "ephemeral": {"volumeClaimTemplate": template}}])
     assert problems(one) == []
@@ -323,7 +323,7 @@ def test_a_pod_that_equals_a_right_one_is_still_judged_by_what_its_name_decides(
     assert "must be no more than 253" in problem
 
 
-def test_annotations_are_judged_also_of_a_pod_whose_spec_is_known_to_be_right() -> None:
+def test_annotations_of_a_cached_valid_spec_are_validated() -> None:
     assert problems(POD) == []
     wrong = altered(POD, {"metadata": {"annotations": {"container.apparmor.security.beta.kubernetes.io/c": "bad"}}})
     assert problems(wrong)

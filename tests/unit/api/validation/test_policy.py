@@ -1,4 +1,4 @@
-"""What is wrong with disruption budgets."""
+"""Validation tests of disruption budgets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NOW = "2026-01-31T09:30:00Z"
 
 
 @pytest.mark.parametrize("amount", [0, 5, "0%", "100%"])
-def test_amounts_are_counts_and_percentages(amount: Any) -> None:
+def test_amounts_are_integers_or_percentages(amount: Any) -> None:
     assert create_problems(BUDGETS, {"spec": {"selector": SELECTOR, "minAvailable": amount}}) == []
 
 
@@ -65,13 +65,13 @@ def test_conditions_in_status_are_complete() -> None:
     ]
 
 
-def test_a_condition_type_comes_once() -> None:
+def test_condition_types_are_unique() -> None:
     good = {"type": "Ready", "status": "True", "reason": "Why", "lastTransitionTime": NOW}
     problem = 'status.conditions[1]: Duplicate value: "Ready"'
     assert update_problems(BUDGETS, status(), status(conditions=[good, good]), "status") == [problem]
 
 
-def test_texts_of_a_condition_are_bounded() -> None:
+def test_condition_texts_are_limited() -> None:
     long = {"type": "Ready", "status": "Odd", "reason": "r" * 1025, "lastTransitionTime": NOW, "message": "m" * 32769}
     assert update_problems(BUDGETS, status(), status(conditions=[long]), "status") == [
         "status.conditions[0].message: Too long: may not be more than 32768 bytes",

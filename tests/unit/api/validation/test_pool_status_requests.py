@@ -1,4 +1,4 @@
-"""What is wrong with requests about device pools, and with the answers; with lease candidates and storage versions."""
+"""Validation tests of pool status requests, lease candidates and storage versions."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ def test_a_request_with_one_bad_field(path: str, value: Any, problem: str | None
     assert found == ([] if problem is None else [problem])
 
 
-def test_a_driver_may_be_written_in_capitals_and_is_told_so() -> None:
+def test_uppercase_driver_warns() -> None:
     (problem,) = create_problems(REQUESTS, altered(REQUEST, {"spec.driver": "a_b"}))
     assert "must consist of alphanumeric characters, '-' or '.'" in problem
     assert "(e.g. 'Example.com', regex used" in problem
 
 
-def test_what_was_asked_cannot_change() -> None:
+def test_request_spec_is_immutable() -> None:
     assert update_problems(REQUESTS, REQUEST, altered(REQUEST, {"spec.limit": 3})) == [
         "spec: Invalid value: null: field is immutable"
     ]
@@ -93,13 +93,13 @@ def test_what_was_asked_cannot_change() -> None:
         ),
     ],
 )
-def test_an_answer_with_one_bad_field(path: str, value: Any, problem: str) -> None:
+def test_status_with_one_bad_field(path: str, value: Any, problem: str) -> None:
     answered = {**REQUEST, "status": STATUS}
     assert update_problems(REQUESTS, REQUEST, answered, "status") == []
     assert update_problems(REQUESTS, REQUEST, altered(answered, {path: value}), "status") == [problem]
 
 
-def test_an_answer_cannot_change() -> None:
+def test_status_is_immutable() -> None:
     answered = {**REQUEST, "status": STATUS}
     (problem,) = update_problems(REQUESTS, answered, altered(answered, {"status.poolCount": 2}), "status")
     assert problem.startswith("status: Invalid value: ")
@@ -145,7 +145,7 @@ def test_a_lease_candidate_with_one_bad_field(path: str, value: Any, problem: st
     assert (problem is None and found == []) or problem in found
 
 
-def test_a_candidate_is_for_one_lease() -> None:
+def test_candidate_has_one_lease() -> None:
     assert update_problems(CANDIDATES, CANDIDATE, altered(CANDIDATE, {"spec.leaseName": "m"})) == [
         'spec.leaseName: Invalid value: "m": field is immutable'
     ]
@@ -192,10 +192,10 @@ def version(*servers: Any, **status: Any) -> dict[str, Any]:
         ),
     ],
 )
-def test_the_status_of_a_storage_version(new: Any, problems: list[str]) -> None:
+def test_storage_version_status(new: Any, problems: list[str]) -> None:
     assert update_problems(VERSIONS, version(), new, "status") == problems
 
 
 @pytest.mark.parametrize(("name", "good"), [("apps.deployments", True), ("deployments", False), ("a.B", False)])
-def test_storage_versions_are_named_after_a_group_and_a_resource(name: str, good: bool) -> None:
+def test_storage_version_name_has_group_and_resource(name: str, good: bool) -> None:
     assert (create_problems(VERSIONS, {"metadata": {"name": name}}) == []) is good

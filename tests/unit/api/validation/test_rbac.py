@@ -1,4 +1,4 @@
-"""What is wrong with roles and bindings."""
+"""Validation tests of roles and bindings."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_role_with_one_bad_rule(rule: dict[str, Any], problem: str) -> None:
     assert update_problems(ROLES, {"rules": []}, {"rules": [rule]}) == [problem]
 
 
-def test_a_cluster_role_may_be_about_other_urls_alone() -> None:
+def test_cluster_role_may_have_only_non_resource_urls() -> None:
     rule = {"verbs": ["get"], "nonResourceURLs": ["/healthz"]}
     assert create_problems(CLUSTER_ROLES, {"rules": [rule]}) == []
     assert create_problems(CLUSTER_ROLES, {"rules": [{**rule, "resources": ["pods"]}]}) == [
@@ -40,7 +40,7 @@ def test_a_cluster_role_may_be_about_other_urls_alone() -> None:
     ]
 
 
-def test_an_aggregated_role_selects_what_it_aggregates() -> None:
+def test_aggregation_rule_needs_selectors() -> None:
     assert create_problems(CLUSTER_ROLES, {"aggregationRule": {}}) == [
         "aggregationRule.clusterRoleSelectors: Required value: "
         "at least one clusterRoleSelector required if aggregationRule is non-nil"
@@ -52,7 +52,7 @@ USER = {"kind": "User", "apiGroup": GROUP, "name": "jane"}
 ACCOUNT = {"kind": "ServiceAccount", "name": "default"}
 
 
-def test_good_bindings_pass() -> None:
+def test_valid_bindings_pass() -> None:
     assert create_problems(BINDINGS, {"roleRef": REF, "subjects": [USER, ACCOUNT]}) == []
     assert create_problems(CLUSTER_BINDINGS, {"roleRef": REF, "subjects": [{**ACCOUNT, "namespace": "n"}]}) == []
 
@@ -79,7 +79,7 @@ def test_a_cluster_binding_with_one_bad_field(path: str, value: Any, problem: st
 
 
 @pytest.mark.parametrize("bindings", [BINDINGS, CLUSTER_BINDINGS])
-def test_the_role_of_a_binding_stays(bindings: str) -> None:
+def test_role_of_a_binding_is_immutable(bindings: str) -> None:
     found = update_problems(bindings, {"roleRef": REF}, {"roleRef": {**REF, "name": "edit"}})
     shown = f'{{"APIGroup":"{GROUP}","Kind":"ClusterRole","Name":"edit"}}'
     assert found == [f"roleRef: Invalid value: {shown}: field is immutable"]

@@ -1,4 +1,4 @@
-"""What is wrong with priority classes, endpoint slices, leases, runtime classes and storage migrations."""
+"""Validation tests of priority classes, endpoint slices, leases, runtime classes and storage migrations."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_priority_class_with_one_bad_field(manifest: dict[str, Any], problem: 
     assert create_problems(PRIORITIES, manifest) == [problem]
 
 
-def test_a_priority_and_its_preemption_stay() -> None:
+def test_priority_and_preemption_policy_are_immutable() -> None:
     assert update_problems(PRIORITIES, {"value": 1}, {"value": 2, "preemptionPolicy": "Never"}) == [
         'preemptionPolicy: Invalid value: "Never": field is immutable',
         "value: Forbidden: may not be changed in an update.",
@@ -89,7 +89,7 @@ def test_a_slice_with_one_bad_field(path: str, value: Any, problem: str) -> None
     assert create_problems(SLICES, altered(SLICE, {path: value})) == [problem]
 
 
-def test_a_slice_keeps_its_address_type_and_its_old_endpoints() -> None:
+def test_slice_keeps_its_address_type_and_legacy_endpoints() -> None:
     bad = altered(SLICE, {f"{ENDPOINT}.addresses": ["127.0.0.1"]})
     assert update_problems(SLICES, bad, bad) == []
     changed = altered(SLICE, {"addressType": "FQDN"})
@@ -123,7 +123,7 @@ def test_a_runtime_class_with_one_bad_field(manifest: dict[str, Any], problem: s
     assert create_problems(RUNTIMES, {"handler": "runc", **manifest}) == [problem]
 
 
-def test_the_handler_of_a_runtime_class_stays() -> None:
+def test_handler_of_a_runtime_class_is_immutable() -> None:
     found = update_problems(RUNTIMES, {"handler": "a"}, {"handler": "b"})
     assert found == ["handler: Invalid value: null: field is immutable"]
 
@@ -134,7 +134,7 @@ def migration(*true: str, version: str = "") -> dict[str, Any]:
     return {"spec": {"resource": {"resource": "pods"}}, "status": status}
 
 
-def test_a_migration_names_a_resource_and_keeps_it() -> None:
+def test_migration_resource_is_required_and_immutable() -> None:
     assert create_problems(MIGRATIONS, {}) == ["spec.resource.resource: Required value: resource is required to be set"]
     other = {"spec": {"resource": {"group": "apps", "resource": "deployments"}}}
     assert update_problems(MIGRATIONS, migration(), other) == [
@@ -142,7 +142,7 @@ def test_a_migration_names_a_resource_and_keeps_it() -> None:
     ]
 
 
-def test_a_migration_ends_once_and_one_way() -> None:
+def test_migration_has_one_terminal_condition() -> None:
     assert update_problems(MIGRATIONS, migration(), migration("Succeeded"), "status") == []
     both = update_problems(MIGRATIONS, migration(), migration("Succeeded", "Failed"), "status")
     assert [problem.rpartition(": ")[2] for problem in both] == [
@@ -152,7 +152,7 @@ def test_a_migration_ends_once_and_one_way() -> None:
     assert back == ["status.conditions: Invalid value: null: Failed condition cannot be set to false once it is true"]
 
 
-def test_the_version_of_a_migration_is_a_number_that_stays() -> None:
+def test_migration_version_is_an_immutable_number() -> None:
     wrong = 'status.resourceVersion: Invalid value: "07": resource version is not well formed: 07'
     assert update_problems(MIGRATIONS, migration(), migration(version="07"), "status") == [wrong]
     stays = 'status.resourceVersion: Invalid value: "8": field is immutable'

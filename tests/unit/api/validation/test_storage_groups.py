@@ -1,4 +1,4 @@
-"""What is wrong with storage classes, CSI drivers and nodes, capacities, attachments."""
+"""Validation tests of storage classes, CSI drivers and nodes, capacities, attachments."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CLASS = {
 }
 
 
-def test_good_objects_pass() -> None:
+def test_valid_objects_pass() -> None:
     assert create_problems(CLASSES, CLASS) == []
     assert create_problems(DRIVERS, {}) == []
     assert create_problems(NODES, NODE) == []
@@ -58,7 +58,7 @@ def test_a_storage_class_with_one_bad_field(path: str, value: Any, problem: str)
 
 
 @pytest.mark.parametrize("field", ["provisioner", "reclaimPolicy", "volumeBindingMode"])
-def test_what_a_storage_class_does_stays(field: str) -> None:
+def test_storage_class_parameters_are_immutable(field: str) -> None:
     found = update_problems(CLASSES, CLASS, altered(CLASS, {field: "other"}))
     assert found == [f"{field}: Invalid value: null: field is immutable"]
 
@@ -70,7 +70,7 @@ def test_an_attributes_class_needs_a_driver_and_parameters() -> None:
     ]
 
 
-def test_an_attributes_class_stays() -> None:
+def test_attributes_class_is_immutable() -> None:
     old = {"driverName": "d", "parameters": {"a": "b"}}
     assert update_problems(ATTRIBUTES, old, {"driverName": "e", "parameters": {"a": "c"}}) == [
         "driverName: Forbidden: updates to driverName are forbidden.",
@@ -100,7 +100,7 @@ def test_a_driver_with_one_bad_field(spec: dict[str, Any], problem: str) -> None
     assert create_problems(DRIVERS, {"spec": spec}) == [f"spec.{problem}"]
 
 
-def test_how_a_driver_attaches_stays() -> None:
+def test_attach_settings_of_a_driver_are_immutable() -> None:
     new = {"spec": {"attachRequired": False, "volumeLifecycleModes": ["Ephemeral"]}}
     assert update_problems(DRIVERS, {}, new) == [
         "spec.attachedRequired: Invalid value: false: field is immutable",
@@ -126,7 +126,7 @@ def test_a_node_with_one_bad_driver(path: str, value: Any, problem: str) -> None
     assert create_problems(NODES, altered(NODE, {f"spec.drivers.0.{path}": value})) == [f"spec.{problem}"]
 
 
-def test_only_the_limit_of_a_node_driver_changes() -> None:
+def test_only_the_limit_of_a_node_driver_is_mutable() -> None:
     assert update_problems(NODES, NODE, altered(NODE, {"spec.drivers.0.allocatable": {"count": 3}})) == []
     assert update_problems(NODES, NODE, {"spec": {"drivers": []}}) == []
     assert update_problems(NODES, NODE, altered(NODE, {"spec.drivers.0.nodeID": "m"})) == [
@@ -135,7 +135,7 @@ def test_only_the_limit_of_a_node_driver_changes() -> None:
     ]
 
 
-def test_the_health_of_storage_is_told_in_known_words() -> None:
+def test_storage_health_is_validated() -> None:
     health = {"name": "d", "healthConditions": [{"status": "Odd", "reason": "", "accessMode": "A", "volumeMode": "B"}]}
     at = "status.storageHealth[0].healthConditions[0]"
     assert update_problems(NODES, NODE, altered(NODE, {"status": {"storageHealth": [health]}}), "status") == [
@@ -147,7 +147,7 @@ def test_the_health_of_storage_is_told_in_known_words() -> None:
     ]
 
 
-def test_a_capacity_is_not_negative_and_its_class_stays() -> None:
+def test_capacity_is_not_negative_and_its_class_is_immutable() -> None:
     good = {"storageClassName": "c", "capacity": "1Gi"}
     negative = 'capacity: Invalid value: "-1": must be greater than or equal to 0'
     assert create_problems(CAPACITIES, {**good, "capacity": "-1"}) == [negative]
@@ -175,12 +175,12 @@ def test_an_attachment_with_one_bad_field(path: str, value: Any, problem: str) -
     assert create_problems(ATTACHMENTS, altered(ATTACHMENT, {path: value})) == [problem]
 
 
-def test_what_is_attached_where_stays() -> None:
+def test_attachment_spec_is_immutable() -> None:
     new = altered(ATTACHMENT, {"spec.nodeName": "m"})
     assert update_problems(ATTACHMENTS, ATTACHMENT, new) == ["spec: Invalid value: null: field is immutable"]
 
 
-def test_attach_errors_are_short_and_have_real_codes() -> None:
+def test_attach_errors_are_short_with_valid_codes() -> None:
     new = altered(ATTACHMENT, {"status": {"attachError": {"message": "m" * 1025, "errorCode": -1}}})
     assert update_problems(ATTACHMENTS, ATTACHMENT, new, "status") == [
         "status.attachError.errorCode: Invalid value: -1: must be between 0 and 2147483647, inclusive",

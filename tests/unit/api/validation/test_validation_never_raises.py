@@ -12,9 +12,12 @@ from hypothesis import strategies as st
 
 from kubeloop.api import codec, kinds
 from kubeloop.api.defaults import apply_defaults
+from kubeloop.api.features.gates import DEFAULT_FEATURES
 from kubeloop.api.meta.field_path import FieldError
 from kubeloop.api.scalars import wire
-from kubeloop.api.validation import RULES, validate_create, validate_update
+from kubeloop.api.validation import RULES, ObjectValidator
+
+VALIDATOR = ObjectValidator(DEFAULT_FEATURES)
 
 GROUPS = ("core_v1", "apps_v1", "batch_v1")
 SUBRESOURCES = ("", "status", "finalize", "ephemeralcontainers", "resize", "nothing")
@@ -66,7 +69,7 @@ def struct_of(kind: Any, depth: int) -> st.SearchStrategy[Any]:
 @pytest.mark.parametrize("kind", types_of_rules(), ids=lambda kind: str(kind.__name__))
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
-def test_any_decoded_object_gets_an_answer(kind: Any, data: st.DataObject) -> None:
+def test_any_decoded_object_is_validated(kind: Any, data: st.DataObject) -> None:
     depth = 6
     pair: list[Any] = []
     for _ in range(2):
@@ -74,6 +77,6 @@ def test_any_decoded_object_gets_an_answer(kind: Any, data: st.DataObject) -> No
         apply_defaults(obj)
         pair.append(obj)
     new, old = pair
-    answers = [validate_create(new), *(validate_update(new, old, name) for name in SUBRESOURCES)]
+    answers = [VALIDATOR.validate_create(new), *(VALIDATOR.validate_update(new, old, name) for name in SUBRESOURCES)]
     for errors in answers:
         assert all(isinstance(error, FieldError) and error.message() for error in errors)

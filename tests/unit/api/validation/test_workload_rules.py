@@ -1,4 +1,4 @@
-"""What is wrong with workloads: Deployments and their kin, Jobs, CronJobs."""
+"""Validation tests of workloads: Deployments, ReplicaSets, StatefulSets, DaemonSets, Jobs, CronJobs."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ CRON: dict[str, Any] = {"spec": {"schedule": "*/5 * * * *", "jobTemplate": {"spe
 
 
 @pytest.mark.parametrize("kind", [DEPLOYMENTS, REPLICA_SETS, STATEFUL, DAEMONS])
-def test_good_sets_pass(kind: str) -> None:
+def test_valid_sets_pass(kind: str) -> None:
     assert create_problems(kind, SET) == []
     assert update_problems(kind, SET, SET) == []
 
 
-def test_good_jobs_pass() -> None:
+def test_valid_jobs_pass() -> None:
     assert create_problems("jobs.batch", JOB) == []
     assert create_problems("cronjobs.batch", CRON) == []
 
@@ -69,12 +69,12 @@ FAULTS: list[tuple[str, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("kind", "fault", "problem"), FAULTS)
-def test_faults_of_sets(kind: str, fault: dict[str, Any], problem: str) -> None:
+def test_invalid_sets_are_reported(kind: str, fault: dict[str, Any], problem: str) -> None:
     assert problem in create_problems(kind, altered(SET, fault))
 
 
 @pytest.mark.parametrize("kind", [DEPLOYMENTS, REPLICA_SETS, STATEFUL, DAEMONS])
-def test_a_selector_is_fixed(kind: str) -> None:
+def test_selector_is_immutable(kind: str) -> None:
     wider = {"app": "a", "b": "c"}
     after = altered(SET, {"spec.selector.matchLabels": wider, "spec.template.metadata.labels": wider})
     assert update_problems(kind, SET, after) == [
@@ -82,7 +82,7 @@ def test_a_selector_is_fixed(kind: str) -> None:
     ]
 
 
-def test_a_stateful_sets_claims_stand_in_for_volumes() -> None:
+def test_claim_templates_provide_volumes() -> None:
     claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
     mount = {"name": "data", "mountPath": "/data"}
     whole = altered(SET, {
@@ -92,7 +92,7 @@ def test_a_stateful_sets_claims_stand_in_for_volumes() -> None:
     assert create_problems(STATEFUL, whole) == []
 
 
-def test_counts_of_a_status_add_up() -> None:
+def test_status_counts_are_consistent() -> None:
     status = altered(SET, {"status": {"replicas": 1, "readyReplicas": 2, "availableReplicas": 3}})
     assert update_problems(REPLICA_SETS, SET, status, "status") == [
         "status.availableReplicas: Invalid value: 3: cannot be greater than readyReplicas",
@@ -101,14 +101,14 @@ def test_counts_of_a_status_add_up() -> None:
     ]
 
 
-def test_collisions_are_not_forgotten() -> None:
+def test_collision_count_does_not_decrease() -> None:
     before = altered(SET, {"status": {"collisionCount": 2}})
     assert update_problems(DEPLOYMENTS, before, SET, "status") == [
         "status.collisionCount: Invalid value: 0: cannot be decremented"
     ]
 
 
-def test_a_revision_holds_an_object_that_never_changes() -> None:
+def test_revision_has_immutable_data() -> None:
     kind, one = "controllerrevisions.apps", {"data": {"a": 1}, "revision": 1}
     assert create_problems(kind, one) == []
     assert create_problems(kind, {"data": [1]}) == ["data: Required value: data must be a valid JSON object"]
@@ -137,7 +137,7 @@ JOB_FAULTS: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("fault", "problem"), JOB_FAULTS)
-def test_faults_of_jobs(fault: dict[str, Any], problem: str) -> None:
+def test_invalid_jobs_are_reported(fault: dict[str, Any], problem: str) -> None:
     found = create_problems("jobs.batch", altered(JOB, fault))
     assert any(one.startswith(problem) for one in found), found
 
@@ -157,14 +157,14 @@ CRON_FAULTS: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("fault", "problem"), CRON_FAULTS)
-def test_faults_of_cron_jobs(fault: dict[str, Any], problem: str) -> None:
+def test_invalid_cronjobs_are_reported(fault: dict[str, Any], problem: str) -> None:
     assert problem in create_problems("cronjobs.batch", altered(CRON, fault))
 
 
 @pytest.mark.parametrize(
     "schedule", ["* * * * *", "0-59/5 */2 1,15 jan-DEC mon", "@hourly", "@every 1h30m", "5/10 ? * * 0"]
 )
-def test_good_schedules(schedule: str) -> None:
+def test_valid_schedules(schedule: str) -> None:
     assert schedule_error(schedule) == ""
 
 
@@ -183,7 +183,7 @@ def test_good_schedules(schedule: str) -> None:
         ("@every x", 'failed to parse duration @every x: time: invalid duration "x"'),
     ],
 )
-def test_bad_schedules(schedule: str, problem: str) -> None:
+def test_invalid_schedules(schedule: str, problem: str) -> None:
     assert schedule_error(schedule) == problem
 
 
@@ -193,7 +193,7 @@ def test_known_time_zones(zone: str) -> None:
 
 
 @pytest.mark.parametrize("zone", ["", "../etc/passwd", "-a", "Local", "No/Where", "a//b"])
-def test_other_texts_are_no_time_zones(zone: str) -> None:
+def test_other_texts_are_invalid_time_zones(zone: str) -> None:
     assert time_zone_errors(zone)
 
 
@@ -205,7 +205,7 @@ def test_lists_of_indexes() -> None:
 
 
 @pytest.mark.parametrize("text", ["a", "5", "3-1", "1,1", "1-2-3", "-1", "1,", " 1"])
-def test_bad_lists_of_indexes(text: str) -> None:
+def test_invalid_lists_of_indexes(text: str) -> None:
     with pytest.raises(IndexListError):
         count_indexes(text, 5)
 
@@ -215,7 +215,7 @@ def done(*conditions: str, **status: Any) -> dict[str, Any]:
     return altered(JOB, {"status": {"conditions": listed, **status}})
 
 
-def test_a_finished_job_is_really_finished() -> None:
+def test_finished_job_is_consistent() -> None:
     times = {"startTime": "2026-01-01T00:00:00Z", "completionTime": "2026-01-01T00:01:00Z"}
     good = done("SuccessCriteriaMet", "Complete", **times)
     assert update_problems("jobs.batch", JOB, good, "status") == []
@@ -228,7 +228,7 @@ def test_a_finished_job_is_really_finished() -> None:
     )
 
 
-def test_a_job_that_has_failed_stays_so() -> None:
+def test_failed_job_stays_failed() -> None:
     start = "2026-01-01T00:00:00Z"
     failed = done("FailureTarget", "Failed", startTime=start)
     assert update_problems("jobs.batch", failed, done("FailureTarget", startTime=start), "status") == [

@@ -1,4 +1,4 @@
-"""What clients are told about other objects that are accepted all the same."""
+"""Tests of warnings about other objects."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from kubeloop.api.warnings import WARNINGS, warnings_for
 from kubeloop.api.warnings.secrets import key_pair_error
 
 
-def _said(kind, old=None, subresource="", **plain):
+def _warnings_of(kind, old=None, subresource="", **plain):
     plain.setdefault("metadata", {"name": "x"})
     before = None if old is None else from_plain(old, kind)
     return list(warnings_for(from_plain(plain, kind), before, subresource))
 
 
-def test_every_entry_of_the_table_can_be_resolved():
+def test_every_entry_of_the_table_resolves():
     for key in WARNINGS:
         module, _, name = key.partition(".")
-        if module == "instance":  # custom resources, whose classes are made as they are defined
+        if module == "instance":  # custom resources, whose classes are created with their definition
             continue
         kind = getattr(__import__(f"kubeloop.api.generated.{module}", fromlist=[name]), name)
         obj = from_plain({"metadata": {"name": "x"}}, kind)
@@ -85,105 +85,109 @@ SERVICES = {
 @pytest.mark.parametrize(("plain", "text"), SERVICES.values(), ids=SERVICES.keys())
 def test_services(plain, text):
     plain = {"metadata": {"name": "x"}, **plain}
-    assert _said(core_v1.Service, **plain) == [text]
-    assert _said(core_v1.Service, old=plain, **plain) == [text]
+    assert _warnings_of(core_v1.Service, **plain) == [text]
+    assert _warnings_of(core_v1.Service, old=plain, **plain) == [text]
 
 
 def test_a_fractional_claim():
     spec = {"resources": {"requests": {"storage": "500m"}}}
     text = 'spec.resources.requests[storage]: fractional byte value "500m" is invalid, must be an integer'
-    assert _said(core_v1.PersistentVolumeClaim, spec=spec) == [text]
+    assert _warnings_of(core_v1.PersistentVolumeClaim, spec=spec) == [text]
 
 
-def test_a_volume_that_is_recycled_and_of_a_driver_that_is_gone():
+def test_recycled_volume_with_a_removed_driver_warns():
     spec = {"persistentVolumeReclaimPolicy": "Recycle", "glusterfs": {"path": "p"}}
-    said = _said(core_v1.PersistentVolume, spec=spec)
+    said = _warnings_of(core_v1.PersistentVolume, spec=spec)
     assert said[0].startswith("spec.persistentVolumeReclaimPolicy: The Recycle reclaim policy is deprecated.")
     assert said[1] == "spec.glusterfs: deprecated in v1.25, non-functional in v1.26+"
 
 
-def test_an_ingress_names_its_class_in_a_field_today():
+def test_ingress_class_annotation_warns():
     annotations = {"kubernetes.io/ingress.class": "nginx"}
     meta = {"name": "x", "annotations": annotations}
-    (said,) = _said(networking_v1.Ingress, metadata=meta)
+    (said,) = _warnings_of(networking_v1.Ingress, metadata=meta)
     assert said == (
         "annotation \"kubernetes.io/ingress.class\" is deprecated, please use 'spec.ingressClassName' instead"
     )
-    assert _said(networking_v1.Ingress, metadata=meta, spec={"ingressClassName": "nginx"}) == []
+    assert _warnings_of(networking_v1.Ingress, metadata=meta, spec={"ingressClassName": "nginx"}) == []
 
 
-def test_endpoints_by_domain_name_and_odd_addresses():
-    assert _said(discovery_v1.EndpointSlice, addressType="FQDN") == ["spec.addressType: FQDN endpoints are deprecated"]
+def test_fqdn_endpoints_and_nonstandard_addresses_warn():
+    assert _warnings_of(discovery_v1.EndpointSlice, addressType="FQDN") == [
+        "spec.addressType: FQDN endpoints are deprecated"
+    ]
     plain = {"addressType": "IPv6", "endpoints": [{"addresses": ["::0"]}]}
-    (said,) = _said(discovery_v1.EndpointSlice, **plain)
+    (said,) = _warnings_of(discovery_v1.EndpointSlice, **plain)
     assert said.startswith("endpoints[0].addresses[0]: IPv6 address")
     managed = {"labels": {"endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io"}}
-    assert _said(discovery_v1.EndpointSlice, metadata=managed, **plain) == []
+    assert _warnings_of(discovery_v1.EndpointSlice, metadata=managed, **plain) == []
 
 
 def test_networks_of_a_policy():
     spec = {"egress": [{"to": [{"ipBlock": {"cidr": "10.0.0.0/8", "except": ["10.0.0.1/16"]}}]}]}
-    (said,) = _said(networking_v1.NetworkPolicy, spec=spec)
+    (said,) = _warnings_of(networking_v1.NetworkPolicy, spec=spec)
     assert said.startswith('spec.egress[0].to[0].ipBlock.except[0]: CIDR value "10.0.0.1/16" is ambiguous')
 
 
-def test_a_schedule_with_a_zone_is_told_of_when_it_is_updated():
+def test_schedule_with_a_zone_warns_on_update():
     plain = {"metadata": {"name": "x"}, "spec": {"schedule": "TZ=UTC * * * * *"}}
-    assert _said(batch_v1.CronJob, **plain) == []
-    (said,) = _said(batch_v1.CronJob, old=plain, **plain)
+    assert _warnings_of(batch_v1.CronJob, **plain) == []
+    (said,) = _warnings_of(batch_v1.CronJob, old=plain, **plain)
     assert said.startswith("cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead")
 
 
-def test_a_job_that_is_too_large_to_be_tracked():
+def test_too_large_job_warns():
     spec = {"completionMode": "Indexed", "completions": 100_001, "parallelism": 10_001}
-    (said,) = _said(batch_v1.Job, spec=spec)
+    (said,) = _warnings_of(batch_v1.Job, spec=spec)
     assert said.startswith("spec: In Indexed Jobs with a number of completions higher than 10^5")
 
 
-def test_a_quota_that_asks_for_more_than_its_limit():
+def test_quota_with_requests_above_limits_warns():
     hard = {"memory": "2Gi", "limits.memory": "1Gi", "requests.cpu": "1", "limits.cpu": "2"}
     text = "ResourceQuota memory (2Gi) should be less than limits.memory (1Gi)"
-    assert _said(core_v1.ResourceQuota, spec={"hard": hard}) == [text]
+    assert _warnings_of(core_v1.ResourceQuota, spec={"hard": hard}) == [text]
 
 
-def test_an_annotation_of_accounts_is_told_of_once():
+def test_service_account_annotation_warns_once():
     meta = {"name": "x", "annotations": {"kubernetes.io/enforce-mountable-secrets": "true"}}
-    (said,) = _said(core_v1.ServiceAccount, metadata=meta)
+    (said,) = _warnings_of(core_v1.ServiceAccount, metadata=meta)
     assert said.startswith("metadata.annotations[kubernetes.io/enforce-mountable-secrets]: deprecated in v1.32+;")
-    assert _said(core_v1.ServiceAccount, old={"metadata": meta}, metadata=meta) == []
+    assert _warnings_of(core_v1.ServiceAccount, old={"metadata": meta}, metadata=meta) == []
 
 
-def test_labels_of_nodes_by_their_old_names():
+def test_deprecated_node_labels_warn():
     old = "failure-domain.beta.kubernetes.io/zone"
     text = 'deprecated since v1.17; use "topology.kubernetes.io/zone" instead'
     topologies = [{"matchLabelExpressions": [{"key": old, "values": ["a"]}]}]
-    assert _said(storage_v1.StorageClass, allowedTopologies=topologies) == [
+    assert _warnings_of(storage_v1.StorageClass, allowedTopologies=topologies) == [
         f"allowedTopologies[0].matchLabelExpressions[0].key: {text}"
     ]
-    assert _said(storage_v1.CSIStorageCapacity, nodeTopology={"matchLabels": {old: "a"}}) == [
+    assert _warnings_of(storage_v1.CSIStorageCapacity, nodeTopology={"matchLabels": {old: "a"}}) == [
         f"nodeTopology.matchLabels.{old}: {text}"
     ]
-    assert _said(node_v1.RuntimeClass, scheduling={"nodeSelector": {old: "a"}}) == [f"scheduling.nodeSelector: {text}"]
+    assert _warnings_of(node_v1.RuntimeClass, scheduling={"nodeSelector": {old: "a"}}) == [
+        f"scheduling.nodeSelector: {text}"
+    ]
 
 
-def test_a_driver_whose_tokens_get_into_attributes():
+def test_driver_with_tokens_in_attributes_warns():
     spec = {"tokenRequests": [{"audience": "a"}]}
-    assert len(_said(storage_v1.CSIDriver, spec=spec)) == 1
-    assert _said(storage_v1.CSIDriver, old={"spec": spec}, spec=spec) == []
-    assert _said(storage_v1.CSIDriver, spec={**spec, "serviceAccountTokenInSecrets": False}) == []
+    assert len(_warnings_of(storage_v1.CSIDriver, spec=spec)) == 1
+    assert _warnings_of(storage_v1.CSIDriver, old={"spec": spec}, spec=spec) == []
+    assert _warnings_of(storage_v1.CSIDriver, spec={**spec, "serviceAccountTokenInSecrets": False}) == []
 
 
-def test_a_driver_of_devices_in_capitals():
-    assert _said(resource_v1.ResourceSlice, spec={"driver": "Gpu"}) == [
+def test_uppercase_device_driver_warns():
+    assert _warnings_of(resource_v1.ResourceSlice, spec={"driver": "Gpu"}) == [
         'spec.driver: driver names should be lowercase; "Gpu" contains uppercase characters'
     ]
 
 
-def test_a_webhook_for_what_it_is_never_asked_about():
+def test_webhook_for_virtual_resources_warns():
     rule = {"apiGroups": ["authentication.k8s.io"], "resources": ["tokenreviews", "pods"]}
     any_group = {"apiGroups": ["*"], "resources": ["tokenreviews"]}
     webhooks = [{"name": "w", "rules": [any_group, rule]}]
-    assert _said(admissionregistration_v1.ValidatingWebhookConfiguration, webhooks=webhooks) == [
+    assert _warnings_of(admissionregistration_v1.ValidatingWebhookConfiguration, webhooks=webhooks) == [
         "webhooks[0].rules[1]: tokenreviews.authentication.k8s.io is excluded from admission webhooks; "
         "this rule will have no effect"
     ]
@@ -204,7 +208,7 @@ def _pair():
     return certificate, private
 
 
-def test_a_pair_fits_or_is_told_why_not():
+def test_key_pair_matches_or_reports_an_error():
     certificate, key = _pair()
     _, other_key = _pair()
     assert key_pair_error(certificate, key) == ""
@@ -217,6 +221,8 @@ def test_a_pair_fits_or_is_told_why_not():
     )
 
 
-def test_only_secrets_of_tls_are_looked_at():
-    assert _said(core_v1.Secret, type="Opaque", data={"tls.crt": ""}) == []
-    assert _said(core_v1.Secret, type="kubernetes.io/tls") == ["tls: failed to find any PEM data in certificate input"]
+def test_only_tls_secrets_are_checked():
+    assert _warnings_of(core_v1.Secret, type="Opaque", data={"tls.crt": ""}) == []
+    assert _warnings_of(core_v1.Secret, type="kubernetes.io/tls") == [
+        "tls: failed to find any PEM data in certificate input"
+    ]

@@ -1,4 +1,4 @@
-"""What clients are told about pods that are accepted all the same."""
+"""Tests of warnings about pods."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ import pytest
 
 from kubeloop.api.codec import from_plain
 from kubeloop.api.defaults import apply_defaults
+from kubeloop.api.features.gates import DEFAULT_FEATURES
 from kubeloop.api.generated.apps_v1 import Deployment
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.api.strategy.pods.pod import POD
 from kubeloop.api.warnings import warnings_for
 
 
-def _said(metadata=None, name="p", **spec):
+def _warnings_of(metadata=None, name="p", **spec):
     spec.setdefault("containers", [{"name": "c", "image": "i"}])
     pod = from_plain({"metadata": {"name": name, **(metadata or {})}, "spec": spec}, Pod)
     apply_defaults(pod)
-    POD.prepare_create(pod)
+    POD.prepare_create(pod, DEFAULT_FEATURES)
     return list(warnings_for(pod, None))
 
 
@@ -24,10 +25,10 @@ def _container(**fields):
     return {"name": "c", "image": "i", **fields}
 
 
-def test_nothing_is_said_of_an_ordinary_pod():
+def test_ordinary_pod_has_no_warnings():
     env = [{"name": "A", "value": "1"}, {"name": "B", "value": "$(A)"}, {"name": "A", "value": "$(A)2"}]
     ports = [{"containerPort": 80, "name": "web"}, {"containerPort": 80, "protocol": "UDP"}]
-    assert _said(containers=[_container(env=env, ports=ports, resources={"limits": {"memory": "1Gi"}})]) == []
+    assert _warnings_of(containers=[_container(env=env, ports=ports, resources={"limits": {"memory": "1Gi"}})]) == []
 
 
 CASES = {
@@ -116,24 +117,24 @@ CASES = {
 
 
 @pytest.mark.parametrize(("spec", "text"), CASES.values(), ids=CASES.keys())
-def test_what_is_said(spec, text):
-    assert _said(**spec) == [text]
+def test_warnings_match_upstream(spec, text):
+    assert _warnings_of(**spec) == [text]
 
 
-def test_projected_files_tell_where_they_are_from():
+def test_overlapping_projected_paths_warn():
     sources = [
         {"serviceAccountToken": {"path": "a/b"}},
         {"secret": {"name": "s", "items": [{"key": "k", "path": "a"}]}},
         {},
     ]
-    assert _said(volumes=[{"name": "v", "projected": {"sources": sources}}]) == [
+    assert _warnings_of(volumes=[{"name": "v", "projected": {"sources": sources}}]) == [
         'volume "v" (Projected) has no sources provided',
         'volume "v" (Projected): overlapping paths: "a" (Secret "s") with "a/b" (ServiceAccountToken)',
     ]
 
 
-def test_a_name_that_makes_no_host_name():
-    (said,) = _said(name="a.b")
+def test_name_that_is_not_a_hostname_warns():
+    (said,) = _warnings_of(name="a.b")
     assert said.startswith(
         "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior;"
     )
@@ -143,19 +144,19 @@ def test_a_name_that_makes_no_host_name():
     "key",
     ["scheduler.alpha.kubernetes.io/critical-pod", "seccomp.security.alpha.kubernetes.io/pod"],
 )
-def test_annotations_that_do_nothing(key):
-    (said,) = _said({"annotations": {key: "runtime/default"}})
+def test_ineffective_annotations_warn(key):
+    (said,) = _warnings_of({"annotations": {key: "runtime/default"}})
     assert said.startswith(f"metadata.annotations[{key}]: non-functional in ")
 
 
-def test_an_app_armor_annotation_is_worth_a_word_unless_a_field_says_it_too():
+def test_app_armor_annotation_warns_unless_the_field_is_set():
     key = "container.apparmor.security.beta.kubernetes.io/c"
     meta = {"annotations": {key: "runtime/default"}}
     field = {"securityContext": {"appArmorProfile": {"type": "RuntimeDefault"}}}
     text = f'metadata.annotations[{key}]: deprecated since v1.30; use the "appArmorProfile" field instead'
-    assert _said(meta) == [text]
-    assert _said(meta, containers=[_container(**field)]) == []
-    assert _said(meta, **field) == []
+    assert _warnings_of(meta) == [text]
+    assert _warnings_of(meta, containers=[_container(**field)]) == []
+    assert _warnings_of(meta, **field) == []
 
 
 def _deployment(generation, name="d"):
@@ -165,7 +166,7 @@ def _deployment(generation, name="d"):
     return from_plain(plain, Deployment)
 
 
-def test_templates_are_looked_into_when_they_may_have_changed():
+def test_templates_are_checked_when_changed():
     where = "spec.template.spec.containers[0].env[1]"
     text = f'{where}: hides previous definition of "A", which may be dropped when using apply'
     assert warnings_for(_deployment(1), None) == [text]
@@ -174,7 +175,7 @@ def test_templates_are_looked_into_when_they_may_have_changed():
     assert warnings_for(_deployment(2), _deployment(1), "status") == ()
 
 
-def test_a_template_with_a_grace_period_below_nothing():
+def test_negative_grace_period_in_a_template_warns():
     template = {"spec": {"containers": [_container()], "terminationGracePeriodSeconds": -1}}
     made = from_plain({"metadata": {"name": "d"}, "spec": {"template": template}}, Deployment)
     assert warnings_for(made, None) == [
@@ -183,7 +184,7 @@ def test_a_template_with_a_grace_period_below_nothing():
     ]
 
 
-def test_addresses_in_a_status_are_looked_at():
+def test_status_addresses_are_checked():
     pod = from_plain({"status": {"podIPs": [{"ip": "010.1.1.1"}], "hostIPs": [{"ip": "::ffff:1.1.1.1"}]}}, Pod)
     assert warnings_for(pod, pod, "status") == [
         'status.podIPs[0].ip: non-standard IP address "010.1.1.1" is invalid: use "10.1.1.1"',

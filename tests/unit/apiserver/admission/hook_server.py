@@ -1,4 +1,4 @@
-"""A webhook's server over real TLS, in the test's own loop, that answers whatever a test tells it to."""
+"""Webhook server over TLS in the test's event loop, with scripted responses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 from kubeloop.cli.pki.files import Pki, ensure_pki
 from kubeloop.clock import SystemClock
 
-# What a path answers: the `response` of a review, or a whole answer as (status, body), or something to wait for.
+# Response of a path: the `response` of a review, a whole response as (status, body), or an awaitable.
 Behaviour = Callable[[dict[str, Any]], Any]
 
 
@@ -35,6 +35,8 @@ class HookServer:
         self.behaviours: dict[str, Behaviour] = {}
         self.seen: list[dict[str, Any]] = []
         self.reviews: list[dict[str, Any]] = []
+        self.heads: list[str] = []
+        self.certificates: list[Any] = []
         self.connections = 0
         self.port = 0
         self._server: asyncio.Server | None = None
@@ -43,6 +45,8 @@ class HookServer:
     async def start(self) -> None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(self.pki.serving_certificate, self.pki.serving_key)
+        context.verify_mode = ssl.CERT_OPTIONAL
+        context.load_verify_locations(self.pki.ca)
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=context)
         self.port = self._server.sockets[0].getsockname()[1]
 
@@ -86,8 +90,11 @@ class HookServer:
         review = json.loads(await reader.readexactly(length))
         target = head.split(" ")[1]
         self.reviews.append(review)
-        self.seen.append({**review["request"], "target": target})
-        said = self.behaviours[target.partition("?")[0]](review["request"])
+        self.heads.append(head)
+        self.certificates.append(writer.get_extra_info("peercert"))
+        request = review.get("request", review)  # other reviews than those of admission have none
+        self.seen.append({**request, "target": target})
+        said = self.behaviours[target.partition("?")[0]](request)
         if asyncio.iscoroutine(said):
             said = await said
         status, body = said if isinstance(said, tuple) else (200, _whole(review, said))

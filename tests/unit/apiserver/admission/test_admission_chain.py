@@ -1,4 +1,4 @@
-"""The chain itself: who is asked, in which order, and how a refusal names its object."""
+"""Tests of the admission chain: order, operations, and rejections."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.kinds import RESOURCES
 from kubeloop.apiserver.admission import AdmissionChain, AdmissionPlugin, Attributes
 from kubeloop.apiserver.request.context import User
+from kubeloop.apiserver.request.warning_recorder import WarningRecorder
 
 CONFIG_MAPS = next(r for r in RESOURCES if r.plural == "configmaps")
 SECRETS = next(r for r in RESOURCES if r.plural == "secrets")
@@ -18,7 +19,9 @@ SECRETS = next(r for r in RESOURCES if r.plural == "secrets")
 
 def _attempt(resource=CONFIG_MAPS, operation="CREATE", subresource="", name="x", obj=None):
     noon = datetime(2026, 5, 10, 12, tzinfo=UTC)
-    return Attributes(operation, resource, subresource, "shop", name, obj, None, User("jane"), False, noon, [])
+    return Attributes(
+        operation, resource, subresource, "shop", name, obj, None, User("jane"), False, noon, WarningRecorder()
+    )
 
 
 class _Recorder(AdmissionPlugin):
@@ -31,7 +34,7 @@ class _Recorder(AdmissionPlugin):
     def admit(self, attempt):
         self._log.append(f"{self._says} admits")
 
-    def check(self, attempt):
+    def validate(self, attempt):
         self._log.append(f"{self._says} checks")
 
 
@@ -39,20 +42,20 @@ def test_plugins_run_in_the_order_given():
     log = []
     chain = AdmissionChain((_Recorder("first", log), _Recorder("second", log)))
     chain.admit(_attempt())
-    chain.check(_attempt())
+    chain.validate(_attempt())
     assert log == ["first admits", "second admits", "first checks", "second checks"]
 
 
 @pytest.mark.parametrize("attempt", [_attempt(SECRETS), _attempt(operation="UPDATE"), _attempt(subresource="status")])
-def test_a_plugin_is_not_asked_about_what_it_does_not_handle(attempt):
+def test_plugin_is_not_called_for_unhandled_operations(attempt):
     log = []
     chain = AdmissionChain((_Recorder("only", log),))
     chain.admit(attempt)
-    chain.check(attempt)
+    chain.validate(attempt)
     assert log == []
 
 
-def test_plugins_can_be_made_when_the_first_write_comes():
+def test_plugins_can_be_created_on_the_first_write():
     log = []
 
     def load():
@@ -75,5 +78,5 @@ def test_plugins_can_be_made_when_the_first_write_comes():
         ("", None, "Unknown"),
     ],
 )
-def test_a_refusal_names_its_object_as_well_as_it_can(name, obj, told):
+def test_rejection_names_its_object(name, obj, told):
     assert _attempt(name=name, obj=obj).forbidden("no").message == f'configmaps "{told}" is forbidden: no'

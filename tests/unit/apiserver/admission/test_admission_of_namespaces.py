@@ -7,14 +7,14 @@ import pytest
 from kubeloop.api import errors
 
 
-def test_nothing_is_created_in_a_namespace_that_does_not_exist(writes):
+def test_create_in_a_missing_namespace_is_rejected(writes):
     with pytest.raises(errors.NotFound) as caught:
         writes.create("configmaps", "nowhere")
     assert caught.value.message == 'namespaces "nowhere" not found'
     assert caught.value.details == errors.StatusDetails("nowhere", "", "namespaces")
 
 
-def test_nothing_is_created_in_a_namespace_that_is_going(cluster, writes):
+def test_create_in_a_terminating_namespace_is_rejected(cluster, writes):
     cluster.add("namespaces", "leaving", status={"phase": "Terminating"})
     with pytest.raises(errors.Forbidden) as caught:
         writes.create("configmaps", "leaving", name="settings")
@@ -27,14 +27,14 @@ def test_nothing_is_created_in_a_namespace_that_is_going(cluster, writes):
     )
 
 
-def test_what_is_in_a_namespace_that_is_going_can_still_be_changed_and_deleted(cluster, writes):
+def test_objects_in_a_terminating_namespace_can_be_changed_and_deleted(cluster, writes):
     cluster.add("namespaces", "leaving", status={"phase": "Terminating"})
     writes.update("configmaps", "leaving", {}, {"data": {"a": "b"}})
     writes.delete("configmaps", "x", "leaving")
 
 
 @pytest.mark.parametrize("name", ["default", "kube-system", "kube-public"])
-def test_some_namespaces_are_never_deleted(writes, name):
+def test_system_namespaces_cannot_be_deleted(writes, name):
     with pytest.raises(errors.Forbidden) as caught:
         writes.delete("namespaces", name)
     assert caught.value.message == f'namespaces "{name}" is forbidden: this namespace may not be deleted'
@@ -45,9 +45,9 @@ def test_other_namespaces_can_be_deleted_and_created(writes):
     writes.create("namespaces", name="new")
 
 
-def test_an_access_review_does_not_tell_whether_its_namespace_exists(writes):
+def test_access_review_does_not_reveal_missing_namespaces(writes):
     writes.create("localsubjectaccessreviews", "nowhere")
 
 
-def test_a_cluster_wide_object_needs_no_namespace(writes):
+def test_cluster_scoped_object_needs_no_namespace(writes):
     writes.create("clusterroles", name="reader")

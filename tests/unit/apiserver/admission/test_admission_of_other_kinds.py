@@ -1,4 +1,4 @@
-"""What becomes of nodes, volumes, claims, ingresses and signing requests."""
+"""Admission tests of nodes, volumes, claims, ingresses and signing requests."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ DEFAULT_STORAGE = {"annotations": {"storageclass.kubernetes.io/is-default-class"
 DEFAULT_INGRESS = {"annotations": {"ingressclass.kubernetes.io/is-default-class": "true"}}
 
 
-def test_a_new_node_takes_no_pods_yet(writes):
+def test_new_node_is_tainted_not_ready(writes):
     assert writes.create("nodes")["spec"]["taints"] == [NOT_READY]
     assert writes.create("nodes", spec={"taints": [NOT_READY]})["spec"]["taints"] == [NOT_READY]
 
 
-def test_a_node_that_is_updated_gets_no_taint(writes):
+def test_updated_node_gets_no_taint(writes):
     assert "taints" not in writes.update("nodes", "", {}, {}).get("spec", {})
 
 
@@ -54,12 +54,12 @@ def test_a_claim_gets_the_newest_default_storage_class(cluster, writes):
         {"metadata": {"annotations": {"volume.beta.kubernetes.io/storage-class": "x"}}},
     ],
 )
-def test_a_claim_that_says_which_class_it_wants_keeps_its_word(cluster, writes, claim):
+def test_claim_with_an_explicit_class_is_unchanged(cluster, writes, claim):
     cluster.add("storageclasses", "a", metadata=DEFAULT_STORAGE, provisioner="p")
     assert writes.create("persistentvolumeclaims", "shop", **claim)["spec"].get("storageClassName", "") == ""
 
 
-def test_an_ingress_gets_the_default_class_unless_it_names_one(cluster, writes):
+def test_ingress_gets_the_default_class_unless_set(cluster, writes):
     cluster.add("ingressclasses", "edge", metadata=DEFAULT_INGRESS)
     assert writes.create("ingresses", "shop")["spec"]["ingressClassName"] == "edge"
     own = writes.create("ingresses", "shop", spec={"ingressClassName": "own"})
@@ -73,13 +73,13 @@ def _claim(size, phase="Bound", class_name="fast"):
     return {"spec": spec, "status": {"phase": phase}}
 
 
-def test_a_bound_claim_grows_where_its_class_lets_it(cluster, writes):
+def test_bound_claim_can_be_expanded_if_its_class_allows(cluster, writes):
     cluster.add("storageclasses", "fast", provisioner="p", allowVolumeExpansion=True)
     writes.update("persistentvolumeclaims", "shop", _claim("1Gi"), _claim("2Gi"))
 
 
 @pytest.mark.parametrize("class_name", ["fixed", "ghost", ""])
-def test_a_claim_does_not_grow_where_its_class_does_not_let_it(cluster, writes, class_name):
+def test_claim_cannot_be_expanded_if_its_class_disallows(cluster, writes, class_name):
     cluster.add("storageclasses", "fixed", provisioner="p")
     with pytest.raises(errors.Forbidden) as caught:
         writes.update(
@@ -94,7 +94,7 @@ def test_a_claim_does_not_grow_where_its_class_does_not_let_it(cluster, writes, 
     )
 
 
-def test_a_claim_that_is_not_bound_does_not_grow_but_may_stay(writes):
+def test_unbound_claim_cannot_be_expanded(writes):
     with pytest.raises(errors.Forbidden, match="Only bound persistent volume claims can be expanded"):
         writes.update("persistentvolumeclaims", "shop", _claim("1Gi", "Pending"), _claim("2Gi", "Pending"))
     writes.update("persistentvolumeclaims", "shop", _claim("1Gi", "Pending"), _claim("1024Mi", "Pending"))
@@ -115,7 +115,7 @@ def _signing_request(organization):
 CLIENT_SIGNER = "kubernetes.io/kube-apiserver-client"
 
 
-def test_nobody_asks_for_a_certificate_of_the_almighty_group(writes):
+def test_certificate_for_system_masters_is_rejected(writes):
     spec = {"signerName": CLIENT_SIGNER, "request": _signing_request("system:masters"), "usages": ["client auth"]}
     with pytest.raises(errors.Forbidden) as caught:
         writes.create("certificatesigningrequests", spec=spec)
@@ -125,7 +125,7 @@ def test_nobody_asks_for_a_certificate_of_the_almighty_group(writes):
     )
 
 
-def test_other_groups_and_other_signers_are_fine(writes):
+def test_other_groups_and_signers_are_accepted(writes):
     writes.create(
         "certificatesigningrequests", spec={"signerName": CLIENT_SIGNER, "request": _signing_request("developers")}
     )

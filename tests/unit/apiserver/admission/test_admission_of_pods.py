@@ -1,4 +1,4 @@
-"""What becomes of a pod: its account, its token, its priority, its tolerations, its runtime, its place."""
+"""Admission tests of pods: account, token, priority, tolerations, runtime class, topology."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
 # -- service account ---------------------------------------------------------------------------------------------------
 
 
-def test_a_pod_without_an_account_runs_as_the_default_one(pod):
+def test_pod_without_an_account_gets_the_default_one(pod):
     spec = pod()["spec"]
     assert spec["serviceAccountName"] == spec["serviceAccount"] == "default"
 
 
-def test_pods_of_one_account_name_the_token_volume_alike(pod):
+def test_pods_of_one_account_have_the_same_token_volume_name(pod):
     assert pod()["spec"]["volumes"] == pod()["spec"]["volumes"]
 
 
@@ -50,7 +50,7 @@ def test_every_container_mounts_the_token_volume(pod):
         assert container["volumeMounts"] == [mount]
 
 
-def test_a_container_that_mounts_something_at_the_tokens_path_keeps_it(pod):
+def test_existing_mount_at_the_token_path_is_kept(pod):
     own = [{"name": "mine", "mountPath": TOKEN_PATH}]
     spec = pod(
         containers=[{"name": "web", "image": "nginx", "volumeMounts": own}],
@@ -60,7 +60,7 @@ def test_a_container_that_mounts_something_at_the_tokens_path_keeps_it(pod):
     assert spec["containers"][0]["volumeMounts"] == own
 
 
-def test_a_token_volume_that_is_already_there_is_used(pod):
+def test_existing_token_volume_is_used(pod):
     spec = pod(volumes=[{"name": "kube-api-access-given", "emptyDir": {}}])["spec"]
     assert len(spec["volumes"]) == 1
     assert spec["containers"][0]["volumeMounts"][0]["name"] == "kube-api-access-given"
@@ -70,20 +70,20 @@ def test_a_token_volume_that_is_already_there_is_used(pod):
     ("of_pod", "of_account", "mounted"),
     [(None, None, True), (None, False, False), (True, False, True), (False, True, False), (None, True, True)],
 )
-def test_the_pods_wish_for_a_token_counts_before_the_accounts(cluster, pod, of_pod, of_account, mounted):
+def test_automount_of_the_pod_overrides_the_account(cluster, pod, of_pod, of_account, mounted):
     cluster.add("serviceaccounts", "robot", "shop", automountServiceAccountToken=of_account)
     spec = pod(serviceAccountName="robot", automountServiceAccountToken=of_pod)["spec"]
     assert ("volumes" in spec) is mounted
 
 
-def test_a_pod_gets_its_accounts_pull_secrets_unless_it_has_its_own(cluster, pod):
+def test_pod_gets_its_accounts_pull_secrets_unless_set(cluster, pod):
     cluster.add("serviceaccounts", "robot", "shop", imagePullSecrets=[{"name": "registry"}])
     assert pod(serviceAccountName="robot")["spec"]["imagePullSecrets"] == [{"name": "registry"}]
     own = [{"name": "own"}]
     assert pod(serviceAccountName="robot", imagePullSecrets=own)["spec"]["imagePullSecrets"] == own
 
 
-def test_a_pod_whose_account_is_missing_is_refused(pod):
+def test_pod_with_a_missing_account_is_rejected(pod):
     with pytest.raises(errors.Forbidden) as caught:
         pod(serviceAccountName="ghost")
     assert caught.value.message == (
@@ -111,13 +111,13 @@ def test_a_pod_whose_account_is_missing_is_refused(pod):
         ),
     ],
 )
-def test_a_mirror_pod_may_not_use_what_the_api_would_provide(pod, spec, why):
+def test_mirror_pod_may_not_reference_api_objects(pod, spec, why):
     with pytest.raises(errors.Forbidden) as caught:
         pod(metadata={"annotations": {"kubernetes.io/config.mirror": "hash"}}, **spec)
     assert caught.value.message == f'pods "x" is forbidden: {why}'
 
 
-def test_a_mirror_pod_stays_as_it_is(pod):
+def test_mirror_pod_is_unchanged(pod):
     spec = pod(metadata={"annotations": {"kubernetes.io/config.mirror": "hash"}})["spec"]
     assert "serviceAccountName" not in spec
     assert "volumes" not in spec
@@ -141,7 +141,7 @@ def test_a_mirror_pod_stays_as_it_is(pod):
         ),
     ],
 )
-def test_an_account_can_limit_its_pods_to_the_secrets_that_it_lists(cluster, pod, spec, what):
+def test_account_can_restrict_its_pods_to_listed_secrets(cluster, pod, spec, what):
     cluster.add(
         "serviceaccounts",
         "strict",
@@ -157,7 +157,7 @@ def test_an_account_can_limit_its_pods_to_the_secrets_that_it_lists(cluster, pod
     )
 
 
-def test_the_limit_holds_for_pull_secrets_and_ephemeral_containers_too(cluster, pod, writes):
+def test_restriction_applies_to_pull_secrets_and_ephemeral_containers(cluster, pod, writes):
     enforce = {"annotations": {"kubernetes.io/enforce-mountable-secrets": "true"}}
     cluster.add("serviceaccounts", "strict", "shop", enforce)
     with pytest.raises(errors.Forbidden, match=r'imagePullSecrets\[0\].name="b" is not allowed'):
@@ -180,13 +180,13 @@ def test_a_pod_without_a_class_has_priority_zero(pod):
     assert "priorityClassName" not in spec
 
 
-def test_a_pods_class_decides_its_priority_and_preemption(cluster, pod):
+def test_priority_class_sets_priority_and_preemption_policy(cluster, pod):
     cluster.add("priorityclasses", "patient", value=50, preemptionPolicy="Never")
     spec = pod(priorityClassName="patient")["spec"]
     assert (spec["priority"], spec["preemptionPolicy"]) == (50, "Never")
 
 
-def test_the_lowest_of_several_default_classes_counts_and_a_new_one_is_noticed(cluster, pod):
+def test_lowest_default_class_is_used_and_updated(cluster, pod):
     assert pod()["spec"]["priority"] == 0
     cluster.add("priorityclasses", "high", value=20, globalDefault=True, preemptionPolicy="PreemptLowerPriority")
     cluster.add("priorityclasses", "low", value=10, globalDefault=True, preemptionPolicy="PreemptLowerPriority")
@@ -210,13 +210,13 @@ def test_the_lowest_of_several_default_classes_counts_and_a_new_one_is_noticed(c
         ),
     ],
 )
-def test_a_pod_cannot_make_its_priority_up(pod, spec, why):
+def test_explicit_priority_is_rejected(pod, spec, why):
     with pytest.raises(errors.Forbidden) as caught:
         pod(**spec)
     assert caught.value.message == f'pods "x" is forbidden: {why}'
 
 
-def test_an_update_that_leaves_the_priority_out_keeps_it(writes):
+def test_update_without_priority_keeps_it(writes):
     old = {"spec": {"priority": 7, "preemptionPolicy": "Never"}}
     spec = writes.update("pods", "shop", old, {"spec": {"nodeName": "n"}})["spec"]
     assert (spec["priority"], spec["preemptionPolicy"]) == (7, "Never")
@@ -259,11 +259,11 @@ NOT_READY, UNREACHABLE = "node.kubernetes.io/not-ready", "node.kubernetes.io/unr
         ([{"key": NOT_READY, "operator": "Exists", "effect": "NoSchedule"}], [NOT_READY, UNREACHABLE]),
     ],
 )
-def test_silent_nodes_are_tolerated_for_five_minutes_unless_the_pod_says_otherwise(pod, own, added):
+def test_default_not_ready_tolerations_are_five_minutes(pod, own, added):
     assert pod(tolerations=own)["spec"]["tolerations"] == own + [_toleration(key) for key in added]
 
 
-def test_tolerations_are_added_on_update_too(writes):
+def test_tolerations_are_added_on_update(writes):
     spec = writes.update("pods", "shop", {}, {"spec": {}})["spec"]
     assert [toleration["key"] for toleration in spec["tolerations"]] == [NOT_READY, UNREACHABLE]
 
@@ -271,7 +271,7 @@ def test_tolerations_are_added_on_update_too(writes):
 # -- runtime class -----------------------------------------------------------------------------------------------------
 
 
-def test_a_runtime_class_adds_its_overhead_and_its_scheduling(cluster, pod):
+def test_runtime_class_adds_overhead_and_scheduling(cluster, pod):
     cluster.add(
         "runtimeclasses",
         "vm",
@@ -285,7 +285,7 @@ def test_a_runtime_class_adds_its_overhead_and_its_scheduling(cluster, pod):
     assert spec["tolerations"][-1] == {"key": "kata", "operator": "Exists"}
 
 
-def test_a_toleration_that_a_runtime_class_covers_is_not_kept_twice(cluster, pod):
+def test_toleration_covered_by_a_runtime_class_is_merged(cluster, pod):
     cluster.add("runtimeclasses", "vm", handler="kata", scheduling={"tolerations": [{"operator": "Exists"}]})
     own = [{"key": "a", "operator": "Equal", "value": "b", "effect": "NoSchedule"}]
     assert pod(runtimeClassName="vm", tolerations=own)["spec"]["tolerations"] == [{"operator": "Exists"}]
@@ -309,7 +309,7 @@ def test_a_toleration_that_a_runtime_class_covers_is_not_kept_twice(cluster, pod
         ),
     ],
 )
-def test_a_pod_that_contradicts_its_runtime_class_is_refused(cluster, pod, spec, why):
+def test_pod_that_contradicts_its_runtime_class_is_rejected(cluster, pod, spec, why):
     cluster.add(
         "runtimeclasses",
         "vm",
@@ -325,7 +325,7 @@ def test_a_pod_that_contradicts_its_runtime_class_is_refused(cluster, pod, spec,
 # -- topology ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_pod_on_a_node_carries_the_nodes_zone_and_region(cluster, pod, writes):
+def test_pod_gets_the_topology_labels_of_its_node(cluster, pod, writes):
     labels = {"topology.kubernetes.io/zone": "a", "topology.kubernetes.io/region": "eu", "disk": "ssd"}
     cluster.add("nodes", "n1", metadata={"labels": labels})
     copied = {"topology.kubernetes.io/zone": "a", "topology.kubernetes.io/region": "eu"}
@@ -335,11 +335,11 @@ def test_a_pod_on_a_node_carries_the_nodes_zone_and_region(cluster, pod, writes)
     assert writes.post("pods", "binding", "shop", binding)["metadata"]["labels"] == copied
 
 
-def test_a_pod_on_an_unknown_node_is_left_alone(pod):
+def test_pod_on_an_unknown_node_is_unchanged(pod):
     assert "labels" not in pod(nodeName="ghost")["metadata"]
 
 
-def test_system_priority_classes_stay(writes):
+def test_system_priority_classes_are_protected(writes):
     with pytest.raises(errors.Forbidden) as caught:
         writes.delete("priorityclasses", "system-node-critical")
     assert caught.value.message == (

@@ -15,7 +15,7 @@ def _message(caught):
     return caught.value.message.removeprefix('pods "x" is forbidden: ')
 
 
-def test_containers_get_what_they_leave_open(cluster, pod):
+def test_containers_get_missing_defaults(cluster, pod):
     item = {"type": "Container", "default": {"cpu": "1", "memory": "1Gi"}, "defaultRequest": {"cpu": "100m"}}
     cluster.add("limitranges", "r", "shop", spec={"limits": [item]})
     made = pod(
@@ -34,12 +34,12 @@ def test_containers_get_what_they_leave_open(cluster, pod):
     }
 
 
-def test_a_range_without_defaults_leaves_pods_as_they_are(cluster, pod):
+def test_range_without_defaults_leaves_pods_unchanged(cluster, pod):
     cluster.add("limitranges", "r", "shop", spec={"limits": [{"type": "Container"}]})
     assert "annotations" not in pod()["metadata"]
 
 
-def test_ranges_of_other_namespaces_do_not_count(cluster, pod):
+def test_ranges_of_other_namespaces_are_ignored(cluster, pod):
     cluster.add("limitranges", "r", "elsewhere", spec={"limits": [{"type": "Container", "min": {"cpu": "1"}}]})
     pod()
 
@@ -87,7 +87,7 @@ def test_ranges_of_other_namespaces_do_not_count(cluster, pod):
         ),
     ],
 )
-def test_a_container_out_of_range_is_refused(cluster, pod, item, resources, why):
+def test_container_out_of_range_is_rejected(cluster, pod, item, resources, why):
     cluster.add("limitranges", "r", "shop", spec={"limits": [{"type": "Container", **item}]})
     with pytest.raises(errors.Forbidden) as caught:
         pod(containers=[_container(**resources)])
@@ -95,20 +95,20 @@ def test_a_container_out_of_range_is_refused(cluster, pod, item, resources, why)
 
 
 @pytest.mark.parametrize("resources", [{"limits": {"cpu": "2"}}, {"limits": {"cpu": "8"}, "requests": {"cpu": "1"}}])
-def test_a_container_at_the_bounds_is_fine(cluster, pod, resources):
+def test_container_at_the_bounds_is_accepted(cluster, pod, resources):
     item = {"type": "Container", "min": {"cpu": "1"}, "max": {"cpu": "8"}, "maxLimitRequestRatio": {"cpu": "8"}}
     cluster.add("limitranges", "r", "shop", spec={"limits": [item]})
     pod(containers=[_container(**resources)])
 
 
-def test_a_pod_is_measured_as_a_whole(cluster, pod):
+def test_pod_total_is_checked(cluster, pod):
     cluster.add("limitranges", "r", "shop", spec={"limits": [{"type": "Pod", "max": {"cpu": "3"}}]})
     with pytest.raises(errors.Forbidden) as caught:
         pod(containers=[_container("a", limits={"cpu": "2"}), _container("b", limits={"cpu": "1500m"})])
     assert _message(caught) == "maximum cpu usage per Pod is 3, but limit is 3500m"
 
 
-def test_what_a_pod_says_for_itself_counts_before_the_sum_of_its_containers(cluster, pod):
+def test_pod_level_resources_override_the_sum(cluster, pod):
     cluster.add("limitranges", "r", "shop", spec={"limits": [{"type": "Pod", "max": {"cpu": "3"}}]})
     pod(containers=[_container("a", limits={"cpu": "4"})], resources={"limits": {"cpu": "3"}, "requests": {"cpu": "3"}})
 
@@ -120,7 +120,7 @@ def test_what_a_pod_says_for_itself_counts_before_the_sum_of_its_containers(clus
         ("1Mi", "minimum storage usage per PersistentVolumeClaim is 1Gi, but request is 1Mi"),
     ],
 )
-def test_claims_are_measured_by_what_they_request(cluster, writes, size, why):
+def test_claims_are_checked_by_their_requests(cluster, writes, size, why):
     item = {"type": "PersistentVolumeClaim", "min": {"storage": "1Gi"}, "max": {"storage": "2Gi"}}
     cluster.add("limitranges", "r", "shop", spec={"limits": [item]})
     with pytest.raises(errors.Forbidden) as caught:
@@ -128,7 +128,7 @@ def test_claims_are_measured_by_what_they_request(cluster, writes, size, why):
     assert caught.value.message == f'persistentvolumeclaims "x" is forbidden: {why}'
 
 
-def test_only_resizing_a_pod_is_measured_among_its_updates(cluster, writes):
+def test_only_resize_updates_of_a_pod_are_checked(cluster, writes):
     cluster.add("limitranges", "r", "shop", spec={"limits": [{"type": "Container", "max": {"cpu": "1"}}]})
     new = {"spec": {"containers": [_container(limits={"cpu": "2"})]}}
     writes.update("pods", "shop", {}, new)
@@ -136,7 +136,7 @@ def test_only_resizing_a_pod_is_measured_among_its_updates(cluster, writes):
         writes.update("pods", "shop", {}, new, subresource="resize")
 
 
-def test_what_is_being_deleted_is_left_alone(cluster, writes):
+def test_objects_being_deleted_are_ignored(cluster, writes):
     cluster.add("limitranges", "r", "shop", spec={"limits": [{"type": "Container", "max": {"cpu": "1"}}]})
     old = {"metadata": {"deletionTimestamp": "2026-05-10T12:00:00Z"}}
     writes.update("pods", "shop", old, {"spec": {"containers": [_container()]}}, subresource="resize")

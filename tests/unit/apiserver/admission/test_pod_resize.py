@@ -23,15 +23,15 @@ def resize(cluster, writes):
     return resized
 
 
-def test_a_resize_that_fits_is_let_in(resize):
+def test_fitting_resize_is_admitted(resize):
     resize(_pod(1, "1"), _pod(2, "2"))
 
 
-def test_a_resize_that_changes_nothing_is_not_looked_at(resize):
+def test_no_op_resize_is_not_checked(resize):
     resize(_pod(1, "9"), _pod(1, "9"))
 
 
-def test_a_pod_that_is_on_no_node_yet_can_be_any_size(resize):
+def test_unscheduled_pod_can_have_any_size(resize):
     resize(_pod(1, "1", ""), _pod(2, "9", ""))
 
 
@@ -57,7 +57,7 @@ def test_a_pod_that_is_on_no_node_yet_can_be_any_size(resize):
         ),
     ],
 )
-def test_a_resize_that_the_node_cannot_bear_is_refused(resize, new, why, cause):
+def test_resize_beyond_the_nodes_allocatable_is_rejected(resize, new, why, cause):
     with pytest.raises(errors.Forbidden) as caught:
         resize(_pod(1, "1", new["spec"]["nodeName"]), new)
     assert caught.value.message == f'pods "x" is forbidden: {why}'

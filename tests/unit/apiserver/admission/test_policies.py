@@ -19,7 +19,7 @@ CREATING = {**RULE, "operations": ["CREATE", "UPDATE"]}
 ASKING = "string(authorizer.path('/x').check('get').allowed())"
 
 
-class Governed(Api):
+class PolicyApi(Api):
     """A server with policies that a test makes."""
 
     def __init__(self, runner: asyncio.Runner) -> None:
@@ -53,9 +53,9 @@ class Governed(Api):
 
 
 @pytest.fixture
-def api() -> Iterator[Governed]:
+def api() -> Iterator[PolicyApi]:
     with asyncio.Runner() as runner:
-        yield Governed(runner)
+        yield PolicyApi(runner)
 
 
 def denied(message: str, name: str = "m") -> str:
@@ -82,7 +82,7 @@ def denied(message: str, name: str = "m") -> str:
         ),
     ],
 )
-def test_a_refusal_says_as_well_as_it_can_why(api, validation, message):
+def test_rejection_has_the_best_available_message(api, validation, message):
     api.policy(validation)
     answer = api.make_map()
     assert (answer.status, answer.body["reason"]) == (422, "Invalid")
@@ -91,18 +91,18 @@ def test_a_refusal_says_as_well_as_it_can_why(api, validation, message):
 
 
 @pytest.mark.parametrize(("reason", "code"), [("Forbidden", 403), ("Invalid", 422), ("RequestEntityTooLarge", 413)])
-def test_a_validation_chooses_how_it_refuses(api, reason, code):
+def test_validation_chooses_its_reason(api, reason, code):
     api.policy({"expression": "false", "reason": reason})
     answer = api.make_map()
     assert (answer.status, answer.body["reason"]) == (code, reason)
 
 
-def test_the_first_refusal_is_the_one_that_is_told(api):
+def test_first_rejection_is_reported(api):
     api.policy("true", {"expression": "false", "message": "one"}, {"expression": "false", "message": "two"})
     assert api.make_map().body["message"] == denied("one")
 
 
-def test_everything_about_a_write_can_be_looked_at(api):
+def test_all_variables_of_a_request_are_available(api):
     api.policy(
         "object.data.k == 'v' || oldObject != null",
         "request.operation in ['CREATE', 'UPDATE']",
@@ -120,7 +120,7 @@ def test_everything_about_a_write_can_be_looked_at(api):
     assert api.patch("merge", f"{MAPS}/m", {"data": {"k": "w"}}).status == 200
 
 
-def test_variables_are_evaluated_when_named_and_may_name_earlier_ones(api):
+def test_variables_are_evaluated_lazily_and_may_use_earlier_ones(api):
     variables = [
         {"name": "size", "expression": "size(object.data)"},
         {"name": "twice", "expression": "variables.size * 2"},
@@ -132,7 +132,7 @@ def test_variables_are_evaluated_when_named_and_may_name_earlier_ones(api):
     assert 'composited variable "broken" fails to evaluate: no such key: nosuch' in answer.body["message"]
 
 
-def test_a_deletion_is_refused_with_the_object_as_it_was(api):
+def test_deletion_is_validated_with_the_old_object(api):
     api.make_map()
     api.policy("request.operation != 'DELETE' || oldObject.data.k != 'v'")
     assert api.ask("DELETE", f"{MAPS}/m").status == 422
@@ -140,7 +140,7 @@ def test_a_deletion_is_refused_with_the_object_as_it_was(api):
     assert api.ask("DELETE", f"{MAPS}/m").status == 200
 
 
-def test_conditions_spare_what_they_exclude(api):
+def test_match_conditions_exclude_requests(api):
     conditions = [{"name": "x", "expression": "request.name != 'spared'"}]
     api.policy("false", matchConditions=conditions)
     assert api.make_map("spared").status == 201
@@ -148,19 +148,19 @@ def test_conditions_spare_what_they_exclude(api):
 
 
 @pytest.mark.parametrize(("failure", "status"), [("Fail", 422), ("Ignore", 201)])
-def test_what_fails_refuses_or_agrees_as_the_policy_says(api, failure, status):
+def test_failures_follow_the_failure_policy(api, failure, status):
     api.policy("object.nosuch == 1", failurePolicy=failure)
     assert api.make_map().status == status
 
 
 @pytest.mark.parametrize(("failure", "status"), [("Fail", 422), ("Ignore", 201)])
-def test_conditions_that_fail_do_too(api, failure, status):
+def test_failing_match_conditions_follow_the_failure_policy(api, failure, status):
     conditions = [{"name": "x", "expression": "object.nosuch == 1"}]
     api.policy("true", matchConditions=conditions, failurePolicy=failure)
     assert api.make_map().status == status
 
 
-def test_an_expression_that_costs_too_much_is_stopped(api):
+def test_expression_exceeding_its_cost_is_stopped(api):
     costly = "object.data.all(a, object.data.all(b, object.data.all(c, object.data.all(d, a + b + c + d != 'x'))))"
     api.policy(costly)
     answer = api.make_map(data={f"k{number}": "v" for number in range(60)})
@@ -171,12 +171,12 @@ def test_an_expression_that_costs_too_much_is_stopped(api):
 # -- bindings and parameters ----------------------------------------------------------------------------------------
 
 
-def test_a_policy_that_nobody_binds_does_nothing(api):
+def test_unbound_policy_has_no_effect(api):
     api.policy("false", actions=())
     assert api.make_map().status == 201
 
 
-def test_a_binding_can_be_for_less_than_the_policy(api):
+def test_binding_can_narrow_the_policy(api):
     api.policy("false", actions=())
     match = {"objectSelector": {"matchLabels": {"a": "b"}}}
     api.bind("validating", "p", "p", validationActions=["Deny"], matchResources=match)
@@ -184,21 +184,21 @@ def test_a_binding_can_be_for_less_than_the_policy(api):
     assert api.make_map("bound", labels={"a": "b"}).status == 422
 
 
-def test_rules_can_name_objects_and_exclude_others(api):
+def test_rules_can_name_and_exclude_resources(api):
     match = {"resourceRules": [{**RULE, "resourceNames": ["one", "two"]}],
              "excludeResourceRules": [{**RULE, "resourceNames": ["two"]}]}  # fmt: skip
     api.policy("false", matchConstraints=match)
     assert [api.make_map(name).status for name in ("one", "two", "three")] == [422, 201, 201]
 
 
-def test_a_warning_is_no_refusal(api):
+def test_warn_action_does_not_reject(api):
     api.policy({"expression": "false", "message": "old ways"}, actions=("Warn", "Audit"))
     answer = api.make_map()
     assert answer.status == 201
     assert "Validation failed for ValidatingAdmissionPolicy 'p' with binding 'p': old ways" in answer.headers["Warning"]
 
 
-def _with_params(api: Governed, **ref: Any) -> None:
+def _with_params(api: PolicyApi, **ref: Any) -> None:
     kind = {"apiVersion": "v1", "kind": "ConfigMap"}
     rules = [{**RULE, "resources": ["secrets"]}]
     text = "object.metadata.name.startsWith(params.data.prefix)"
@@ -207,11 +207,11 @@ def _with_params(api: Governed, **ref: Any) -> None:
     api.bind("validating", "p", "p", validationActions=["Deny"], paramRef=ref)
 
 
-def _make_secret(api: Governed, name: str) -> Answer:
+def _make_secret(api: PolicyApi, name: str) -> Answer:
     return api.post("/api/v1/namespaces/shop/secrets", {"metadata": {"name": name}})
 
 
-def test_parameters_come_from_an_object_by_name(api):
+def test_parameters_are_read_by_name(api):
     _with_params(api, name="params")
     missing = _make_secret(api, "a-secret").body["message"]
     assert missing.endswith(
@@ -222,7 +222,7 @@ def test_parameters_come_from_an_object_by_name(api):
     assert _make_secret(api, "b-secret").status == 422
 
 
-def test_parameters_selected_by_labels_must_all_agree(api):
+def test_parameters_selected_by_labels_must_all_pass(api):
     selector = {"matchLabels": {"params": "yes"}}
     _with_params(api, selector=selector, namespace="default", parameterNotFoundAction="Allow")
     assert _make_secret(api, "anything").status == 201
@@ -232,7 +232,7 @@ def test_parameters_selected_by_labels_must_all_agree(api):
     assert [_make_secret(api, name).status for name in ("abc", "axe", "x")] == [201, 422, 422]
 
 
-def test_parameters_of_a_kind_that_nobody_knows_are_told(api):
+def test_parameters_of_an_unknown_kind_are_reported(api):
     api.policy("params == null", paramKind={"apiVersion": "rules.example.com/v1", "kind": "Rule"})
     assert (
         api.make_map()
@@ -244,7 +244,7 @@ def test_parameters_of_a_kind_that_nobody_knows_are_told(api):
     )
 
 
-def test_policies_are_not_about_policies(api):
+def test_policies_do_not_apply_to_policies(api):
     every = {"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*"]}
     api.policy("false", matchConstraints={"resourceRules": [every]})
     path = f"{GROUP}/validatingadmissionpolicies/p"
@@ -301,7 +301,7 @@ def test_policies_are_not_about_policies(api):
         ),
     ],
 )  # fmt: skip
-def test_an_expression_that_makes_no_sense_is_refused_when_it_is_written(api, spec, field, message):
+def test_invalid_expression_is_rejected_on_write(api, spec, field, message):
     body = {"metadata": {"name": "p"}, "spec": {"matchConstraints": {"resourceRules": [RULE]}, **spec}}
     answer = api.post(f"{GROUP}/validatingadmissionpolicies", body)
     assert answer.status == 422
@@ -321,7 +321,7 @@ def patch(expression: str) -> dict[str, Any]:
     return {"patchType": "JSONPatch", "jsonPatch": {"expression": expression}}
 
 
-def test_a_configuration_is_merged_into_the_object(api):
+def test_apply_configuration_is_merged_into_the_object(api):
     api.mutation(
         configure("Object{metadata: Object.metadata{labels: {'by': variables.who}}}"),
         configure("Object{data: {'added': object.metadata.labels.by}}"),
@@ -332,7 +332,7 @@ def test_a_configuration_is_merged_into_the_object(api):
     assert made["data"] == {"k": "v", "added": "admin"}
 
 
-def test_items_of_lists_are_merged_by_their_keys(api):
+def test_list_items_are_merged_by_key(api):
     pods = {"resourceRules": [{**CREATING, "resources": ["pods"]}]}
     added = (
         "Object{spec: Object.spec{containers: object.spec.containers.map(c, "
@@ -344,7 +344,7 @@ def test_items_of_lists_are_merged_by_their_keys(api):
     assert [(one["image"], one["imagePullPolicy"]) for one in made["spec"]["containers"]] == [("i:1", "Always")] * 2
 
 
-def test_operations_change_the_object_unless_a_test_among_them_fails(api):
+def test_json_patch_is_applied_unless_a_test_fails(api):
     escaped = "'/metadata/annotations/' + jsonpatch.escapeKey('a/b')"
     api.mutation(
         patch("[JSONPatch{op: 'add', path: '/metadata/annotations', value: {'z': '1'}}]"),
@@ -357,7 +357,7 @@ def test_operations_change_the_object_unless_a_test_among_them_fails(api):
     assert made["data"] == {"whole": "2"}
 
 
-def test_a_policy_is_asked_again_when_one_after_it_changed_something(api):
+def test_policy_is_reinvoked_after_a_later_change(api):
     seen = "Object{data: {'seen': object.data.map(k, k).sort().join(' ')}}"
     api.mutation(configure(seen), name="a", reinvocationPolicy="IfNeeded")
     api.mutation(configure("Object{data: {'late': '1'}}"), name="b")
@@ -375,7 +375,7 @@ def test_a_policy_is_asked_again_when_one_after_it_changed_something(api):
         (patch("[JSONPatch{op: 'remove', path: '/nosuch'}]"), "JSON Patch: "),
     ],
 )  # fmt: skip
-def test_a_change_that_cannot_be_made_is_told_unless_failures_are_ignored(api, mutation, why):
+def test_failed_mutation_is_reported_unless_ignored(api, mutation, why):
     api.mutation(mutation)
     answer = api.make_map()
     assert (answer.status, answer.body["reason"]) == (403, "Invalid")
@@ -385,7 +385,7 @@ def test_a_change_that_cannot_be_made_is_told_unless_failures_are_ignored(api, m
     assert api.make_map().status == 201
 
 
-def test_what_can_only_be_replaced_as_a_whole_is_not_configured(api):
+def test_atomic_fields_are_not_applied(api):
     pods = {"resourceRules": [{**CREATING, "resources": ["pods"]}]}
     text = "Object{spec: Object.spec{containers: [Object.spec.containers{name: 'a', command: ['x']}]}}"
     api.mutation(configure(text), matchConstraints=pods)
@@ -394,7 +394,7 @@ def test_what_can_only_be_replaced_as_a_whole_is_not_configured(api):
     assert "may not mutate atomic arrays, maps or structs: .spec.containers[0].command" in answer.body["message"]
 
 
-def test_what_a_policy_changed_is_validated_after_it(api):
+def test_mutated_object_is_validated(api):
     api.mutation(configure("Object{metadata: Object.metadata{labels: {'not a label': 'x'}}}"))
     answer = api.make_map()
     assert (answer.status, answer.body["reason"]) == (422, "Invalid")
@@ -404,12 +404,12 @@ def test_what_a_policy_changed_is_validated_after_it(api):
 # -- what is counted ------------------------------------------------------------------------------------------------
 
 
-def counted(api: Governed, name: str) -> list[str]:
+def counted(api: PolicyApi, name: str) -> list[str]:
     lines = api.get("/metrics").body.decode().splitlines()
     return [line.removeprefix(name) for line in lines if line.startswith(f"{name}{{")]
 
 
-def test_checks_are_counted_by_what_came_of_them(api):
+def test_checks_are_counted_by_result(api):
     api.policy("object.data.k == 'v'", name="kept", actions=("Deny",))
     api.policy("false", name="audited", actions=("Audit", "Warn"))
     api.policy("object.nosuch == 1", name="forgiven", failurePolicy="Ignore")
@@ -417,36 +417,36 @@ def test_checks_are_counted_by_what_came_of_them(api):
     assert api.make_map().status == 422
     found = counted(api, "apiserver_validating_admission_policy_check_total")
     assert sorted(found) == [
-        '{policy="audited",policy_binding="audited",error_type="no_error",enforcement_action="audit"} 1',
-        '{policy="audited",policy_binding="audited",error_type="no_error",enforcement_action="warn"} 1',
-        '{policy="forgiven",policy_binding="forgiven",error_type="invalid_error",enforcement_action="allow"} 1',
-        '{policy="p",policy_binding="p",error_type="invalid_error",enforcement_action="deny"} 1',
+        '{enforcement_action="allow",error_type="invalid_error",policy="forgiven",policy_binding="forgiven"} 1',
+        '{enforcement_action="audit",error_type="no_error",policy="audited",policy_binding="audited"} 1',
+        '{enforcement_action="deny",error_type="invalid_error",policy="p",policy_binding="p"} 1',
+        '{enforcement_action="warn",error_type="no_error",policy="audited",policy_binding="audited"} 1',
     ]
     assert len(counted(api, "apiserver_validating_admission_policy_check_duration_seconds_count")) == 4
 
 
-def test_changes_are_counted(api):
+def test_mutations_are_counted(api):
     change = {"expression": "Object{metadata: Object.metadata{labels: {'a': 'b'}}}"}
     api.mutation({"patchType": "ApplyConfiguration", "applyConfiguration": change})
     assert api.make_map().status == 201
     found = counted(api, "apiserver_mutating_admission_policy_check_total")
-    assert found == ['{policy="p",policy_binding="p",error_type="no_error"} 1']
+    assert found == ['{error_type="no_error",policy="p",policy_binding="p"} 1']
 
 
-def test_conditions_that_fail_are_counted(api):
+def test_failing_match_conditions_are_counted(api):
     conditions = [{"name": "odd", "expression": "object.nosuch == 1"}, {"name": "no", "expression": "false"}]
     api.policy("false", matchConditions=conditions)
     assert api.make_map().status == 201
-    about = '{name="p",kind="policy",type="validate",operation="CREATE"}'
+    about = '{kind="policy",name="p",operation="CREATE",type="validate"}'
     assert counted(api, "apiserver_admission_match_condition_evaluation_errors_total") == [f"{about} 1"]
     assert counted(api, "apiserver_admission_match_condition_evaluation_seconds_count") == [f"{about} 1"]
     assert counted(api, "apiserver_admission_match_condition_exclusions_total") == []
 
 
-def test_others_are_answered_while_a_dear_policy_is_evaluated(api):
+def test_expensive_policy_does_not_block_other_requests(api):
     numbers = "[" + ", ".join(map(str, range(80))) + "]"
     api.policy(f"{numbers}.all(x, {numbers}.all(y, x + y >= 0 && authorizer.path('/x').check('get').allowed()))")
-    api.server.aside.start()
+    api.server.worker_thread.start()
 
     async def both() -> tuple[Answer, Answer, bool]:
         body = {"metadata": {"name": "m"}, "data": {"k": "v"}}
@@ -457,6 +457,6 @@ def test_others_are_answered_while_a_dear_policy_is_evaluated(api):
         return read, await dear, came_first
 
     read, refused, came_first = api._runner.run(both())
-    api.server.aside.close()
+    api.server.worker_thread.close()
     assert (read.status, refused.status, came_first) == (200, 422, True)
     assert "cost limit exceeded" in refused.body["message"]

@@ -1,4 +1,4 @@
-"""Looking committed objects up: remembered while they stay, noticed when they change."""
+"""Tests of registry lookups: cached until an object changes."""
 
 from __future__ import annotations
 
@@ -40,30 +40,30 @@ def _class(name, value):
     return head % (name, value)
 
 
-def test_an_object_is_decoded_once_a_change(run):
+def test_object_is_decoded_once_per_change(run):
     async def steps(store, lookup):
-        assert lookup.find("namespaces", "", "shop") is None
+        assert lookup.get_object("namespaces", "", "shop") is None
         await store.write("/registry/namespaces/shop", _namespace(b"Active"))
-        found = lookup.find("namespaces", "", "shop")
+        found = lookup.get_object("namespaces", "", "shop")
         assert found.status.phase == "Active"
-        assert lookup.find("namespaces", "", "shop") is found
+        assert lookup.get_object("namespaces", "", "shop") is found
         await store.write("/registry/namespaces/shop", _namespace(b"Terminating"))
-        assert lookup.find("namespaces", "", "shop").status.phase == "Terminating"
+        assert lookup.get_object("namespaces", "", "shop").status.phase == "Terminating"
         await store.write("/registry/namespaces/shop", None)
-        assert lookup.find("namespaces", "", "shop") is None
+        assert lookup.get_object("namespaces", "", "shop") is None
 
     run(steps)
 
 
-def test_a_list_stays_the_same_until_an_object_of_its_kind_changes(run):
+def test_list_is_cached_until_an_object_of_its_kind_changes(run):
     async def steps(store, lookup):
-        assert list(lookup.every("priorityclasses", "", GROUP)) == []
+        assert list(lookup.list_objects("priorityclasses", "", GROUP)) == []
         await store.write("/registry/priorityclasses/a", _class(b"a", 1))
-        listed = lookup.every("priorityclasses", "", GROUP)
+        listed = lookup.list_objects("priorityclasses", "", GROUP)
         assert [known.value for known in listed] == [1]
         await store.write("/registry/namespaces/shop", _namespace(b"Active"))
-        assert lookup.every("priorityclasses", "", GROUP) is listed
+        assert lookup.list_objects("priorityclasses", "", GROUP) is listed
         await store.write("/registry/priorityclasses/a", _class(b"a", 2))
-        assert [known.value for known in lookup.every("priorityclasses", "", GROUP)] == [2]
+        assert [known.value for known in lookup.list_objects("priorityclasses", "", GROUP)] == [2]
 
     run(steps)

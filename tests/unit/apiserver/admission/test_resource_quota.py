@@ -10,7 +10,7 @@ import pytest
 from kubeloop.api import errors
 from kubeloop.apiserver.admission import AdmissionChain
 from kubeloop.apiserver.admission.lookup import RegistryLookup
-from kubeloop.apiserver.admission.plugins.quota.quota_ledger import StoreQuotaAccessor
+from kubeloop.apiserver.admission.plugins.quota.quota_accessor import StoreQuotaAccessor
 from kubeloop.apiserver.admission.plugins.quota.resource_quota import ResourceQuotaPlugin
 from tests.unit.apiserver.conftest import Api, StillClock
 
@@ -24,7 +24,7 @@ def _quota(cluster, hard, used=None, name="q", **spec):
 
 
 def _used(cluster, name="q"):
-    return dict(cluster.find("resourcequotas", "shop", name).status.used)
+    return dict(cluster.get_object("resourcequotas", "shop", name).status.used)
 
 
 def _requesting(cpu, **more):
@@ -35,13 +35,13 @@ def _refusal(caught):
     return caught.value.message.partition(" is forbidden: ")[2]
 
 
-def test_a_pod_is_charged_with_what_it_requests(cluster, pod):
+def test_pod_is_charged_for_its_requests(cluster, pod):
     _quota(cluster, {"pods": "2", "requests.cpu": "1", "limits.memory": "1Gi"})
     pod(containers=[_requesting("600m", limits={"memory": "1Gi"})])
     assert _used(cluster) == {"pods": "1", "requests.cpu": "600m", "limits.memory": "1Gi"}
 
 
-def test_a_pod_that_exceeds_a_quota_is_told_by_how_much_and_charged_nothing(cluster, pod):
+def test_pod_exceeding_a_quota_is_rejected_with_amounts_and_not_charged(cluster, pod):
     _quota(cluster, {"pods": "2", "requests.cpu": "1"}, {"pods": "1", "requests.cpu": "600m"})
     with pytest.raises(errors.Forbidden) as caught:
         pod(containers=[_requesting("500m")])
@@ -51,26 +51,26 @@ def test_a_pod_that_exceeds_a_quota_is_told_by_how_much_and_charged_nothing(clus
     assert _used(cluster) == {"pods": "1", "requests.cpu": "600m"}
 
 
-def test_a_quota_that_limits_cpu_makes_every_container_state_it(cluster, pod):
+def test_quota_on_cpu_requires_it_in_every_container(cluster, pod):
     _quota(cluster, {"requests.cpu": "1", "limits.memory": "1Gi"})
     with pytest.raises(errors.Forbidden) as caught:
         pod(containers=[_requesting("1"), {"name": "b"}], initContainers=[{"name": "a"}])
     assert _refusal(caught) == "failed quota: q: must specify limits.memory for: a,b,web; requests.cpu for: a,b"
 
 
-def test_a_quota_whose_use_was_not_counted_yet_lets_nothing_in(cluster, pod):
+def test_uncounted_quota_rejects_everything(cluster, pod):
     _quota(cluster, {"pods": "2", "count/pods": "1"}, {"pods": "0"})
     with pytest.raises(errors.Forbidden) as caught:
         pod()
     assert _refusal(caught) == "status unknown for quota: q, resources: count/pods,pods"
 
 
-def test_a_quota_that_nobody_has_taken_up_binds_nothing(cluster, pod):
+def test_quota_without_status_is_not_enforced(cluster, pod):
     cluster.add("resourcequotas", "q", "shop", spec={"hard": {"pods": "0"}})
     pod()
 
 
-def test_only_quotas_whose_scopes_hold_the_pod_are_charged(cluster, pod):
+def test_only_quotas_with_matching_scopes_are_charged(cluster, pod):
     _quota(cluster, {"pods": "5"}, name="idle", scopes=["BestEffort"])
     _quota(cluster, {"pods": "5"}, name="busy", scopes=["NotBestEffort", "NotTerminating"])
     pod()
@@ -79,7 +79,7 @@ def test_only_quotas_whose_scopes_hold_the_pod_are_charged(cluster, pod):
     assert (_used(cluster, "idle"), _used(cluster, "busy")) == ({"pods": "1"}, {"pods": "1"})
 
 
-def test_nothing_is_charged_when_another_quota_refuses(cluster, pod):
+def test_nothing_is_charged_if_another_quota_rejects(cluster, pod):
     _quota(cluster, {"pods": "5"}, name="a")
     _quota(cluster, {"pods": "0"}, name="b")
     with pytest.raises(errors.Forbidden, match="exceeded quota: b"):
@@ -101,7 +101,7 @@ def test_events_and_reviews_are_free(cluster, writes):
     writes.create("events", "shop")
 
 
-def test_a_service_is_charged_for_the_ports_that_it_gains(cluster, writes):
+def test_service_is_charged_for_added_ports(cluster, writes):
     _quota(cluster, {"services": "2", "services.nodeports": "2", "services.loadbalancers": "1"})
     ports = [{"name": "a", "port": 1}, {"name": "b", "port": 2}]
     writes.create("services", "shop", spec={"ports": ports})
@@ -113,7 +113,7 @@ def test_a_service_is_charged_for_the_ports_that_it_gains(cluster, writes):
         writes.update("services", "shop", two, three)
 
 
-def test_a_claim_is_charged_for_growth_even_beyond_the_limit_when_its_status_tells_so(cluster, writes):
+def test_claim_status_expansion_is_charged_beyond_the_limit(cluster, writes):
     _quota(cluster, {"requests.storage": "2Gi", "fast.storageclass.storage.k8s.io/requests.storage": "9Gi"})
 
     def claim(size, **status):
@@ -130,7 +130,7 @@ def test_a_claim_is_charged_for_growth_even_beyond_the_limit_when_its_status_tel
     assert set(_used(cluster).values()) == {"5Gi"}
 
 
-def test_a_claim_of_devices_is_charged_by_class_and_by_the_names_of_extended_resources(cluster, writes):
+def test_resource_claim_is_charged_by_class_and_extended_resource(cluster, writes):
     cluster.add("deviceclasses", "gpu", spec={"extendedResourceName": "example.com/gpu"})
     names = (
         "gpu.deviceclass.resource.k8s.io/devices",
@@ -144,7 +144,7 @@ def test_a_claim_of_devices_is_charged_by_class_and_by_the_names_of_extended_res
     assert _used(cluster) == dict(zip(names, "331", strict=True))
 
 
-def test_what_a_pod_paid_for_as_extended_resource_is_not_charged_to_its_claim(cluster, writes):
+def test_extended_resources_charged_to_a_pod_are_not_charged_to_its_claim(cluster, writes):
     cluster.add("deviceclasses", "gpu", spec={"extendedResourceName": "example.com/gpu"})
     asking = {"name": "c", "resources": {"requests": {"example.com/gpu": "2"}}}
     cluster.add("pods", "p", "shop", {"uid": "u"}, spec={"containers": [asking]})
@@ -165,7 +165,7 @@ def test_what_a_pod_paid_for_as_extended_resource_is_not_charged_to_its_claim(cl
 
 
 class _QuotaApi(Api):
-    """One whose writes go through this plugin alone."""
+    """Return a server whose writes use this plugin only."""
 
     def admission(self) -> AdmissionChain:
         lookup = RegistryLookup(self.registry)
@@ -174,7 +174,7 @@ class _QuotaApi(Api):
 
 @pytest.fixture
 def server() -> Iterator[_QuotaApi]:
-    """One with a quota of ten config maps in `shop`."""
+    """Return a server with a quota of ten config maps in `shop`."""
     with asyncio.Runner() as runner:
         api = _QuotaApi(runner, StillClock())
         hard = {"configmaps": "10", "count/configmaps": "10"}
@@ -184,20 +184,20 @@ def server() -> Iterator[_QuotaApi]:
         yield api
 
 
-def test_many_writers_at_once_never_get_more_than_there_is(server):
+def test_concurrent_writers_never_exceed_the_quota(server):
     answers = server.post_at_once([(CONFIG_MAPS, {"metadata": {"name": f"m{i}"}}) for i in range(64)])
     assert sorted(answer.status for answer in answers) == [201] * 10 + [403] * 54
     assert len(server.get(CONFIG_MAPS).body["items"]) == 10
     assert server.get(f"{QUOTAS}/q").body["status"]["used"] == {"configmaps": "10", "count/configmaps": "10"}
 
 
-def test_writers_of_the_same_object_are_charged_each_until_use_is_counted_again(server):
+def test_concurrent_writes_of_one_object_are_all_charged_until_recounted(server):
     answers = server.post_at_once([(CONFIG_MAPS, {"metadata": {"name": "m"}})] * 3)
     assert sorted(answer.status for answer in answers) == [201, 409, 409]
     assert server.get(f"{QUOTAS}/q").body["status"]["used"]["configmaps"] == "3"
 
 
-def test_the_server_owns_the_use_that_it_charged(server):
+def test_charged_status_is_owned_by_the_server(server):
     server.made(CONFIG_MAPS, {"metadata": {"name": "m"}})
     entries = server.get(f"{QUOTAS}/q").body["metadata"]["managedFields"]
     entry = next(entry for entry in entries if entry["manager"] == "kube-apiserver")
@@ -205,7 +205,7 @@ def test_the_server_owns_the_use_that_it_charged(server):
     assert entry["fieldsV1"] == {"f:status": {"f:used": {"f:configmaps": {}, "f:count/configmaps": {}}}}
 
 
-def test_a_dry_run_is_refused_like_any_other_but_charged_nothing(server):
+def test_dry_run_is_rejected_like_a_write_but_not_charged(server):
     assert server.post(f"{CONFIG_MAPS}?dryRun=All", {"metadata": {"name": "m"}}).status == 201
     assert server.get(f"{QUOTAS}/q").body["status"]["used"]["configmaps"] == "0"
     for i in range(10):
@@ -213,7 +213,7 @@ def test_a_dry_run_is_refused_like_any_other_but_charged_nothing(server):
     assert server.post(f"{CONFIG_MAPS}?dryRun=All", {"metadata": {"name": "m"}}).status == 403
 
 
-def test_a_quota_that_is_gone_binds_nobody(server):
+def test_deleted_quota_is_not_enforced(server):
     server.ask("DELETE", f"{QUOTAS}/q")
     for i in range(11):
         server.made(CONFIG_MAPS, {"metadata": {"name": f"m{i}"}})

@@ -1,4 +1,4 @@
-"""Webhooks over real TLS: who is asked about what, what they may change, and what becomes of those that fail."""
+"""Tests of webhooks over TLS: matching, mutation, and failures."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ EVERY_MAP = {"operations": ["*"], "apiGroups": [""], "apiVersions": ["v1"], "res
 MAY_CREATE = "oldObject == null && authorizer.requestResource.check('create').allowed()"
 
 
-class Hooked(Api):
-    """A server, and webhooks that it may be told of."""
+class WebhookApi(Api):
+    """Server with configurable webhooks."""
 
     def __init__(self, runner: asyncio.Runner, hooks: HookServer) -> None:
         super().__init__(runner, StillClock())
@@ -31,7 +31,7 @@ class Hooked(Api):
         self.made("/api/v1/namespaces", {"metadata": {"name": "shop", "labels": {"tier": "front"}}})
 
     def hook(self, behaviour: Behaviour, kind: str = "validating", name: str = "a.example.com", **spec: Any) -> None:
-        """Configure one webhook, in a configuration of its own with the same name."""
+        """Configure one webhook, in a separate configuration with the same name."""
         path = f"/{kind}/{name}"
         self.hooks.behaviours[path] = behaviour
         hook = {
@@ -46,7 +46,7 @@ class Hooked(Api):
 
     def rewrite(self, resource: tuple[str, str, str], namespace: str, name: str, old: bytes, new: bytes) -> None:
         """Change what is stored behind the server's back."""
-        storage = self.server.registry.named(*resource)
+        storage = self.server.registry.storage_named(*resource)
         record = storage.get(namespace, name)
         assert record is not None
 
@@ -65,11 +65,11 @@ def pki(tmp_path_factory):
 
 
 @pytest.fixture
-def api(pki) -> Iterator[Hooked]:
+def api(pki) -> Iterator[WebhookApi]:
     hooks = HookServer(pki)
     with asyncio.Runner() as runner:
         runner.run(hooks.start())
-        api = Hooked(runner, hooks)
+        api = WebhookApi(runner, hooks)
         yield api
         runner.run(hooks.stop())
 
@@ -85,7 +85,7 @@ def no(_request: dict[str, Any]) -> dict[str, Any]:
 # -- the question ---------------------------------------------------------------------------------------------------
 
 
-def test_a_review_tells_everything_about_a_write(api):
+def test_review_has_all_request_attributes(api):
     api.hook(yes)
     assert api.make_map(query="?fieldManager=me&dryRun=All").status == 201
     [seen] = api.hooks.seen
@@ -109,7 +109,7 @@ def test_a_review_tells_everything_about_a_write(api):
     assert "subResource" not in seen
 
 
-def test_an_update_and_a_deletion_show_the_object_as_it_was(api):
+def test_update_and_delete_have_the_old_object(api):
     api.make_map()
     api.hook(yes)
     assert api.patch("merge", f"{MAPS}/m", {"data": {"k": "w"}}).status == 200
@@ -123,7 +123,7 @@ def test_an_update_and_a_deletion_show_the_object_as_it_was(api):
     }  # fmt: skip
 
 
-def test_who_may_still_change_a_new_object_sees_nothing_that_it_gets_later(api):
+def test_mutating_webhook_sees_no_later_fields(api):
     api.hook(yes, "mutating")
     api.hook(yes, "validating")
     body = {"metadata": {"generateName": "m-"}}
@@ -135,13 +135,13 @@ def test_who_may_still_change_a_new_object_sees_nothing_that_it_gets_later(api):
     assert refusing["name"] == refusing["object"]["metadata"]["name"]
 
 
-def test_the_older_version_of_reviews_is_spoken_where_it_is_listed_first(api):
+def test_v1beta1_reviews_are_sent_if_listed_first(api):
     api.hook(yes, admissionReviewVersions=["v0", "v1beta1", "v1"])
     assert api.make_map().status == 201
     assert api.hooks.reviews[0]["apiVersion"] == "admission.k8s.io/v1beta1"
 
 
-def test_connections_are_kept_and_replaced_when_the_other_side_hung_up(api):
+def test_connections_are_kept_and_replaced_when_closed(api):
     api.hook(yes)
     for name in ("a", "b", "c"):
         assert api.make_map(name).status == 201
@@ -151,7 +151,7 @@ def test_connections_are_kept_and_replaced_when_the_other_side_hung_up(api):
     assert api.hooks.connections == 2
 
 
-def test_a_service_is_found_through_its_endpoints(api):
+def test_service_is_resolved_by_its_endpoints(api):
     port = {"name": "https", "port": 443, "protocol": "TCP"}
     api.made("/api/v1/namespaces/shop/services", {"metadata": {"name": "hooks"}, "spec": {"ports": [port]}})
     endpoints = {
@@ -169,7 +169,7 @@ def test_a_service_is_found_through_its_endpoints(api):
     assert len(api.hooks.seen) == 1
 
 
-# -- who is asked ---------------------------------------------------------------------------------------------------
+# -- matching --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -192,13 +192,13 @@ def test_a_service_is_found_through_its_endpoints(api):
         ({"matchConditions": [{"name": "x", "expression": MAY_CREATE}]}, True),
     ],
 )  # fmt: skip
-def test_rules_selectors_and_conditions_decide_who_is_asked(api, spec, asked):
+def test_rules_selectors_and_conditions_select_webhooks(api, spec, asked):
     api.hook(yes, **spec)
     assert api.make_map(labels={"a": "b"}).status == 201
     assert bool(api.hooks.seen) == asked
 
 
-def test_a_condition_that_fails_refuses_the_write_unless_failures_are_ignored(api):
+def test_failing_match_condition_rejects_unless_ignored(api):
     condition = [{"name": "x", "expression": "object.nosuch.field"}]
     failing = [{"name": "x", "expression": "object.nosuch.field == 1"}]
     assert api.post(f"{CONFIGURATIONS}/validatingwebhookconfigurations", {
@@ -220,7 +220,7 @@ def test_a_condition_that_fails_refuses_the_write_unless_failures_are_ignored(ap
     assert not api.hooks.seen
 
 
-def test_an_equivalent_version_is_converted_to_the_one_that_rules_name(api):
+def test_equivalent_version_is_converted_to_the_rules_version(api):
     events = {"operations": ["CREATE"], "apiGroups": ["events.k8s.io"], "apiVersions": ["v1"], "resources": ["events"]}
     api.hook(yes, rules=[events])
     event = {
@@ -236,7 +236,7 @@ def test_an_equivalent_version_is_converted_to_the_one_that_rules_name(api):
     assert seen["object"]["note"] == "said"
 
 
-def test_configurations_and_reviews_of_rights_are_never_intercepted(api):
+def test_webhook_configurations_and_access_reviews_are_not_intercepted(api):
     every = {"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*"]}
     api.hook(no, rules=[every])
     path = f"{CONFIGURATIONS}/validatingwebhookconfigurations/a.example.com"
@@ -248,7 +248,7 @@ def test_configurations_and_reviews_of_rights_are_never_intercepted(api):
     assert api.make_map().status == 201
 
 
-def test_a_scale_is_seen_as_a_scale_and_can_be_changed_as_one(api):
+def test_scale_is_reviewed_and_mutated_as_a_scale(api):
     scales = {
         "operations": ["UPDATE"],
         "apiGroups": ["apps"],
@@ -272,7 +272,7 @@ def test_a_scale_is_seen_as_a_scale_and_can_be_changed_as_one(api):
 # -- what they may change -------------------------------------------------------------------------------------------
 
 
-def test_patches_change_the_object_one_after_the_other(api):
+def test_patches_are_applied_in_order(api):
     api.hook(lambda _: patch({"op": "add", "path": "/data/a", "value": "1"}), "mutating", "a.example.com")
     api.hook(lambda r: patch({"op": "add", "path": "/data/b", "value": r["object"]["data"]["a"] + "2"}),
              "mutating", "b.example.com")  # fmt: skip
@@ -281,7 +281,7 @@ def test_patches_change_the_object_one_after_the_other(api):
     assert api.get(f"{MAPS}/m").body["data"] == {"k": "v", "a": "1", "b": "12"}
 
 
-def test_what_a_patch_leaves_is_defaulted_and_validated_again(api):
+def test_patched_object_is_defaulted_and_validated(api):
     pods = [{**EVERY_MAP, "resources": ["pods"]}]
     spec = {"containers": [{"name": "c", "image": "i"}]}
     added = {"op": "add", "path": "/spec/containers/-", "value": {"name": "d", "image": "j"}}
@@ -294,12 +294,12 @@ def test_what_a_patch_leaves_is_defaulted_and_validated_again(api):
     assert "spec.containers[1].name" in answer.body["message"]
 
 
-def test_a_hook_may_name_what_the_client_left_to_be_named(api):
+def test_webhook_may_set_the_generated_name(api):
     api.hook(lambda _: patch({"op": "add", "path": "/metadata/name", "value": "mine"}), "mutating")
     assert api.post(MAPS, {"metadata": {"generateName": "m-"}}).body["metadata"]["name"] == "mine"
 
 
-def test_a_hook_is_asked_again_when_one_after_it_changed_something(api):
+def test_webhook_is_reinvoked_after_a_later_change(api):
     def count(request: dict[str, Any]) -> dict[str, Any]:
         data = request["object"]["data"]
         return patch({"op": "add", "path": "/data/seen", "value": " ".join(sorted(data))})
@@ -314,14 +314,14 @@ def test_a_hook_is_asked_again_when_one_after_it_changed_something(api):
     ]
 
 
-def test_nobody_is_asked_again_who_does_not_want_to_be(api):
+def test_webhook_is_not_reinvoked_by_default(api):
     api.hook(yes, "mutating", "a.example.com")
     api.hook(lambda _: patch({"op": "add", "path": "/data/late", "value": "1"}), "mutating", "b.example.com")
     assert api.make_map().status == 201
     assert len(api.hooks.seen) == 2
 
 
-def test_a_deletion_leaves_nothing_to_patch(api):
+def test_patch_of_a_deletion_is_ignored(api):
     api.make_map()
     api.hook(lambda _: patch({"op": "add", "path": "/data/a", "value": "1"}), "mutating")
     answer = api.ask("DELETE", f"{MAPS}/m")
@@ -332,7 +332,7 @@ def test_a_deletion_leaves_nothing_to_patch(api):
     )
 
 
-def test_a_put_without_a_version_is_tried_again_when_somebody_was_faster_meanwhile(api):
+def test_put_without_a_version_is_retried_on_conflict(api):
     api.make_map()
     meanwhile = [True]
 
@@ -364,7 +364,7 @@ def test_a_put_without_a_version_is_tried_again_when_somebody_was_faster_meanwhi
     ],
 )
 @pytest.mark.parametrize("kind", ["mutating", "validating"])
-def test_a_refusal_is_told_in_the_hooks_own_words(api, kind, status, code, reason, message):
+def test_rejection_has_the_webhooks_message(api, kind, status, code, reason, message):
     api.hook(lambda _: {"allowed": False, "status": status}, kind)
     answer = api.make_map()
     separator = " " if message == "without explanation" else ""
@@ -374,7 +374,7 @@ def test_a_refusal_is_told_in_the_hooks_own_words(api, kind, status, code, reaso
     assert api.get(f"{MAPS}/m").status == 404
 
 
-def test_warnings_reach_the_client_whatever_comes_of_the_write(api):
+def test_warnings_are_returned_regardless_of_the_result(api):
     api.hook(lambda _: {"allowed": True, "warnings": ["old ways"]}, name="a.example.com")
     api.hook(lambda _: {"allowed": False, "warnings": ["bad ways"]}, name="b.example.com")
     answer = api.make_map()
@@ -383,7 +383,7 @@ def test_warnings_reach_the_client_whatever_comes_of_the_write(api):
     assert "ways" in told
 
 
-def test_those_who_only_refuse_are_asked_at_the_same_time_and_the_first_refusal_is_told(api):
+def test_validating_webhooks_run_concurrently_and_the_first_rejection_is_reported(api):
     both = asyncio.Barrier(2)
 
     async def late(_request: dict[str, Any]) -> dict[str, Any]:
@@ -401,7 +401,7 @@ def test_those_who_only_refuse_are_asked_at_the_same_time_and_the_first_refusal_
 
 
 @pytest.mark.parametrize("kind", ["mutating", "validating"])
-def test_a_dry_run_spares_hooks_that_do_more_than_answer(api, kind):
+def test_dry_run_rejects_webhooks_with_side_effects(api, kind):
     api.hook(yes, kind, sideEffects="NoneOnDryRun")
     assert api.make_map(query="?dryRun=All").status == 201
     resource = ("admissionregistration.k8s.io", "v1", f"{kind}webhookconfigurations")
@@ -470,7 +470,7 @@ JSON_PATCH = base64.b64encode(b"[]").decode()
         ),
     ],
 )
-def test_an_answer_that_is_none_is_a_failed_call(api, behaviour, why):
+def test_invalid_response_is_a_failed_call(api, behaviour, why):
     api.hook(behaviour, "mutating")
     answer = api.make_map()
     assert (answer.status, answer.body["reason"]) == (500, "InternalError")
@@ -480,13 +480,13 @@ def test_an_answer_that_is_none_is_a_failed_call(api, behaviour, why):
 
 @pytest.mark.parametrize("behaviour", [lambda _: (500, b"boom"), lambda _: _whole("hello"), _reviewed(uid="other")])
 @pytest.mark.parametrize("kind", ["mutating", "validating"])
-def test_a_failed_call_is_forgiven_where_the_configuration_says_so(api, kind, behaviour):
+def test_failed_call_is_ignored_by_failure_policy(api, kind, behaviour):
     api.hook(behaviour, kind, failurePolicy="Ignore")
     assert api.make_map().status == 201
     assert f'fail_open_count{{name="a.example.com",type="{"admit" if kind == "mutating" else kind}"}} 1' in metrics(api)
 
 
-def test_a_hook_that_hangs_is_left_when_its_time_is_over(api):
+def test_webhook_timeout_is_enforced(api):
     async def hang(_request: dict[str, Any]) -> dict[str, Any]:
         await asyncio.sleep(60)
         raise AssertionError("it was waited for")
@@ -500,7 +500,7 @@ def test_a_hook_that_hangs_is_left_when_its_time_is_over(api):
     )
 
 
-def test_a_server_that_nobody_vouches_for_is_not_believed(api):
+def test_untrusted_certificate_fails_the_call(api):
     url = f"https://127.0.0.1:{api.hooks.port}/validating/a.example.com"
     api.hook(yes, clientConfig={"url": url})
     message = api.make_map().body["message"]
@@ -508,7 +508,7 @@ def test_a_server_that_nobody_vouches_for_is_not_believed(api):
     assert not api.hooks.seen
 
 
-def test_a_server_that_is_not_there_is_told_with_its_address(api):
+def test_unreachable_server_is_reported_with_its_address(api):
     api.hook(yes, clientConfig={"url": "https://127.0.0.1:1/x/"}, timeoutSeconds=3)
     assert api.make_map().body["message"] == (
         'Internal error occurred: failed calling webhook "a.example.com": failed to call webhook: '
@@ -516,7 +516,7 @@ def test_a_server_that_is_not_there_is_told_with_its_address(api):
     )
 
 
-def test_a_service_that_is_not_there_is_told_by_its_name(api):
+def test_missing_service_is_reported_by_name(api):
     api.hook(yes, clientConfig={"service": {"name": "gone", "namespace": "shop"}})
     assert (
         api.make_map()
@@ -532,14 +532,14 @@ def test_a_service_that_is_not_there_is_told_by_its_name(api):
         ([{"op": "replace", "path": "/data", "value": 7}], "data"),
     ],
 )
-def test_a_patch_that_does_not_fit_is_our_error_not_the_clients(api, operations, message):
+def test_inapplicable_patch_is_an_internal_error(api, operations, message):
     api.hook(lambda _: patch(*operations), "mutating")
     answer = api.make_map()
     assert (answer.status, answer.body["reason"]) == (500, "InternalError")
     assert message in answer.body["message"]
 
 
-def metrics(api: Hooked) -> str:
+def metrics(api: WebhookApi) -> str:
     return api.get("/metrics").body.decode()
 
 
@@ -551,34 +551,34 @@ def test_calls_are_counted(api):
     text = metrics(api)
     counted = "apiserver_admission_webhook_request_total"
     assert (
-        f'{counted}{{name="a.example.com",type="validating",operation="CREATE",code="200",rejected="false"}} 1' in text
+        f'{counted}{{code="200",name="a.example.com",operation="CREATE",rejected="false",type="validating"}} 1' in text
     )
     assert (
-        f'{counted}{{name="b.example.com",type="validating",operation="CREATE",code="400",rejected="true"}} 1' in text
+        f'{counted}{{code="400",name="b.example.com",operation="CREATE",rejected="true",type="validating"}} 1' in text
     )
     refused = "apiserver_admission_webhook_rejection_count"
-    labels = 'name="b.example.com",type="validating",operation="CREATE",error_type="no_error",rejection_code="400"'
+    labels = 'error_type="no_error",name="b.example.com",operation="CREATE",rejection_code="400",type="validating"'
     assert f"{refused}{{{labels}}} 1" in text
 
 
-def test_hooks_that_conditions_leave_out_are_counted(api):
+def test_webhooks_excluded_by_conditions_are_counted(api):
     api.hook(no, name="a.example.com", matchConditions=[{"name": "never", "expression": "false"}])
     assert api.make_map().status == 201
-    about = '{name="a.example.com",kind="webhook",type="validating",operation="CREATE"}'
+    about = '{kind="webhook",name="a.example.com",operation="CREATE",type="validating"}'
     assert f"apiserver_admission_match_condition_exclusions_total{about} 1" in metrics(api)
     assert f"apiserver_admission_match_condition_evaluation_seconds_count{about} 1" in metrics(api)
 
 
-def test_nothing_is_in_the_way_of_a_write_while_nothing_is_configured(api):
-    chain = api.server.mutations._admission
-    assert (chain.mutate, chain.validate) == (None, None)
+def test_writes_are_direct_without_webhooks(api):
+    chain = api.server.object_store._admission
+    assert (chain.dynamic_mutate, chain.dynamic_validate) == (None, None)
     api.hook(yes)
     assert chain.validate is not None
     api.ask("DELETE", f"{CONFIGURATIONS}/validatingwebhookconfigurations/a.example.com")
-    assert (chain.mutate, chain.validate) == (None, None)
+    assert (chain.dynamic_mutate, chain.dynamic_validate) == (None, None)
 
 
-def test_a_connection_is_asked_about_with_its_options(api):
+def test_connect_is_reviewed_with_its_options(api):
     rule = {"operations": ["CONNECT"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods/exec"]}
     api.hook(no, rules=[rule])
     spec = {"containers": [{"name": "c", "image": "i"}]}
@@ -594,7 +594,7 @@ def test_a_connection_is_asked_about_with_its_options(api):
     }  # fmt: skip
 
 
-def test_the_options_of_a_connection_can_be_changed(api):
+def test_connect_options_can_be_mutated(api):
     rule = {"operations": ["CONNECT"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods/attach"]}
     api.hook(lambda _: patch({"op": "add", "path": "/container", "value": "other"}), "mutating", rules=[rule])
     path = "/api/v1/namespaces/shop/pods"

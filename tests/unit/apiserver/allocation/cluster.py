@@ -1,4 +1,4 @@
-"""An API server in memory whose writes of services can run side by side, fail, and be looked at from outside."""
+"""In-memory API server whose service writes can run concurrently, fail, and be inspected."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from kubeloop.api.kinds import RESOURCES
 from kubeloop.apiserver.admission import AdmissionChain
-from kubeloop.apiserver.app import ApiServer
+from kubeloop.apiserver.app import ApiServer, ApiServerDependencies
 from kubeloop.apiserver.authentication import Authenticator
 from kubeloop.apiserver.flowcontrol.inflight import InFlightLimiter
 from kubeloop.apiserver.nonresource.health import HealthChecks
@@ -44,7 +44,7 @@ class NoonClock:
 
 
 class FailingLog:
-    """Keeps nothing; refuses the batches it is told to, and takes its time over them while it is slow."""
+    """Store log that keeps nothing, fails batches on request, and can be slow."""
 
     def __init__(self) -> None:
         self.fails: Callable[[], bool] = lambda: False
@@ -88,7 +88,7 @@ class Answer(NamedTuple):
 
 
 class Cluster:
-    """One server after the other on one store."""
+    """Sequence of servers on one store."""
 
     def __init__(self, runner: asyncio.Runner, ranges: ServiceRanges) -> None:
         self._runner = runner
@@ -103,17 +103,19 @@ class Cluster:
         self.restart(self.ranges)
 
     def restart(self, ranges: ServiceRanges) -> None:
-        """Another server, which knows only what is stored."""
+        """Start another server on the stored state."""
         self.registry = StorageRegistry(self.store, RESOURCES, ranges)
         tokens = Authenticator({"admin": _ADMIN})
         self.server = ApiServer(
-            self.registry,
-            self.clock,
-            tokens,
-            AdmissionChain(),
-            InFlightLimiter(200, 200),
-            HealthChecks({}, {}),
-            lambda: "127.0.0.1:6443",
+            ApiServerDependencies(
+                self.registry,
+                self.clock,
+                tokens,
+                AdmissionChain(),
+                InFlightLimiter(200, 200),
+                HealthChecks({}, {}),
+                lambda: "127.0.0.1:6443",
+            )
         )
 
     def run(self, work: Coroutine[Any, Any, Any]) -> Any:
@@ -151,7 +153,7 @@ class Cluster:
         return {item["metadata"]["name"]: item["spec"] for item in self.ask("GET", SERVICES).body["items"]}
 
     def recorded(self) -> dict[str, str]:
-        """Who has which address, as IPAddress objects say."""
+        """Return the services by address from IPAddress objects."""
         items = self.ask("GET", ADDRESSES).body["items"]
         return {item["metadata"]["name"]: item["spec"]["parentRef"]["name"] for item in items}
 
@@ -169,13 +171,13 @@ def node_ports(spec: Any) -> set[int]:
 
 
 def assert_exact(cluster: Cluster) -> None:
-    """Nothing is had twice, nothing is recorded for nobody, nothing is promised any longer."""
+    """Check that nothing is allocated twice, leaked, or still reserved."""
     services = cluster.services()
     owners = {address: name for name, spec in services.items() for address in held_addresses(spec)}
     assert len(owners) == sum(len(held_addresses(spec)) for spec in services.values())
     assert cluster.recorded() == owners
     ports = [port for spec in services.values() for port in node_ports(spec)]
     assert len(ports) == len(set(ports))
-    taken = cluster.registry.named("", "v1", "services").allocator._taken
-    assert not taken.promised
-    assert len(taken._holdings) == len(owners) + len(ports)
+    taken = cluster.registry.storage_named("", "v1", "services").allocator._allocated
+    assert not taken.reserved
+    assert len(taken.by_services) == len(owners) + len(ports)

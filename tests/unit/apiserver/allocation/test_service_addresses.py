@@ -6,6 +6,7 @@ from ipaddress import ip_address
 
 import pytest
 
+from kubeloop.api.apply.change import ManagedWrite
 from kubeloop.api.apply.fields.field_owners import update_field_owners
 from kubeloop.api.kinds import definition_of
 from kubeloop.api.schema import node_of
@@ -19,7 +20,7 @@ def test_a_service_gets_an_address_from_the_upper_band(cluster):
     assert (spec["ipFamilies"], spec["ipFamilyPolicy"]) == (["IPv4"], "SingleStack")
 
 
-def test_its_address_is_recorded_as_an_object_that_names_the_service(cluster):
+def test_address_is_recorded_as_an_ipaddress_object(cluster):
     address = cluster.create("web").spec["clusterIP"]
     recorded = cluster.ask("GET", f"{ADDRESSES}/{address}").body
     assert recorded["spec"] == {"parentRef": {"name": "web", "namespace": "shop", "resource": "services"}}
@@ -31,24 +32,25 @@ def test_its_address_is_recorded_as_an_object_that_names_the_service(cluster):
     assert recorded["metadata"]["creationTimestamp"] == "2026-05-10T12:00:00Z"
 
 
-def test_the_record_is_owned_as_if_the_server_had_sent_it_to_itself(cluster):
+def test_managed_fields_of_the_record_are_the_servers(cluster):
     address = cluster.create("web").spec["clusterIP"]
     recorded = cluster.ask("GET", f"{ADDRESSES}/{address}").body
     (entry,) = recorded["metadata"].pop("managedFields")
     kind = "networking.k8s.io/v1"
     shape = node_of(definition_of(kind, "IPAddress"))
     now = "2026-05-10T12:00:00Z"
-    assert [entry] == update_field_owners(None, recorded, shape, "kube-apiserver", kind, "", now, [], None)
+    write = ManagedWrite("IPAddress", kind, shape, "kube-apiserver", now)
+    assert [entry] == update_field_owners(None, recorded, write, [])
 
 
-def test_a_deleted_service_leaves_no_record_and_its_address_can_be_asked_for(cluster):
+def test_deleted_service_releases_its_address(cluster):
     address = cluster.create("web").spec["clusterIP"]
     cluster.delete("web")
     assert cluster.recorded() == {}
     assert cluster.create("next", clusterIP=address).spec["clusterIP"] == address
 
 
-def test_a_service_that_waits_for_a_finalizer_keeps_its_address_until_it_is_gone(cluster):
+def test_service_with_a_finalizer_keeps_its_address_until_deleted(cluster):
     body = {"metadata": {"name": "web", "finalizers": ["a.example/b"]}, "spec": {"ports": [{"port": 80}]}}
     address = cluster.ask("POST", SERVICES, body).spec["clusterIP"]
     cluster.delete("web")
@@ -58,7 +60,7 @@ def test_a_service_that_waits_for_a_finalizer_keeps_its_address_until_it_is_gone
     assert_exact(cluster)
 
 
-def test_a_status_write_that_takes_the_last_finalizer_frees_the_address_too(cluster):
+def test_status_write_removing_the_last_finalizer_releases_the_address(cluster):
     body = {"metadata": {"name": "web", "finalizers": ["a.example/b"]}, "spec": {"ports": [{"port": 80}]}}
     cluster.ask("POST", SERVICES, body)
     cluster.delete("web")
@@ -68,12 +70,12 @@ def test_a_status_write_that_takes_the_last_finalizer_frees_the_address_too(clus
 
 
 @pytest.mark.parametrize("lower", ["10.0.0.1", "10.0.0.16", "10.0.0.254"])
-def test_an_address_can_be_asked_for(cluster, lower):
+def test_address_can_be_requested(cluster, lower):
     assert cluster.create("web", clusterIP=lower).spec["clusterIPs"] == [lower]
     assert cluster.recorded() == {lower: "web"}
 
 
-def test_an_address_that_somebody_has_is_refused(cluster):
+def test_used_address_is_rejected(cluster):
     cluster.create("web", clusterIP="10.0.0.9")
     refused = cluster.create("late", clusterIP="10.0.0.9")
     assert refused.refusal == (
@@ -85,7 +87,7 @@ def test_an_address_that_somebody_has_is_refused(cluster):
 
 
 @pytest.mark.parametrize("outside", ["1.2.3.4", "10.0.0.0", "10.0.0.255", "10.0.1.1"])
-def test_an_address_outside_the_networks_is_refused(cluster, outside):
+def test_address_outside_the_networks_is_rejected(cluster, outside):
     refused = cluster.create("web", clusterIP=outside)
     assert refused.refusal == (
         422,
@@ -103,26 +105,26 @@ def test_a_full_network_is_an_internal_error(make_cluster):
     assert_exact(cluster)
 
 
-def test_a_service_that_exists_already_takes_nothing(cluster):
+def test_existing_service_allocates_nothing(cluster):
     cluster.create("web")
     assert cluster.create("web", type="NodePort").status == 409
     assert_exact(cluster)
 
 
-def test_an_invalid_service_takes_nothing(cluster):
+def test_invalid_service_allocates_nothing(cluster):
     assert cluster.create("Not_A_Name", type="NodePort").status == 422
     assert cluster.recorded() == {}
     cluster.create("web")
     assert_exact(cluster)
 
 
-def test_a_dry_run_shows_a_made_up_address_and_takes_nothing(cluster):
+def test_dry_run_shows_an_address_and_allocates_nothing(cluster):
     assert cluster.create("web", "?dryRun=All").spec["clusterIP"] == "10.0.0.0"
     assert cluster.create("web", "?dryRun=All", clusterIP="10.0.0.9").spec["clusterIP"] == "10.0.0.9"
     assert cluster.recorded() == {}
 
 
-def test_a_dry_run_names_the_network_that_an_address_is_not_in(cluster):
+def test_dry_run_error_names_the_network(cluster):
     _, message = cluster.create("web", "?dryRun=All", clusterIP="1.2.3.4").refusal
     assert message.endswith(
         "the provided IP (1.2.3.4) is not in the valid range. The range of valid IPs is 10.0.0.0/24"
@@ -135,7 +137,7 @@ def test_headless_and_external_services_have_no_address(cluster):
     assert cluster.recorded() == {}
 
 
-def test_a_service_that_becomes_external_gives_its_address_back_and_gets_one_when_it_returns(cluster):
+def test_service_changed_to_external_name_releases_its_address_and_back(cluster):
     address = cluster.create("web", clusterIP="10.0.0.9").spec["clusterIP"]
     spec = cluster.patch("web", type="ExternalName", externalName="a.example").spec
     assert not {"clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"} & set(spec)
@@ -145,25 +147,25 @@ def test_a_service_that_becomes_external_gives_its_address_back_and_gets_one_whe
     assert_exact(cluster)
 
 
-def test_a_manifest_sent_again_keeps_what_was_allocated(cluster):
+def test_reapplied_manifest_keeps_allocated_values(cluster):
     manifest = {"metadata": {"name": "web"}, "spec": {"type": "NodePort", "ports": [{"port": 80}]}}
     first = cluster.ask("POST", SERVICES, manifest).spec
     assert cluster.ask("PUT", f"{SERVICES}/web", manifest).spec == first
 
 
-def test_a_put_that_makes_the_service_allocates_for_it(cluster):
+def test_put_that_creates_allocates(cluster):
     manifest = {"metadata": {"name": "web"}, "spec": {"ports": [{"port": 80}]}}
     made = cluster.ask("PUT", f"{SERVICES}/web", manifest)
     assert made.status == 201
     assert cluster.recorded() == {made.spec["clusterIP"]: "web"}
 
 
-def test_a_generated_name_is_the_one_that_is_recorded(cluster):
+def test_generated_name_is_recorded(cluster):
     made = cluster.ask("POST", SERVICES, {"metadata": {"generateName": "web-"}, "spec": {"ports": [{"port": 80}]}})
     assert cluster.recorded() == {made.spec["clusterIP"]: made.body["metadata"]["name"]}
 
 
-def test_an_address_whose_record_was_deleted_by_hand_still_belongs_to_its_service(make_cluster):
+def test_address_with_a_deleted_record_stays_allocated(make_cluster):
     cluster = make_cluster("10.0.0.0/30")
     cluster.create("web", clusterIP="10.0.0.1")
     cluster.ask("DELETE", f"{ADDRESSES}/10.0.0.1")
@@ -171,7 +173,7 @@ def test_an_address_whose_record_was_deleted_by_hand_still_belongs_to_its_servic
     assert cluster.create("third").status == 500
 
 
-def test_an_address_that_somebody_recorded_by_hand_is_not_given_out(make_cluster):
+def test_manually_recorded_address_is_not_allocated(make_cluster):
     cluster = make_cluster("10.0.0.0/30")
     parent = {"resource": "gateways", "group": "a.example", "name": "x"}
     cluster.ask("POST", ADDRESSES, {"metadata": {"name": "10.0.0.1"}, "spec": {"parentRef": parent}})
@@ -179,7 +181,7 @@ def test_an_address_that_somebody_recorded_by_hand_is_not_given_out(make_cluster
     assert "already allocated" in cluster.create("late", clusterIP="10.0.0.1").refusal[1]
 
 
-def test_a_record_with_a_finalizer_is_marked_and_waits(cluster):
+def test_record_with_a_finalizer_is_marked_for_deletion(cluster):
     cluster.create("web", clusterIP="10.0.0.9")
     cluster.ask("PATCH", f"{ADDRESSES}/10.0.0.9", {"metadata": {"finalizers": ["a.example/b"]}})
     cluster.delete("web")
@@ -188,7 +190,7 @@ def test_a_record_with_a_finalizer_is_marked_and_waits(cluster):
     assert cluster.create("next", clusterIP="10.0.0.9").status == 422
 
 
-def test_the_record_of_somebody_else_is_left_alone(cluster):
+def test_record_of_another_owner_is_kept(cluster):
     cluster.create("web", clusterIP="10.0.0.9")
     cluster.ask("DELETE", f"{ADDRESSES}/10.0.0.9")
     parent = {"resource": "services", "namespace": "other", "name": "web"}
@@ -201,13 +203,13 @@ def _network(name, *cidrs, **more):
     return {"metadata": {"name": name, **more}, "spec": {"cidrs": list(cidrs)}}
 
 
-def test_networks_that_are_objects_replace_the_configured_ones(cluster):
+def test_service_cidr_objects_replace_configured_networks(cluster):
     cluster.ask("POST", NETWORKS, _network("kubernetes", "10.9.0.0/24"))
     assert cluster.create("web").spec["clusterIP"].startswith("10.9.0.")
     assert cluster.create("old", clusterIP="10.0.0.9").status == 422
 
 
-def test_a_further_network_helps_out_when_the_first_is_full(make_cluster):
+def test_additional_network_is_used_when_the_first_is_full(make_cluster):
     cluster = make_cluster()
     cluster.ask("POST", NETWORKS, _network("kubernetes", "10.0.0.0/30"))
     assert [cluster.create(name).status for name in "abc"] == [201, 201, 500]
@@ -216,14 +218,14 @@ def test_a_further_network_helps_out_when_the_first_is_full(make_cluster):
     assert_exact(cluster)
 
 
-def test_a_family_that_no_object_tells_of_has_its_configured_network(dual):
+def test_family_without_service_cidr_uses_its_configured_network(dual):
     dual.ask("POST", NETWORKS, _network("kubernetes", "10.9.0.0/24"))
     first, second = dual.create("web", ipFamilyPolicy="RequireDualStack").spec["clusterIPs"]
     assert first.startswith("10.9.0.")
     assert second.startswith("fd00:10::")
 
 
-def test_a_network_that_is_not_ready_or_on_its_way_out_gives_nothing(cluster):
+def test_network_not_ready_or_terminating_allocates_nothing(cluster):
     cluster.ask("POST", NETWORKS, _network("a", "10.8.0.0/24", finalizers=["a.example/b"]))
     refusal = [
         {"type": "Ready", "status": "False", "reason": "x", "message": "", "lastTransitionTime": "2026-05-10T12:00:00Z"}

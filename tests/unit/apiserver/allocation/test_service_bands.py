@@ -20,7 +20,7 @@ def test_the_lower_band_of_a_network_is_a_sixteenth_within_bounds(size, band):
     assert lower_band_size(size, 16, 256) == band
 
 
-def test_the_lower_band_of_the_usual_node_ports_has_86_of_them():
+def test_lower_band_of_default_node_ports_has_86_ports():
     assert lower_band_size(2768, 32, 128) == 86
 
 
@@ -31,7 +31,7 @@ def test_the_lower_band_of_the_usual_node_ports_has_86_of_them():
     ),
     st.integers(),
 )
-def test_a_free_member_is_found_and_the_upper_band_comes_first(range_, seed):
+def test_free_member_is_found_in_the_upper_band_first(range_, seed):
     size, lower, taken = range_
     found = choose_free_offset(size, lower, taken.__contains__, Random(seed))
     free = set(range(size)) - taken
@@ -42,34 +42,34 @@ def test_a_free_member_is_found_and_the_upper_band_comes_first(range_, seed):
         assert found in (upper or free)
 
 
-def test_every_member_of_the_upper_band_can_come_out():
+def test_every_member_of_the_upper_band_is_reachable():
     seen = {choose_free_offset(20, 16, lambda _: False, Random(seed)) for seed in range(100)}
     assert seen == {16, 17, 18, 19}
 
 
-def test_the_ends_of_an_ipv4_network_belong_to_nobody():
+def test_network_and_broadcast_addresses_are_excluded():
     network = ServiceNetwork("10.0.0.0/29")
     members = [f"10.0.0.{last}" for last in range(9) if ip_address(f"10.0.0.{last}") in network]
     assert members == [f"10.0.0.{last}" for last in range(1, 7)]
 
 
-def test_an_ipv6_network_gives_out_its_last_address_too():
+def test_last_ipv6_address_is_allocated():
     network = ServiceNetwork("fd00::/126")
     assert [ip_address(f"fd00::{last}") in network for last in range(5)] == [False, True, True, True, False]
 
 
-def test_a_network_of_the_other_family_has_no_such_address():
+def test_address_of_the_other_family_is_not_in_the_network():
     assert ip_address("10.0.0.1") not in ServiceNetwork("fd00::/108")
     assert ip_address("::a00:1") not in ServiceNetwork("10.0.0.0/8")
 
 
-def test_a_huge_network_is_no_burden():
-    chosen = ServiceNetwork("fd00::/64").choose(lambda _: False, Random(1))
+def test_huge_network_is_cheap():
+    chosen = ServiceNetwork("fd00::/64").choose_free_address(lambda _: False, Random(1))
     assert chosen is not None
     assert ip_address(chosen) in ServiceNetwork("fd00::/64")
 
 
 def test_ipv6_networks_larger_than_64_bits_are_not_used():
-    assert not ServiceNetwork("fd00::/63").usable
-    assert ServiceNetwork("fd00::/64").usable
-    assert ServiceNetwork("10.0.0.0/8").usable
+    assert not ServiceNetwork("fd00::/63").is_usable
+    assert ServiceNetwork("fd00::/64").is_usable
+    assert ServiceNetwork("10.0.0.0/8").is_usable

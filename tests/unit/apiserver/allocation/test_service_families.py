@@ -13,7 +13,7 @@ POLICY = "spec.ipFamilyPolicy: Invalid value: "
 
 
 def families(spec):
-    """What the service says, checked against the addresses that it has."""
+    """Return the service's families, checked against its addresses."""
     found = ["IPv6" if ":" in address else "IPv4" for address in spec["clusterIPs"]]
     assert found == spec["ipFamilies"]
     assert spec["clusterIPs"][0] == spec["clusterIP"]
@@ -46,7 +46,7 @@ def why(answer):
         ),
     ],
 )
-def test_a_new_service_on_a_cluster_with_two_families(dual, asked, got):
+def test_new_service_on_a_dual_stack_cluster(dual, asked, got):
     assert families(dual.create("web", **asked).spec) == got
     assert_exact(dual)
 
@@ -82,11 +82,11 @@ MISFITS = [
 
 
 @pytest.mark.parametrize(("asked", "refusal"), MISFITS)
-def test_what_does_not_fit_together_is_refused(dual, asked, refusal):
+def test_inconsistent_families_are_rejected(dual, asked, refusal):
     assert why(dual.create("web", **asked)) == refusal
 
 
-def test_a_cluster_with_one_family_cannot_give_two(cluster):
+def test_single_stack_cluster_cannot_require_dual_stack(cluster):
     assert why(cluster.create("web", ipFamilyPolicy="RequireDualStack")) == (
         f'{POLICY}"RequireDualStack": this cluster is not configured for dual-stack services'
     )
@@ -99,7 +99,7 @@ def test_a_cluster_with_one_family_cannot_give_two(cluster):
     assert families(cluster.create("web", ipFamilyPolicy="PreferDualStack").spec) == ("PreferDualStack", V4)
 
 
-def test_a_headless_service_without_selector_has_both_families_anywhere(cluster):
+def test_headless_service_without_selector_has_both_families(cluster):
     spec = cluster.create("bare", clusterIP="None").spec
     assert (spec["ipFamilyPolicy"], spec["ipFamilies"]) == ("RequireDualStack", BOTH)
     spec = cluster.create("selecting", clusterIP="None", selector={"a": "b"}).spec
@@ -109,7 +109,7 @@ def test_a_headless_service_without_selector_has_both_families_anywhere(cluster)
 
 
 @pytest.mark.parametrize("policy", ["PreferDualStack", "RequireDualStack"])
-def test_a_service_can_get_a_second_family_and_give_it_back(dual, policy):
+def test_service_can_add_and_remove_a_second_family(dual, policy):
     first = dual.create("web").spec["clusterIP"]
     upgraded = dual.patch("web", ipFamilyPolicy=policy).spec
     assert families(upgraded) == (policy, BOTH)
@@ -121,7 +121,7 @@ def test_a_service_can_get_a_second_family_and_give_it_back(dual, policy):
     assert_exact(dual)
 
 
-def test_a_second_address_can_be_asked_for_by_name(dual):
+def test_second_address_can_be_requested(dual):
     first = dual.create("web").spec["clusterIP"]
     spec = dual.patch("web", ipFamilyPolicy="RequireDualStack", clusterIPs=[first, "fd00:10::9"]).spec
     assert spec["clusterIPs"] == [first, "fd00:10::9"]
@@ -129,7 +129,7 @@ def test_a_second_address_can_be_asked_for_by_name(dual):
     assert "already allocated" in why(taken)
 
 
-def test_only_the_policy_gives_the_second_address_back(dual):
+def test_only_the_policy_releases_the_second_address(dual):
     spec = dual.create("web", ipFamilyPolicy="RequireDualStack").spec
     assert why(dual.patch("web", clusterIPs=spec["clusterIPs"][:1])) == (
         f"{POLICY}\"RequireDualStack\": must be 'SingleStack' to release the secondary cluster IP"
@@ -140,7 +140,7 @@ def test_only_the_policy_gives_the_second_address_back(dual):
     assert_exact(dual)
 
 
-def test_a_preference_is_not_looked_at_again_when_the_cluster_gains_a_family(cluster):
+def test_prefer_dual_stack_is_not_reevaluated(cluster):
     cluster.create("web", ipFamilyPolicy="PreferDualStack")
     cluster.restart(ServiceRanges(("10.0.0.0/24", "fd00:10::/108")))
     assert families(cluster.patch("web", selector={"a": "b"}).spec) == ("PreferDualStack", V4)
@@ -148,19 +148,19 @@ def test_a_preference_is_not_looked_at_again_when_the_cluster_gains_a_family(clu
     assert_exact(cluster)
 
 
-def test_a_manifest_sent_again_without_policy_keeps_both_addresses(dual):
+def test_reapplied_manifest_without_policy_keeps_both_addresses(dual):
     spec = dual.create("web", ipFamilyPolicy="RequireDualStack").spec
     manifest = {"metadata": {"name": "web"}, "spec": {"ports": [{"port": 80}]}}
     assert dual.ask("PUT", f"{SERVICES}/web", manifest).spec["clusterIPs"] == spec["clusterIPs"]
 
 
-def test_ipv6_can_be_the_first_family_of_a_cluster(make_cluster):
+def test_ipv6_can_be_the_primary_family(make_cluster):
     cluster = make_cluster("fd00:10::/112", "10.0.0.0/24")
     assert families(cluster.create("web").spec) == ("SingleStack", V6)
     assert families(cluster.create("two", ipFamilyPolicy="PreferDualStack").spec) == ("PreferDualStack", BOTH[::-1])
 
 
-def test_a_refused_second_address_leaves_the_first_free(dual):
+def test_rejected_second_address_releases_the_first(dual):
     dual.create("web", clusterIP="fd00:10::9")
     wanted = {"clusterIP": "10.0.0.9", "clusterIPs": ["10.0.0.9", "fd00:10::9"]}
     assert "already allocated" in why(dual.create("late", ipFamilyPolicy="RequireDualStack", **wanted))

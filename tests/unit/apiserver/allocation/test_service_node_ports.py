@@ -20,7 +20,7 @@ def test_a_node_port_comes_from_the_upper_band(cluster, kind):
     assert 30086 <= port <= 32767
 
 
-def test_a_balancer_can_do_without_node_ports_but_not_lose_one_it_asks_for(cluster):
+def test_load_balancer_can_omit_node_ports_except_requested_ones(cluster):
     asked = [{"name": "a", "port": 1}, {"name": "b", "port": 2, "nodePort": 30005}]
     spec = cluster.create("web", type="LoadBalancer", allocateLoadBalancerNodePorts=False, ports=asked).spec
     assert ports_of(spec) == [None, 30005]
@@ -35,12 +35,12 @@ def test_protocols_with_the_same_port_share_their_node_port(cluster):
     assert_exact(cluster)
 
 
-def test_protocols_may_also_ask_for_different_node_ports(cluster):
+def test_protocols_may_request_different_node_ports(cluster):
     asked = [{**DNS[0], "nodePort": 30001}, {**DNS[1], "nodePort": 30002}]
     assert ports_of(cluster.create("dns", type="NodePort", ports=asked).spec) == [30001, 30002]
 
 
-def test_services_never_share_a_node_port_not_even_with_another_protocol(cluster):
+def test_services_never_share_a_node_port(cluster):
     cluster.create("web", type="NodePort", ports=[{"port": 1, "nodePort": 30001}])
     refused = cluster.create("late", type="NodePort", ports=[{"port": 1, "protocol": "UDP", "nodePort": 30001}])
     assert refused.refusal == (
@@ -49,7 +49,7 @@ def test_services_never_share_a_node_port_not_even_with_another_protocol(cluster
     )
 
 
-def test_ports_of_one_service_cannot_ask_for_the_same_node_port(cluster):
+def test_duplicate_node_port_of_one_service_is_rejected(cluster):
     asked = [{"name": "a", "port": 1, "nodePort": 30001}, {"name": "b", "port": 2, "nodePort": 30001}]
     refused = cluster.create("web", type="NodePort", ports=asked)
     assert refused.refusal[1].endswith(
@@ -68,7 +68,7 @@ def test_a_node_port_outside_the_range_is_refused(cluster, port):
     )
 
 
-def test_no_free_port_is_an_internal_error_and_takes_no_address(make_cluster):
+def test_exhausted_ports_are_an_internal_error_and_allocate_no_address(make_cluster):
     cluster = make_cluster(node_ports=range(30000, 30002))
     assert node_ports(cluster.create("a", type="NodePort", ports=[{"port": 1}]).spec) < {30000, 30001}
     cluster.create("b", type="NodePort")
@@ -79,7 +79,7 @@ def test_no_free_port_is_an_internal_error_and_takes_no_address(make_cluster):
     assert_exact(cluster)
 
 
-def test_a_local_balancer_gets_a_health_check_port_of_its_own(cluster):
+def test_local_load_balancer_gets_a_health_check_port(cluster):
     spec = cluster.create("web", **BALANCED).spec
     assert spec["healthCheckNodePort"] not in ports_of(spec)
     assert cluster.create("asked", **BALANCED, healthCheckNodePort=30007).spec["healthCheckNodePort"] == 30007
@@ -91,7 +91,7 @@ def test_a_local_balancer_gets_a_health_check_port_of_its_own(cluster):
     assert_exact(cluster)
 
 
-def test_the_health_check_port_comes_and_goes_with_the_traffic_policy(cluster):
+def test_health_check_port_follows_the_traffic_policy(cluster):
     cluster.create("web", type="LoadBalancer")
     port = cluster.patch("web", externalTrafficPolicy="Local").spec["healthCheckNodePort"]
     assert cluster.patch("web", selector={"a": "b"}).spec["healthCheckNodePort"] == port
@@ -100,21 +100,21 @@ def test_the_health_check_port_comes_and_goes_with_the_traffic_policy(cluster):
     assert_exact(cluster)
 
 
-def test_a_service_that_leaves_the_nodes_gives_its_ports_back(cluster):
+def test_service_without_node_ports_releases_them(cluster):
     cluster.create("web", type="NodePort", ports=[{"port": 1, "nodePort": 30001}])
     assert ports_of(cluster.patch("web", type="ClusterIP").spec) == [None]
     assert cluster.create("next", type="NodePort", ports=[{"port": 1, "nodePort": 30001}]).status == 201
     assert_exact(cluster)
 
 
-def test_a_deleted_service_gives_its_ports_back(cluster):
+def test_deleted_service_releases_its_ports(cluster):
     cluster.create("web", **BALANCED, healthCheckNodePort=30002, ports=[{"port": 1, "nodePort": 30001}])
     cluster.delete("web")
     asked = [{"name": "a", "port": 1, "nodePort": 30001}, {"name": "b", "port": 2, "nodePort": 30002}]
     assert cluster.create("next", type="NodePort", ports=asked).status == 201
 
 
-def test_a_changed_service_keeps_old_ports_and_gets_new_ones(cluster):
+def test_changed_service_keeps_old_ports_and_allocates_new_ones(cluster):
     (first,) = ports_of(cluster.create("web", type="NodePort", ports=[{"name": "a", "port": 1}]).spec)
     changed = cluster.patch("web", ports=[{"name": "b", "port": 2}, {"name": "a", "port": 1}]).spec
     other, same = ports_of(changed)
@@ -125,7 +125,7 @@ def test_a_changed_service_keeps_old_ports_and_gets_new_ones(cluster):
     assert_exact(cluster)
 
 
-def test_a_changed_service_cannot_use_one_port_twice_for_a_protocol(cluster):
+def test_changed_service_cannot_use_one_port_twice_per_protocol(cluster):
     cluster.create("web", type="NodePort")
     twice = [{"name": "a", "port": 1, "protocol": "TCP", "nodePort": 30001}]
     twice.append({"name": "b", "port": 2, "protocol": "TCP", "nodePort": 30001})
@@ -134,14 +134,14 @@ def test_a_changed_service_cannot_use_one_port_twice_for_a_protocol(cluster):
     assert_exact(cluster)
 
 
-def test_a_cluster_service_can_go_to_the_nodes(cluster):
+def test_cluster_ip_service_can_become_node_port(cluster):
     cluster.create("web", ports=DNS)
     ports = ports_of(cluster.patch("web", type="NodePort").spec)
     assert len(set(ports)) == 2  # only new services share: a change draws for each port
     assert_exact(cluster)
 
 
-def test_a_number_that_an_external_service_carries_is_nobodys_until_it_is_allocated(cluster):
+def test_port_number_of_an_external_service_is_not_allocated(cluster):
     asked = [{"port": 1, "nodePort": 30001}]
     cluster.create("outside", type="ExternalName", externalName="a.example", ports=asked)
     assert cluster.create("web", type="NodePort", ports=asked).status == 201
@@ -150,7 +150,7 @@ def test_a_number_that_an_external_service_carries_is_nobodys_until_it_is_alloca
     assert_exact(cluster)
 
 
-def test_a_dry_run_shows_made_up_ports_and_takes_none(cluster):
+def test_dry_run_shows_ports_and_allocates_none(cluster):
     asked = [{"name": "a", "port": 1}, {"name": "b", "port": 2}]
     assert ports_of(cluster.create("web", "?dryRun=All", type="NodePort", ports=asked).spec) == [32769, 32770]
     cluster.create("web", type="NodePort", ports=[{"port": 1, "nodePort": 30001}])

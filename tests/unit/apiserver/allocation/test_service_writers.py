@@ -1,4 +1,4 @@
-"""Many writers at once, some of which fail, give up or meet each other: still nothing is had twice or lost."""
+"""Tests of concurrent writers that fail, cancel or conflict: nothing is allocated twice or leaked."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ async def create_all(cluster, kind="NodePort", **spec):
     return await asyncio.gather(*(cluster.make(f"s{n}", type=kind, **spec) for n in range(WRITERS)))
 
 
-def test_writers_side_by_side_get_different_addresses_and_ports(cluster):
+def test_concurrent_writers_get_distinct_addresses_and_ports(cluster):
     answers = cluster.run(create_all(cluster))
     assert {answer.status for answer in answers} == {201}
     assert len({answer.spec["clusterIP"] for answer in answers}) == WRITERS
     assert_exact(cluster)
 
 
-def test_of_more_writers_than_addresses_as_many_succeed_as_there_are(make_cluster):
+def test_concurrent_writers_exhaust_addresses_exactly(make_cluster):
     cluster = make_cluster("10.0.0.0/27")
     answers = cluster.run(create_all(cluster))
     assert sum(answer.status == 201 for answer in answers) == 30
@@ -39,21 +39,21 @@ def test_of_more_writers_than_addresses_as_many_succeed_as_there_are(make_cluste
     assert_exact(cluster)
 
 
-def test_of_more_writers_than_ports_as_many_succeed_as_there_are(make_cluster):
+def test_concurrent_writers_exhaust_ports_exactly(make_cluster):
     cluster = make_cluster(node_ports=range(30000, 30040))
     answers = cluster.run(create_all(cluster))
     assert sum(answer.status == 201 for answer in answers) == 40
     assert_exact(cluster)
 
 
-def test_of_writers_who_ask_for_the_same_one_gets_it(cluster):
+def test_concurrent_requests_for_one_address_succeed_once(cluster):
     answers = cluster.run(create_all(cluster, clusterIP="10.0.0.9", ports=[{"port": 1, "nodePort": 30001}]))
     assert sorted(answer.status for answer in answers) == [201] + [422] * (WRITERS - 1)
     assert_exact(cluster)
 
 
 @pytest.mark.parametrize("every", [1, 2, 5])
-def test_writes_that_the_disk_refuses_take_nothing(cluster, every):
+def test_failed_disk_writes_allocate_nothing(cluster, every):
     batches = 0
 
     def fails():
@@ -76,7 +76,7 @@ def test_writes_that_the_disk_refuses_take_nothing(cluster, every):
     assert_exact(cluster)
 
 
-def test_a_writer_who_stops_waiting_still_has_what_is_being_written(make_cluster):
+def test_cancelled_writer_keeps_its_allocation(make_cluster):
     cluster = make_cluster(node_ports=range(30000, 30001))
 
     async def leave_early():
@@ -95,7 +95,7 @@ def test_a_writer_who_stops_waiting_still_has_what_is_being_written(make_cluster
     assert_exact(cluster)
 
 
-def test_a_server_that_starts_on_a_full_store_knows_what_is_taken(make_cluster):
+def test_restarted_server_knows_existing_allocations(make_cluster):
     ranges = ServiceRanges(("10.0.0.0/29",), range(30000, 30006))
     cluster = make_cluster("10.0.0.0/29", node_ports=ranges.node_ports)
     for number in range(5):
@@ -106,8 +106,8 @@ def test_a_server_that_starts_on_a_full_store_knows_what_is_taken(make_cluster):
     assert_exact(cluster)
 
 
-def test_services_written_by_another_server_are_seen(make_cluster):
-    """As from a watch of a shared store: the object comes in without a claim of ours."""
+def test_services_of_another_server_are_seen(make_cluster):
+    """Insert an object as from the watch of a shared store, without allocation."""
     cluster = make_cluster("10.0.0.0/30", node_ports=range(30000, 30002))
     cluster.create("ours", clusterIP="10.0.0.1", type="NodePort", ports=[{"port": 1, "nodePort": 30000}])
     ports = (ServicePort(port=1, protocol="TCP", node_port=30001),)
@@ -123,23 +123,23 @@ def test_services_written_by_another_server_are_seen(make_cluster):
 
 
 def _record_meanwhile(cluster, address):
-    """What another server does between our choice and our write."""
+    """Write of another server between choice and write."""
     value = ip_object(address, ObjectMeta(name="theirs", namespace="shop"), "u", cluster.clock.now())
     cluster.store.write(f"/registry/ipaddresses/{address}", value, 0)
 
 
 def _claimed(cluster, **spec):
-    allocator = cluster.registry.named("", "v1", "services").allocator
+    allocator = cluster.registry.storage_named("", "v1", "services").allocator
     service = Service(
         metadata=ObjectMeta(name="web", namespace="shop"),
         spec=ServiceSpec(type="ClusterIP", ports=(ServicePort(port=1),), **spec),
     )
-    claim = allocator.claim(cluster.clock, False)
+    claim = allocator.allocation_for_write(cluster.clock, False)
     claim.allocate(service, None)
     return claim, service
 
 
-def test_an_address_that_another_server_recorded_first_is_drawn_again(cluster):
+def test_address_recorded_first_by_another_server_is_redrawn(cluster):
     async def race():
         claim, service = _claimed(cluster)
         with claim:
@@ -156,7 +156,7 @@ def test_an_address_that_another_server_recorded_first_is_drawn_again(cluster):
     assert cluster.recorded() == {lost: "theirs", spec["clusterIP"]: "web"}
 
 
-def test_an_address_asked_for_that_another_server_recorded_first_is_refused(cluster):
+def test_requested_address_recorded_first_by_another_server_is_rejected(cluster):
     async def race():
         claim, service = _claimed(cluster, cluster_ip="10.0.0.9")
         with claim:
@@ -204,7 +204,7 @@ async def _random_write(cluster, rand, dual):
 @pytest.mark.parametrize("networks", [("10.0.0.0/28",), ("10.0.0.0/28", "fd00:10::/124")])
 @settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 2**32), at_once=st.integers(1, 16), unlucky=st.sampled_from((0.0, 0.2)))
-def test_whatever_is_written_nothing_is_had_twice_or_lost(networks, seed, at_once, unlucky):
+def test_nothing_is_allocated_twice_or_leaked(networks, seed, at_once, unlucky):
     rand = random.Random(seed)
     with asyncio.Runner() as runner:
         cluster = Cluster(runner, ServiceRanges(networks, range(30000, 30016)))

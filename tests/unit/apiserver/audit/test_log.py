@@ -14,7 +14,7 @@ def names(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_lines_are_appended_to_what_is_there(tmp_path):
+def test_lines_are_appended_to_an_existing_file(tmp_path):
     for line in (b"one\n", b"two\n"):
         log = AuditLog(str(tmp_path / "audit.log"), LogLimits(), StillClock())
         log.write(line)
@@ -22,12 +22,12 @@ def test_lines_are_appended_to_what_is_there(tmp_path):
     assert (tmp_path / "audit.log").read_bytes() == b"one\ntwo\n"
 
 
-def test_only_its_owner_reads_it(tmp_path):
+def test_file_is_readable_by_its_owner_only(tmp_path):
     AuditLog(str(tmp_path / "logs" / "audit.log"), LogLimits(), StillClock()).close()
     assert stat.S_IMODE((tmp_path / "logs" / "audit.log").stat().st_mode) == 0o600
 
 
-def test_a_large_file_is_put_aside_and_old_ones_are_forgotten(tmp_path):
+def test_large_file_is_rotated_and_old_ones_are_deleted(tmp_path):
     clock = StillClock()
     log = AuditLog(str(tmp_path / "audit.log"), LogLimits(megabytes=1, backups=2), clock)
     (tmp_path / "audit-by-hand.log").write_text("not ours")
@@ -45,7 +45,7 @@ def test_a_large_file_is_put_aside_and_old_ones_are_forgotten(tmp_path):
     assert (tmp_path / "audit-2026-05-10T12-00-03.000.log").read_bytes()[:1] == b"c"
 
 
-def test_files_that_are_too_old_are_forgotten(tmp_path):
+def test_expired_files_are_deleted(tmp_path):
     clock = StillClock()
     log = AuditLog(str(tmp_path / "audit.log"), LogLimits(megabytes=1, days=1), clock)
     for _ in range(3):

@@ -1,4 +1,4 @@
-"""Which requests an audit policy wants written down."""
+"""Tests of audit policy rules."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def policy(tmp_path):
 
 
 def level(policy, question):
-    return LEVELS[policy.judge(question).level]
+    return LEVELS[policy.evaluate(question).level]
 
 
 @pytest.mark.parametrize(
@@ -61,11 +61,11 @@ def level(policy, question):
         ({"nonResourceURLs": ["*"]}, asked(), False),
     ],
 )
-def test_a_rule_fits(policy, rule, question, fits):
+def test_rule_matches(policy, rule, question, fits):
     assert level(policy({"level": "Metadata", **rule}), question) == ("Metadata" if fits else "None")
 
 
-def test_the_first_rule_that_fits_decides(policy):
+def test_first_matching_rule_applies(policy):
     made = policy({"level": "None", "verbs": ["watch"]}, {"level": "Request", "users": ["bob"]}, {"level": "Metadata"})
     assert level(made, asked("watch")) == "None"
     assert level(made, asked()) == "Request"
@@ -80,22 +80,22 @@ def test_the_first_rule_that_fits_decides(policy):
         asked("create", "tokenreviews", "authentication.k8s.io"),
     ],
 )
-def test_no_policy_gets_secrets_written(policy, question):
+def test_secrets_are_never_logged_above_metadata(policy, question):
     assert level(policy({"level": "RequestResponse"}), question) == "Metadata"
 
 
-def test_stages_are_left_out_by_the_policy_and_by_the_rule(policy):
+def test_stages_are_omitted_by_policy_and_rule(policy):
     made = policy({"level": "Metadata", "omitStages": ["Panic"]}, omitStages=["RequestReceived"])
-    assert made.judge(asked()).omit_stages == {"RequestReceived", "Panic"}
+    assert made.evaluate(asked()).omit_stages == {"RequestReceived", "Panic"}
 
 
 @pytest.mark.parametrize(
     ("rules", "fields", "told"),
     [
         ([], {}, "0 rules"),
-        ([{}], {}, "none of the levels"),
-        ([{"level": "All"}], {}, "none of the levels"),
-        ([{"level": "None", "omitStages": ["Never"]}], {}, "none of the stages"),
+        ([{}], {}, "not one of the levels"),
+        ([{"level": "All"}], {}, "not one of the levels"),
+        ([{"level": "None", "omitStages": ["Never"]}], {}, "not one of the stages"),
         ([{"level": "None", "nonResourceURLs": ["x"]}], {}, "must begin with a '/'"),
         ([{"level": "None", "nonResourceURLs": ["/a*b"]}], {}, "must be the final character"),
         ([{"level": "None", "nonResourceURLs": ["/a"], "namespaces": ["b"]}], {}, "cannot apply to both"),
@@ -103,6 +103,6 @@ def test_stages_are_left_out_by_the_policy_and_by_the_rule(policy):
         ([{"level": 3}], {}, "is not an audit policy"),
     ],
 )
-def test_a_bad_policy_is_refused_with_its_reason(policy, rules, fields, told):
+def test_invalid_policy_is_rejected_with_its_reason(policy, rules, fields, told):
     with pytest.raises(AuditPolicyError, match=told):
         policy(*rules, **fields)

@@ -1,22 +1,29 @@
-"""What is written about requests: everybody's, also of those who were turned away."""
+"""Tests of audit events of all requests, including rejected ones."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 import msgspec
 import pytest
 
 from kubeloop.apiserver.audit import Auditor
+from kubeloop.apiserver.audit.backends import LogBackend
 from kubeloop.apiserver.audit.policy import AuditPolicy
-from tests.unit.apiserver.conftest import POD_SPEC, StillClock
+from kubeloop.apiserver.authorization.attributes import AuthorizationAttributes
+from kubeloop.apiserver.background.offload import WorkerThread
+from kubeloop.clock import SystemClock
+from kubeloop.http import HttpLimits, Request, UpgradeResponse, serve
+from kubeloop.metrics import MetricRegistry
+from tests.unit.apiserver.conftest import ADMIN, POD_SPEC, StillClock
 from tests.unit.apiserver.secured import secured_api
 
 MAPS = "/api/v1/namespaces/shop/configmaps"
 
 
 class Lines:
-    """A log that remembers."""
+    """Audit log in memory."""
 
     def __init__(self):
         self.events = []
@@ -44,7 +51,9 @@ def audited():
 
         def make(*rules, **fields):
             log = Lines()
-            api = stack.enter_context(secured_api(Auditor(policy_of(*rules, **fields), log, StillClock())))
+            api = stack.enter_context(
+                secured_api(Auditor(policy_of(*rules, **fields), LogBackend(log), StillClock(), MetricRegistry()))
+            )
             api.namespace("shop")
             log.take()
             return api, log
@@ -52,7 +61,7 @@ def audited():
         yield make
 
 
-def test_each_stage_of_a_request_is_written(audited):
+def test_each_stage_of_a_request_is_logged(audited):
     api, log = audited({"level": "Metadata"})
     answer = api.post(f"{MAPS}?fieldManager=t", {"metadata": {"name": "m"}, "data": {"k": "v"}}, user_agent="test/1")
     received, complete = log.take()
@@ -82,7 +91,7 @@ def test_each_stage_of_a_request_is_written(audited):
     }
 
 
-def test_bodies_are_written_where_the_policy_says_so(audited):
+def test_bodies_are_logged_by_policy(audited):
     api, log = audited({"level": "Request", "verbs": ["create"]}, {"level": "RequestResponse", "verbs": ["get"]})
     body = {"metadata": {"name": "m"}, "data": {"k": "v"}}
     api.post(MAPS, body)
@@ -95,19 +104,19 @@ def test_bodies_are_written_where_the_policy_says_so(audited):
     assert log.take() == []
 
 
-def test_managed_fields_can_be_left_out(audited):
+def test_managed_fields_can_be_omitted(audited):
     api, log = audited({"level": "RequestResponse"}, omitManagedFields=True)
     api.post(MAPS, {"metadata": {"name": "m"}, "data": {"k": "v"}})
     assert "managedFields" not in log.take()[-1]["responseObject"]["metadata"]
 
 
-def test_stages_can_be_left_out(audited):
+def test_stages_can_be_omitted(audited):
     api, log = audited({"level": "Metadata"}, omitStages=["RequestReceived"])
     api.get(MAPS)
     assert [event["stage"] for event in log.take()] == ["ResponseComplete"]
 
 
-def test_a_secret_is_in_no_event(audited):
+def test_secret_appears_in_no_event(audited):
     api, log = audited({"level": "RequestResponse"})
     path = "/api/v1/namespaces/shop/secrets"
     api.post(path, {"metadata": {"name": "s"}, "stringData": {"password": "hunter2"}})
@@ -122,7 +131,7 @@ def test_a_secret_is_in_no_event(audited):
         assert secret not in text
 
 
-def test_who_is_impersonated_is_written_beside_who_does_it(audited):
+def test_impersonated_user_and_user_are_logged(audited):
     api, log = audited({"level": "Metadata"})
     api.get(MAPS, impersonate_user="bob", impersonate_group="devs")
     event = log.take()[-1]
@@ -168,7 +177,7 @@ ATTEMPTS = {
 
 
 @pytest.mark.parametrize("attempt", ATTEMPTS)
-def test_who_is_turned_away_is_written_down(audited, attempt):
+def test_rejected_requests_are_logged(audited, attempt):
     method, path, body, headers, code = ATTEMPTS[attempt]
     api, log = audited({"level": "Metadata"})
     _knows(api)
@@ -187,7 +196,7 @@ def test_who_is_turned_away_is_written_down(audited, attempt):
         assert event["responseStatus"]["reason"] == answer.body["reason"]
 
 
-def test_a_failure_of_ours_is_written_as_a_panic(audited, monkeypatch):
+def test_internal_failure_is_logged_as_panic(audited, monkeypatch):
     api, log = audited({"level": "Metadata"})
 
     async def broken(ctx, verb):
@@ -201,21 +210,21 @@ def test_a_failure_of_ours_is_written_as_a_panic(audited, monkeypatch):
     assert event["responseStatus"]["message"] == "APIServer panic'd: RuntimeError"
 
 
-def test_a_client_may_name_the_request(audited):
+def test_client_may_set_the_audit_id(audited):
     api, log = audited({"level": "Metadata"})
     assert api.get(MAPS, audit_id="mine").headers["Audit-Id"] == "mine"
     assert log.take()[-1]["auditID"] == "mine"
     assert len(api.get(MAPS, audit_id="x" * 100).headers["Audit-Id"]) == 64
 
 
-def test_every_answer_has_an_id_of_its_own(audited):
+def test_every_response_has_an_audit_id(audited):
     api, log = audited({"level": "None"})
     found = {api.get(path).headers["Audit-Id"] for path in (MAPS, "/version", "/nosuch", f"{MAPS}/missing", MAPS)}
     assert len(found) == 5
     assert log.take() == []
 
 
-def test_a_pod_in_yaml_is_written_as_json(audited):
+def test_yaml_pod_is_logged_as_json(audited):
     api, log = audited({"level": "Request"})
     body = msgspec.yaml.encode({"metadata": {"name": "p"}, "spec": POD_SPEC})
     api.post("/api/v1/namespaces/shop/pods", body, content_type="application/yaml")
@@ -223,7 +232,7 @@ def test_a_pod_in_yaml_is_written_as_json(audited):
     assert (event["objectRef"]["name"], event["requestObject"]["spec"]) == ("p", POD_SPEC)
 
 
-def test_what_policies_have_to_say_is_written_with_the_request(audited):
+def test_policy_audit_annotations_are_logged(audited):
     api, log = audited({"level": "Metadata"})
     group = "/apis/admissionregistration.k8s.io/v1"
     rule = {"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}
@@ -246,3 +255,96 @@ def test_what_policies_have_to_say_is_written_with_the_request(audited):
     assert json.loads(annotations["validation.policy.admission.k8s.io/validation_failure"]) == [
         {"message": "odd", "policy": "p", "binding": "b", "expressionIndex": 1, "validationActions": ["Audit"]}
     ]
+
+
+def test_requests_to_a_deprecated_version_are_annotated(audited):
+    api, log = audited({"level": "Metadata"})
+    api.get("/api/v1/namespaces/shop/endpoints")
+    (_, complete) = log.take()
+    assert complete["annotations"]["k8s.io/deprecated"] == "true"
+    assert "k8s.io/removed-release" not in complete["annotations"]
+    api.get(MAPS)
+    (_, complete) = log.take()
+    assert "k8s.io/deprecated" not in complete["annotations"]
+
+
+def test_the_release_that_removes_a_deprecated_version_is_annotated():
+    from kubeloop.api.features.optional_resources import OPTIONAL_RESOURCES
+
+    old = next(one for one in OPTIONAL_RESOURCES if one.group_version == "resource.k8s.io/v1beta1")
+    trail = Auditor(policy_of({"level": "Metadata"}), Lines(), StillClock(), MetricRegistry()).trail(
+        Request("GET", "/", ""), "id"
+    )
+    trail.annotate_deprecation(old)
+    release = old.deprecation.rpartition("unavailable in v")[2].partition("+")[0]
+    assert trail.annotations == {"k8s.io/deprecated": "true", "k8s.io/removed-release": release}
+
+
+def test_pod_security_is_annotated(audited):
+    api, log = audited({"level": "Metadata"})
+    api.post("/api/v1/namespaces/shop/pods", {"metadata": {"name": "p"}, "spec": POD_SPEC})
+    complete = log.take()[-1]
+    assert complete["annotations"]["pod-security.kubernetes.io/enforce-policy"] == "privileged:latest"
+
+
+def test_events_that_are_sent_to_the_backend_are_counted():
+    metrics, log = MetricRegistry(), Lines()
+    Auditor(policy_of({"level": "Metadata"}), LogBackend(log), StillClock(), metrics).log_rejected_certificate(
+        "expired"
+    )
+    assert len(log.take()) == 1
+    assert "apiserver_audit_event_total 1" in metrics.render().splitlines()
+
+
+def test_an_upgraded_connection_is_complete_when_it_ends():
+    """Over a socket, as the end of a connection is seen there alone."""
+
+    class Echo(asyncio.Protocol):
+        def connection_made(self, transport):
+            self.transport = transport
+
+        def data_received(self, data):
+            self.transport.write(data)
+
+    def take_over(transport, early):
+        echo = Echo()
+        echo.transport = transport
+        transport.set_protocol(echo)
+
+    ended = asyncio.Event()
+
+    class EndingLines(Lines):
+        def write(self, line):
+            super().write(line)
+            if self.events[-1]["stage"] == "ResponseComplete":
+                ended.set()
+
+    log = EndingLines()
+    auditor = Auditor(policy_of({"level": "Metadata"}), LogBackend(log), StillClock(), MetricRegistry())
+    trail = auditor.trail(Request("GET", "/x"), "7")
+
+    async def handler(request):
+        await trail.begin(ADMIN, AuthorizationAttributes(ADMIN, "get", path="/x"), WorkerThread())
+        response = UpgradeResponse(take_over, (("Upgrade", "echo"), ("Connection", "Upgrade")))
+        await trail.add_bodies(response, WorkerThread())
+        return trail.finish(response, lambda: AuthorizationAttributes(ADMIN, "get", path="/x"))
+
+    def stages():
+        return [event["stage"] for event in log.events]
+
+    async def check():
+        server = await serve(handler, "127.0.0.1", 0, None, HttpLimits(), SystemClock())
+        try:
+            reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+            writer.write(b"GET /x HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+            assert b"101" in await reader.readuntil(b"\r\n\r\n")
+            writer.write(b"hello")
+            assert await reader.readexactly(5) == b"hello"
+            assert stages() == ["RequestReceived", "ResponseStarted"]
+            writer.close()
+            await ended.wait()
+            assert stages() == ["RequestReceived", "ResponseStarted", "ResponseComplete"]
+        finally:
+            await server.close()
+
+    asyncio.run(check())

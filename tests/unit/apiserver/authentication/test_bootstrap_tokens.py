@@ -13,7 +13,7 @@ DATA = {"token-id": "abcdef", "token-secret": "0123456789abcdef", "usage-bootstr
 
 @pytest.fixture
 def joins(secured):
-    """Makes the secret; the result is who the server takes the token's owner for."""
+    """Creates the secret; returns the user of the token."""
     secured.may("create: selfsubjectreviews @authentication.k8s.io", group="system:authenticated")
     secured.namespace("kube-system")
 
@@ -27,14 +27,14 @@ def joins(secured):
     return ask
 
 
-def test_a_token_names_its_owner(joins):
+def test_token_authenticates_its_user(joins):
     assert joins() == {
         "username": "system:bootstrap:abcdef",
         "groups": ["system:bootstrappers", "system:authenticated"],
     }
 
 
-def test_more_groups_can_be_given(joins):
+def test_extra_groups_are_added(joins):
     info = joins(**{"auth-extra-groups": "system:bootstrappers:b,system:bootstrappers:a"})
     assert info["groups"][:3] == ["system:bootstrappers", "system:bootstrappers:a", "system:bootstrappers:b"]
 
@@ -52,17 +52,17 @@ def test_more_groups_can_be_given(joins):
         {"expiration": "soon"},
     ],
 )
-def test_a_token_that_does_not_hold_is_refused(joins, changes):
+def test_invalid_token_is_rejected(joins, changes):
     assert joins(**changes) == 401
 
 
-def test_a_token_holds_until_it_expires(secured, joins):
+def test_token_is_valid_until_it_expires(secured, joins):
     assert joins(expiration="2026-05-10T12:01:00Z") != 401
     secured.clock.advance(60)
     assert secured.post(WHO, {}, token=TOKEN).status == 401
 
 
-def test_a_token_is_gone_with_its_secret(secured, joins):
+def test_token_is_invalid_after_deletion_of_its_secret(secured, joins):
     assert joins() != 401
     secured.ask("DELETE", "/api/v1/namespaces/kube-system/secrets/bootstrap-token-abcdef")
     assert secured.post(WHO, {}, token=TOKEN).status == 401

@@ -29,7 +29,7 @@ def token_for(api, **spec):
     return api.made(f"{SHOP}/serviceaccounts/default/token", {"spec": spec})["status"]["token"]
 
 
-def who(api, token):
+def user_of_token(api, token):
     answer = api.post(WHO, {}, token=token)
     return answer.body["status"]["userInfo"] if answer.status == 201 else answer.status
 
@@ -43,8 +43,8 @@ def encoded(document):
     return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
 
 
-def test_a_token_is_its_account(shop):
-    info = who(shop, token_for(shop))
+def test_token_authenticates_its_account(shop):
+    info = user_of_token(shop, token_for(shop))
     assert info["username"] == "system:serviceaccount:shop:default"
     assert info["groups"] == ["system:serviceaccounts", "system:serviceaccounts:shop", "system:authenticated"]
     assert info["uid"] == shop.get(f"{SHOP}/serviceaccounts/default").body["metadata"]["uid"]
@@ -52,61 +52,63 @@ def test_a_token_is_its_account(shop):
     assert credential.startswith("JTI=")
 
 
-def test_a_pods_token_tells_the_pod_and_its_node(shop):
+def test_pod_token_has_pod_and_node(shop):
     shop.made("/api/v1/nodes", {"metadata": {"name": "n1"}})
     pod = shop.made(f"{SHOP}/pods", {"metadata": {"name": "p"}, "spec": {**POD_SPEC, "nodeName": "n1"}})
-    extra = who(shop, token_for(shop, boundObjectRef={"kind": "Pod", "apiVersion": "v1", "name": "p"}))["extra"]
+    extra = user_of_token(shop, token_for(shop, boundObjectRef={"kind": "Pod", "apiVersion": "v1", "name": "p"}))[
+        "extra"
+    ]
     assert extra["authentication.kubernetes.io/pod-name"] == ["p"]
     assert extra["authentication.kubernetes.io/pod-uid"] == [pod["metadata"]["uid"]]
     assert extra["authentication.kubernetes.io/node-name"] == ["n1"]
 
 
-def test_an_expired_token_is_refused(shop):
+def test_expired_token_is_rejected(shop):
     token = token_for(shop, expirationSeconds=600)
     shop.clock.advance(659)
-    assert who(shop, token) != 401
+    assert user_of_token(shop, token) != 401
     shop.clock.advance(2)
-    assert who(shop, token) == 401
+    assert user_of_token(shop, token) == 401
 
 
-def test_a_server_whose_clock_is_behind_refuses_a_token_from_its_future_until_the_clock_is_right(shop):
+def test_server_with_a_late_clock_rejects_a_token_until_corrected(shop):
     token = token_for(shop)
     shop.clock.advance(-59)
-    assert who(shop, token) != 401, "clocks may be apart a little"
+    assert user_of_token(shop, token) != 401, "clocks may be apart a little"
     shop.clock.advance(-2)
-    assert who(shop, token) == 401
+    assert user_of_token(shop, token) == 401
     shop.clock.advance(-600)
-    assert who(shop, token) == 401
+    assert user_of_token(shop, token) == 401
     shop.clock.advance(661)
-    assert who(shop, token) != 401, "nobody has remembered that it was refused"
+    assert user_of_token(shop, token) != 401, "nobody has remembered that it was refused"
 
 
-def test_a_token_for_somebody_else_is_refused(shop):
-    assert who(shop, token_for(shop, audiences=["vault"])) == 401
-    assert who(shop, token_for(shop, audiences=["vault", ISSUER])) != 401
+def test_token_for_another_audience_is_rejected(shop):
+    assert user_of_token(shop, token_for(shop, audiences=["vault"])) == 401
+    assert user_of_token(shop, token_for(shop, audiences=["vault", ISSUER])) != 401
 
 
 def test_a_token_is_revoked_with_its_account(shop):
     token = token_for(shop)
-    assert who(shop, token) != 401
+    assert user_of_token(shop, token) != 401
     shop.ask("DELETE", f"{SHOP}/serviceaccounts/default")
-    assert who(shop, token) == 401
+    assert user_of_token(shop, token) == 401
     shop.made(f"{SHOP}/serviceaccounts", {"metadata": {"name": "default"}})
-    assert who(shop, token) == 401, "another account of the same name is another account"
+    assert user_of_token(shop, token) == 401, "another account of the same name is another account"
 
 
 @pytest.mark.parametrize("kind", ["Pod", "Secret"])
-def test_a_token_is_revoked_with_what_it_is_bound_to(shop, kind):
+def test_token_is_revoked_with_its_bound_object(shop, kind):
     body = {"metadata": {"name": "x"}} | ({"spec": POD_SPEC} if kind == "Pod" else {})
     where = f"{SHOP}/{kind.lower()}s"
     shop.made(where, body)
     token = token_for(shop, boundObjectRef={"kind": kind, "apiVersion": "v1", "name": "x"})
-    assert who(shop, token) != 401
+    assert user_of_token(shop, token) != 401
     shop.ask("DELETE", f"{where}/x?gracePeriodSeconds=0")
-    assert who(shop, token) == 401
+    assert user_of_token(shop, token) == 401
 
 
-def test_forged_tokens_are_refused(shop):
+def test_forged_tokens_are_rejected(shop):
     head, claims, signature = parts(token_for(shop))
     said = json.loads(claims)
     more = {**said, "sub": "system:serviceaccount:kube-system:default"}
@@ -127,20 +129,23 @@ def test_forged_tokens_are_refused(shop):
         "a.b.c",
     ]
     for token in forged:
-        assert who(shop, token) == 401, token
+        assert user_of_token(shop, token) == 401, token
 
 
-def test_a_token_of_another_issuer_is_refused(shop):
+def test_token_of_another_issuer_is_rejected(shop):
     claims = json.loads(parts(token_for(shop))[1])
-    assert who(shop, shop.sign({**claims, "iss": "https://example.com"})) == 401
+    assert user_of_token(shop, shop.sign({**claims, "iss": "https://example.com"})) == 401
 
 
-def test_a_token_of_an_issuer_we_were_before_is_accepted(shop):
+def test_token_of_a_former_issuer_is_accepted(shop):
     claims = json.loads(parts(token_for(shop))[1])
-    assert who(shop, shop.sign({**claims, "iss": "https://before"}))["username"] == "system:serviceaccount:shop:default"
+    assert (
+        user_of_token(shop, shop.sign({**claims, "iss": "https://before"}))["username"]
+        == "system:serviceaccount:shop:default"
+    )
 
 
-def test_a_review_tells_why_a_token_does_not_hold(shop):
+def test_token_review_has_the_error(shop):
     token = token_for(shop, audiences=["vault"])
     ours = shop.made(REVIEWS, {"spec": {"token": token}})["status"]
     assert "authenticated" not in ours or not ours["authenticated"]
@@ -172,16 +177,16 @@ def legacy(shop):
     return token
 
 
-def test_a_token_in_a_secret_never_expires(shop, legacy):
+def test_secret_token_never_expires(shop, legacy):
     shop.clock.advance(10 * 365 * 24 * 3600)
-    assert who(shop, legacy)["username"] == "system:serviceaccount:shop:default"
+    assert user_of_token(shop, legacy)["username"] == "system:serviceaccount:shop:default"
 
 
 @pytest.mark.parametrize("gone", ["secrets/t", "serviceaccounts/default"])
-def test_a_token_in_a_secret_is_gone_with_secret_and_account(shop, legacy, gone):
-    assert who(shop, legacy) != 401
+def test_secret_token_is_revoked_with_secret_and_account(shop, legacy, gone):
+    assert user_of_token(shop, legacy) != 401
     shop.ask("DELETE", f"{SHOP}/{gone}")
-    assert who(shop, legacy) == 401
+    assert user_of_token(shop, legacy) == 401
 
 
 @pytest.mark.parametrize(
@@ -191,15 +196,15 @@ def test_a_token_in_a_secret_is_gone_with_secret_and_account(shop, legacy, gone)
         {"metadata": {"labels": {"kubernetes.io/legacy-token-invalid-since": "2026-01-01"}}},
     ],
 )
-def test_a_token_that_its_secret_disowns_is_refused(shop, legacy, patch):
+def test_token_that_differs_from_its_secret_is_rejected(shop, legacy, patch):
     assert shop.patch("merge", f"{SHOP}/secrets/t", patch).status == 200
-    assert who(shop, legacy) == 401
+    assert user_of_token(shop, legacy) == 401
 
 
 # -- for others to check ----------------------------------------------------------------------------------------------
 
 
-def test_others_can_check_a_token_with_what_is_published(shop):
+def test_token_verifies_with_the_published_keys(shop):
     found = shop.get("/.well-known/openid-configuration").body
     assert found == {
         "issuer": ISSUER,

@@ -1,4 +1,4 @@
-"""Servers that decide who may do what."""
+"""Servers with authorization."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from tests.unit.apiserver.secured import SecuredApi, secured_api
 
 @pytest.fixture
 def secured() -> Iterator[SecuredApi]:
-    """With no roles but those that a test makes."""
+    """Return a server without roles."""
     with secured_api() as api:
         yield api
 
 
 @pytest.fixture(scope="module")
 def bootstrapped() -> Iterator[SecuredApi]:
-    """With upstream's default roles; for tests that change nothing."""
+    """Return a server with upstream's default roles; for read-only tests."""
     with secured_api() as api:
         api.bootstrap()
         yield api

@@ -1,4 +1,4 @@
-"""Every default role, for every kind and verb: what the server decides is what the tables say, and no more."""
+"""Tests of every default role for every kind and verb against the tables."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def everything() -> Iterator[tuple[str, str, str]]:
             yield resource.group, resource.plural, subresource
 
 
-def _says(one: PolicyRule, verb: str, group: str, resource: str, subresource: str) -> bool:
+def _rule_allows(one: PolicyRule, verb: str, group: str, resource: str, subresource: str) -> bool:
     combined = f"{resource}/{subresource}" if subresource else resource
     return (
         not one.resource_names
@@ -53,12 +53,12 @@ def _says(one: PolicyRule, verb: str, group: str, resource: str, subresource: st
 
 
 @pytest.mark.parametrize("role", TABLES)
-def test_a_default_role_allows_what_its_table_says(roles, role):
+def test_default_role_allows_its_rules(roles, role):
     table = parse_rules(TABLES[role])
     user = User("somebody", (f"has:{role}",))
     for group, resource, subresource in everything():
         for verb in VERBS:
-            expected = any(_says(one, verb, group, resource, subresource) for one in table)
+            expected = any(_rule_allows(one, verb, group, resource, subresource) for one in table)
             asked = AuthorizationAttributes(user, verb, group, "v1", resource, subresource, "shop")
             assert roles.authorizer.decide(asked).allowed is expected, (role, verb, group, resource, subresource)
 
@@ -81,7 +81,7 @@ def test_a_default_role_allows_what_its_table_says(roles, role):
         ("system:basic-user", "list", "pods"),
     ],
 )
-def test_what_no_table_should_ever_give(roles, role, verb, what):
+def test_forbidden_permissions_are_in_no_default_role(roles, role, verb, what):
     resource, _, group = what.partition("@")
     asked = AuthorizationAttributes(User("somebody", (f"has:{role}",)), verb, group, "v1", resource, "", "shop")
     assert not roles.authorizer.decide(asked).allowed
@@ -101,5 +101,5 @@ def test_what_no_table_should_ever_give(roles, role, verb, what):
         (("system:masters",), "/anything", True),
     ],
 )
-def test_what_everybody_may_look_at(roles, groups, path, allowed):
+def test_public_paths_are_readable(roles, groups, path, allowed):
     assert roles.authorizer.decide(AuthorizationAttributes(User("x", groups), "get", path=path)).allowed is allowed

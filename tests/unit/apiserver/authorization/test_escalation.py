@@ -1,9 +1,12 @@
-"""Nobody gives themselves, or anybody else, rights that they don't have."""
+"""Tests of privilege escalation checks."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 
+from kubeloop.cli.pki.files import ensure_pki
 from tests.unit.apiserver.secured import GROUP, RBAC, refused
 
 ROLES = f"{RBAC}/namespaces/shop/roles"
@@ -34,14 +37,14 @@ DELETE_PODS = {"verbs": ["delete"], "apiGroups": [""], "resources": ["pods"]}
 
 @pytest.fixture
 def no_star(secured):
-    """As bob, without the verb `*`, which would contain `escalate` and `bind`."""
+    """Act as bob without the verb `*`, which includes `escalate` and `bind`."""
     secured.namespace("shop")
     secured.may(f"create update patch get: roles rolebindings @{GROUP}", user="eve", namespace="shop")
     secured.may("get: pods", user="eve", namespace="shop")
     return secured.knows("eve")
 
 
-def test_what_one_has_one_may_pass_on(secured, no_star):
+def test_own_permissions_can_be_granted(secured, no_star):
     assert secured.post(ROLES, role(GET_PODS), token=no_star).status == 201
     assert secured.post(BINDINGS, binding("new"), token=no_star).status == 201
 
@@ -62,7 +65,7 @@ def test_what_one_has_one_may_pass_on(secured, no_star):
         ),
     ],
 )
-def test_a_role_with_more_is_refused_and_what_is_missing_is_told(secured, no_star, rule, shown):
+def test_role_escalation_is_rejected_with_missing_rules(secured, no_star, rule, shown):
     told = refused(secured.post(ROLES, role(rule), token=no_star))
     assert told == (
         f'roles.{GROUP} "new" is forbidden: user "eve" (groups=["system:authenticated"]) is attempting to grant '
@@ -70,33 +73,33 @@ def test_a_role_with_more_is_refused_and_what_is_missing_is_told(secured, no_sta
     )
 
 
-def test_a_role_cannot_grow_by_an_update_either(secured, no_star):
+def test_role_escalation_by_update_is_rejected(secured, no_star):
     secured.post(ROLES, role(GET_PODS), token=no_star)
     refused(secured.put(f"{ROLES}/new", role(GET_PODS, DELETE_PODS), token=no_star))
     kept = secured.get(f"{ROLES}/new").body["rules"]
     assert kept == [GET_PODS]
 
 
-def test_binding_a_stronger_role_is_refused(secured, no_star):
+def test_binding_a_stronger_role_is_rejected(secured, no_star):
     secured.made(ROLES, role(DELETE_PODS, name="strong"))
     refused(secured.post(BINDINGS, binding("strong"), token=no_star))
     refused(secured.post(f"{RBAC}/clusterrolebindings", binding("cluster-admin", "ClusterRole"), token=no_star))
 
 
-def test_binding_a_role_that_is_not_there_is_refused(secured, no_star):
+def test_binding_a_missing_role_is_rejected(secured, no_star):
     answer = secured.post(BINDINGS, binding("missing"), token=no_star)
     assert (answer.status, answer.body["message"]) == (404, f'rolebindings.{GROUP} "missing" not found')
 
 
-def test_an_administrator_may_bind_what_is_yet_to_come(secured, no_star):
+def test_administrator_may_bind_a_missing_role(secured, no_star):
     assert secured.post(BINDINGS, binding("missing")).status == 201
 
 
-def test_the_verb_escalate_lets_roles_grow(secured, bob):
+def test_escalate_verb_allows_escalation(secured, bob):
     assert secured.post(ROLES, role(DELETE_PODS), token=bob).status == 201
 
 
-def test_the_verb_bind_can_be_given_for_single_roles(secured, no_star):
+def test_bind_verb_can_be_granted_for_single_roles(secured, no_star):
     secured.made(ROLES, role(DELETE_PODS, name="strong"))
     secured.made(ROLES, role(DELETE_PODS, name="other"))
     secured.may(f"bind: roles @{GROUP} =strong", user=no_star, namespace="shop")
@@ -104,14 +107,14 @@ def test_the_verb_bind_can_be_given_for_single_roles(secured, no_star):
     refused(secured.post(BINDINGS, {**binding("other"), "metadata": {"name": "second"}}, token=no_star))
 
 
-def test_subjects_are_not_added_to_a_stronger_binding(secured, no_star):
+def test_subjects_cannot_be_added_to_a_stronger_binding(secured, no_star):
     secured.made(ROLES, role(DELETE_PODS, name="strong"))
     secured.made(BINDINGS, binding("strong"))
     bigger = {**binding("strong"), "subjects": [{"kind": "User", "apiGroup": GROUP, "name": no_star}]}
     refused(secured.put(f"{BINDINGS}/new", bigger, token=no_star))
 
 
-def test_letting_go_of_a_stronger_role_needs_no_right_to_it(secured, no_star):
+def test_removing_a_stronger_role_needs_no_permission(secured, no_star):
     strong = role(DELETE_PODS, name="strong")
     strong["metadata"]["finalizers"] = ["example.com/held"]
     made = secured.made(ROLES, strong)
@@ -119,7 +122,7 @@ def test_letting_go_of_a_stronger_role_needs_no_right_to_it(secured, no_star):
     assert secured.put(f"{ROLES}/strong", made, token=no_star).status == 200
 
 
-def test_only_who_may_do_everything_gathers_roles(secured):
+def test_aggregation_rules_require_full_permissions(secured):
     secured.may(f"create update: clusterroles @{GROUP}", user="eve")
     eve = secured.knows("eve")
     rule = {"clusterRoleSelectors": [{"matchLabels": {"a": "b"}}]}
@@ -129,14 +132,14 @@ def test_only_who_may_do_everything_gathers_roles(secured):
     assert told.endswith("must have cluster-admin privileges to use the aggregationRule")
 
 
-def test_a_token_for_another_account_needs_its_own_right(secured, no_star):
+def test_token_for_another_account_requires_permission(secured, no_star):
     path = "/api/v1/namespaces/shop/serviceaccounts/default/token"
     told = refused(secured.post(path, {"spec": {}}, token=no_star))
     assert 'cannot create resource "serviceaccounts/token"' in told
 
 
 @pytest.mark.parametrize(("subresource", "verb"), [("approval", "approve"), ("status", "sign")])
-def test_approving_and_signing_need_a_right_to_the_signer(secured, subresource, verb):
+def test_approving_and_signing_require_permission_for_the_signer(secured, subresource, verb):
     requests = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
     secured.may(
         "patch: certificatesigningrequests/approval certificatesigningrequests/status @certificates.k8s.io", user="eve"
@@ -175,3 +178,47 @@ def signing_request(signer):
         "usages": ["client auth"],
         "username": "liar",
     }
+
+
+# -- ClusterTrustBundles ----------------------------------------------------------------------------------------------
+
+BUNDLES = "/apis/certificates.k8s.io/v1/clustertrustbundles"
+
+
+@pytest.fixture(scope="module")
+def anchor(tmp_path_factory):
+    """A trust anchor in PEM."""
+    folder = tmp_path_factory.mktemp("pki")
+    return ensure_pki(folder, ["localhost"], datetime(2026, 5, 10, tzinfo=UTC)).ca.read_text()
+
+
+def test_publishing_a_signers_anchors_needs_the_permission_to_attest(secured, anchor):
+    def _bundle(name="example.com:sign:b", signer="example.com/sign"):
+        return {"metadata": {"name": name}, "spec": {"signerName": signer, "trustBundle": anchor}}
+
+    secured.knows("jane")
+    secured.may("create update: clustertrustbundles @certificates.k8s.io", user="jane")
+    told = refused(secured.post(BUNDLES, _bundle(), token="jane"))
+    assert told == (
+        'clustertrustbundles.certificates.k8s.io "example.com:sign:b" is forbidden: '
+        'user not permitted to attest for signerName "example.com/sign"'
+    )
+    assert secured.post(BUNDLES, _bundle("b", ""), token="jane").status == 201
+    made = secured.post(BUNDLES, _bundle()).body
+    made["metadata"]["finalizers"] = ["example.com/f"]
+    kept = secured.put(f"{BUNDLES}/example.com:sign:b", made, token="jane")
+    assert kept.status == 200
+    kept.body["metadata"]["labels"] = {"a": "b"}
+    assert refused(secured.put(f"{BUNDLES}/example.com:sign:b", kept.body, token="jane"))
+    secured.may("attest: signers @certificates.k8s.io =example.com/*", user="jane")
+    assert secured.put(f"{BUNDLES}/example.com:sign:b", kept.body, token="jane").status == 200
+
+
+def test_an_aggregation_that_selects_nothing_needs_no_administrator(secured):
+    secured.knows("eve")
+    secured.may(f"create get: clusterroles @{GROUP}", user="eve")
+    body = {"metadata": {"name": "empty"}, "rules": [], "aggregationRule": {"clusterRoleSelectors": []}}
+    answer = secured.post(f"{RBAC}/clusterroles", body, token="eve")
+    assert "cluster-admin" not in str(answer.body.get("message"))
+    body["aggregationRule"]["clusterRoleSelectors"] = [{"matchLabels": {"a": "b"}}]
+    assert "must have cluster-admin privileges" in refused(secured.post(f"{RBAC}/clusterroles", body, token="eve"))

@@ -1,10 +1,15 @@
-"""Acting as somebody else."""
+"""Tests of impersonation."""
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
-from tests.unit.apiserver.secured import refused
+from kubeloop.api.features.gates import parse_feature_gates
+from kubeloop.api.features.resource_config import APIResourceConfig
+from tests.unit.apiserver.conftest import StillClock
+from tests.unit.apiserver.secured import SecuredApi, refused
 
 WHO = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 PODS = "/api/v1/namespaces/shop/pods"
@@ -12,7 +17,7 @@ PODS = "/api/v1/namespaces/shop/pods"
 
 @pytest.fixture
 def told_who(secured):
-    """Everybody may ask who they are; the result is what the server thinks."""
+    """Return a function for the user that the server authenticates; all users may review themselves."""
     for group in ("system:authenticated", "system:unauthenticated"):
         secured.may("create: selfsubjectreviews @authentication.k8s.io", group=group)
 
@@ -57,17 +62,17 @@ def told_who(secured):
         ),
     ],
 )
-def test_an_administrator_may_be_anybody(told_who, headers, info):
+def test_administrator_may_impersonate_anyone(told_who, headers, info):
     assert told_who(**headers) == info
 
 
-def test_as_somebody_else_one_has_their_rights_alone(secured):
+def test_impersonation_has_only_the_impersonated_permissions(secured):
     refused(secured.get(PODS, impersonate_user="bob"))
     assert secured.get(PODS, impersonate_user="bob", impersonate_group="system:masters").status == 200
 
 
 @pytest.mark.parametrize("header", ["impersonate_group", "impersonate_uid", "impersonate_extra_scopes"])
-def test_a_group_without_a_user_is_refused(secured, header):
+def test_group_without_user_is_rejected(secured, header):
     answer = secured.get(PODS, **{header: "g"})
     assert (answer.status, answer.body["reason"]) == (400, "BadRequest")
     assert answer.body["message"].endswith("without impersonating a user name")
@@ -84,14 +89,14 @@ def test_a_group_without_a_user_is_refused(secured, header):
         ({"impersonate_user": "system:node:n1"}, "cannot impersonate-on:arbitrary-node:list resource"),
     ],
 )
-def test_without_the_right_nobody_is_somebody_else(secured, headers, told):
+def test_impersonation_requires_permission(secured, headers, told):
     eve = secured.knows("eve")
     secured.may("list: pods", user="alice")
     assert told in refused(secured.get(PODS, token=eve, **headers))
 
 
 @pytest.mark.parametrize("missing", ["users", "groups", "uids", "userextras/scopes"])
-def test_each_part_of_an_identity_needs_its_right(secured, missing):
+def test_each_part_of_an_identity_requires_permission(secured, missing):
     eve = secured.knows("eve")
     secured.may("list: pods", user="alice")
     rights = {
@@ -114,7 +119,7 @@ def test_each_part_of_an_identity_needs_its_right(secured, missing):
     assert secured.get(PODS, token=eve, **everything).status == 200
 
 
-def test_a_right_to_one_user_is_none_to_another(secured):
+def test_permission_for_one_user_does_not_apply_to_another(secured):
     eve = secured.knows("eve")
     secured.may("list: pods", group="system:authenticated")
     secured.may("impersonate: users =alice", user=eve)
@@ -123,7 +128,7 @@ def test_a_right_to_one_user_is_none_to_another(secured):
     refused(secured.get(PODS, token=eve, impersonate_user="alice", impersonate_group="system:masters"))
 
 
-def test_a_constrained_right_holds_for_its_verb_alone(secured):
+def test_constrained_permission_applies_to_its_verb_only(secured):
     eve = secured.knows("eve")
     secured.may("list create: pods", user="alice")
     secured.may("impersonate:user-info: users @authentication.k8s.io =alice", user=eve)
@@ -132,7 +137,23 @@ def test_a_constrained_right_holds_for_its_verb_alone(secured):
     refused(secured.post(PODS, {}, token=eve, impersonate_user="alice"))
 
 
-def test_no_constrained_right_leads_to_the_almighty_group(secured):
+def test_constrained_rights_mean_nothing_without_their_feature_gate():
+    class LegacyApi(SecuredApi):
+        serving = APIResourceConfig(features=parse_feature_gates(["ConstrainedImpersonation=false"]))
+
+    with asyncio.Runner() as runner:
+        api = LegacyApi(runner, StillClock())
+        eve = api.knows("eve")
+        api.may("list: pods", user="alice")
+        api.may("impersonate:user-info: users @authentication.k8s.io =alice", user=eve)
+        api.may("impersonate-on:user-info:list: pods", user=eve)
+        told = refused(api.get(PODS, token=eve, impersonate_user="alice"))
+        assert 'User "eve" cannot impersonate resource "users" in API group ""' in told
+        api.may("impersonate: users =alice", user=eve)
+        assert api.get(PODS, token=eve, impersonate_user="alice").status == 200
+
+
+def test_constrained_permission_excludes_system_masters(secured):
     eve = secured.knows("eve")
     secured.may("*: * @*", user=eve)
     eve_without_old_right = secured.knows("mallory")

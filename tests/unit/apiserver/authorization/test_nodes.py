@@ -1,4 +1,4 @@
-"""What a kubelet may read and write: its own node, and what the pods there need."""
+"""Tests of the permissions of kubelets: their own node and its pods' objects."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def run(secured):
 
 
 @pytest.mark.parametrize("volume", SECRET_VOLUMES, ids=lambda one: next(key for key in one if key != "name"))
-def test_a_node_reads_the_secrets_that_its_pods_mount(secured, node, run, volume):
+def test_node_reads_secrets_mounted_by_its_pods(secured, node, run, volume):
     assert refused(secured.get(f"{SHOP}/secrets/s", token=node)).endswith(UNRELATED)
     run("p", "n1", volumes=[volume])
     assert secured.get(f"{SHOP}/secrets/s", token=node).status == 200
@@ -55,12 +55,12 @@ def test_a_node_reads_the_secrets_that_its_pods_mount(secured, node, run, volume
         {"envFrom": [{"secretRef": {"name": "s"}}]},
     ],
 )
-def test_a_node_reads_the_secrets_in_its_pods_environments(secured, node, run, container):
+def test_node_reads_secrets_in_its_pods_environments(secured, node, run, container):
     run("p", "n1", initContainers=[{"name": "i", "image": "i", **container}])
     assert secured.get(f"{SHOP}/secrets/s", token=node).status == 200
 
 
-def test_a_node_reads_nothing_of_another_nodes_pods(secured, node, run):
+def test_node_cannot_read_secrets_of_other_nodes(secured, node, run):
     run("p", "n2", volumes=[SECRET_VOLUMES[0]], imagePullSecrets=[{"name": "s"}])
     refused(secured.get(f"{SHOP}/secrets/s", token=node))
     refused(secured.get(f"{SHOP}/configmaps/s", token=node))
@@ -69,14 +69,14 @@ def test_a_node_reads_nothing_of_another_nodes_pods(secured, node, run):
     refused(secured.post(f"{SHOP}/serviceaccounts/default/token", {"spec": {}}, token=node))
 
 
-def test_what_a_pod_needed_is_closed_again_when_it_is_gone(secured, node, run):
+def test_permission_ends_with_the_pod(secured, node, run):
     run("p", "n1", imagePullSecrets=[{"name": "s"}])
     assert secured.get(f"{SHOP}/secrets/s", token=node).status == 200
     secured.ask("DELETE", f"{SHOP}/pods/p?gracePeriodSeconds=0")
     refused(secured.get(f"{SHOP}/secrets/s", token=node))
 
 
-def test_a_node_follows_a_claim_to_its_volume_and_the_volumes_secret(secured, node, run):
+def test_node_follows_a_claim_to_its_volume_and_secret(secured, node, run):
     claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, "volumeName": "pv"}
     secured.made(f"{SHOP}/persistentvolumeclaims", {"metadata": {"name": "c"}, "spec": claim})
     csi = {"driver": "d", "volumeHandle": "h", "nodeStageSecretRef": {"name": "s", "namespace": "shop"}}
@@ -114,7 +114,7 @@ def test_a_node_follows_a_claim_to_its_volume_and_the_volumes_secret(secured, no
         ("GET", "/apis/apps/v1/deployments", "at the cluster scope"),
     ],
 )
-def test_a_node_is_refused(secured, node, method, path, why):
+def test_node_is_forbidden(secured, node, method, path, why):
     assert why in refused(secured.ask(method, path, token=node))
 
 
@@ -128,11 +128,11 @@ def test_a_node_is_refused(secured, node, method, path, why):
         "/apis/resource.k8s.io/v1/resourceslices?fieldSelector=spec.nodeName%3Dn1",
     ],
 )
-def test_a_node_may_read(secured, node, path):
+def test_node_is_allowed(secured, node, path):
     assert secured.get(path, token=node).status == 200
 
 
-def test_a_user_of_that_name_without_the_group_is_no_node(secured, node):
+def test_user_without_the_nodes_group_is_not_a_node(secured, node):
     impostor = secured.knows("system:node:n1")
     refused(secured.get("/api/v1/nodes/n1", token=impostor))
 
@@ -153,7 +153,7 @@ def test_a_user_of_that_name_without_the_group_is_no_node(secured, node):
         ("foo.k8s.io/x", False),
     ],
 )
-def test_a_node_does_not_label_itself_into_another_role(secured, node, label, allowed):
+def test_node_cannot_set_restricted_labels(secured, node, label, allowed):
     patch = {"metadata": {"labels": {label: "v"}}}
     answer = secured.ask("PATCH", "/api/v1/nodes/n1", patch, token=node, content_type="application/merge-patch+json")
     assert (answer.status == 200) is allowed
@@ -171,12 +171,12 @@ def test_a_node_does_not_label_itself_into_another_role(secured, node, label, al
         ),
     ],
 )
-def test_a_node_does_not_change_what_keeps_work_away(secured, node, patch, why):
+def test_node_cannot_change_its_taints(secured, node, patch, why):
     answer = secured.ask("PATCH", "/api/v1/nodes/n1", patch, token=node, content_type="application/merge-patch+json")
     assert why in refused(answer)
 
 
-def test_a_node_writes_no_other_node(secured, node):
+def test_node_cannot_write_other_nodes(secured, node):
     secured.made("/api/v1/nodes", {"metadata": {"name": "n2"}})
     answer = secured.ask(
         "PATCH", "/api/v1/nodes/n2/status", {}, token=node, content_type="application/merge-patch+json"
@@ -185,7 +185,7 @@ def test_a_node_writes_no_other_node(secured, node):
     assert refused(secured.post("/api/v1/nodes", {"metadata": {"name": "n3"}}, token=node)).endswith('modify node "n3"')
 
 
-def test_a_node_reports_on_its_own_pods_alone(secured, node, run):
+def test_node_updates_status_of_its_own_pods_only(secured, node, run):
     run("mine", "n1")
     run("other", "n2")
     patch = {"status": {"phase": "Running"}}
@@ -206,20 +206,20 @@ def test_a_node_reports_on_its_own_pods_alone(secured, node, run):
         ({"mirror": True}, "can only create pods with an owner reference set to itself"),
     ],
 )
-def test_a_node_creates_mirror_pods_alone(secured, node, change, why):
+def test_node_creates_mirror_pods_only(secured, node, change, why):
     annotations = {"kubernetes.io/config.mirror": "x"} if change.pop("mirror", False) else {}
     spec = {**POD_SPEC, "nodeName": "n1", **change}
     pod = {"metadata": {"name": "p", "annotations": annotations}, "spec": spec}
     assert why in refused(secured.post(f"{SHOP}/pods", pod, token=node))
 
 
-def test_a_mirror_pod_gives_its_node_no_secrets(secured, node):
+def test_mirror_pod_grants_no_secrets(secured, node):
     uid = secured.get("/api/v1/nodes/n1").body["metadata"]["uid"]
     owner = {"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": uid, "controller": True}
     meta = {"name": "p", "annotations": {"kubernetes.io/config.mirror": "x"}, "ownerReferences": [owner]}
     spec = {**POD_SPEC, "nodeName": "n1", "volumes": [SECRET_VOLUMES[0]]}
     told = refused(secured.post(f"{SHOP}/pods", {"metadata": meta, "spec": spec}, token=node))
-    assert told.endswith('node "n1" can not create pods that reference secrets')
+    assert told.endswith("a mirror pod may not reference secrets")
     assert secured.post(f"{SHOP}/pods", {"metadata": meta, "spec": {**spec, "volumes": []}}, token=node).status == 201
 
 
@@ -233,7 +233,7 @@ def test_a_mirror_pod_gives_its_node_no_secrets(secured, node):
         ({"kind": "Pod", "name": "other", "uid": ""}, "scheduled on a different node"),
     ],
 )
-def test_a_node_gets_tokens_for_its_own_pods_alone(secured, node, run, bound, why):
+def test_node_gets_tokens_for_its_own_pods_only(secured, node, run, bound, why):
     run("mine", "n1")
     other = run("other", "n2")
     if bound is not None:
@@ -244,7 +244,7 @@ def test_a_node_gets_tokens_for_its_own_pods_alone(secured, node, run, bound, wh
     assert why in refused(answer)
 
 
-def test_a_node_gets_a_token_for_the_audiences_that_its_pod_mounts(secured, node, run):
+def test_node_gets_tokens_for_mounted_audiences_only(secured, node, run):
     source = {"serviceAccountToken": {"path": "t", "audience": "vault"}}
     pod = run("mine", "n1", volumes=[{"name": "v", "projected": {"sources": [source]}}])
     bound = {"apiVersion": "v1", "kind": "Pod", "name": "mine", "uid": pod["metadata"]["uid"]}
@@ -262,7 +262,7 @@ def test_a_node_gets_a_token_for_the_audiences_that_its_pod_mounts(secured, node
     assert ask("bank").status == 201
 
 
-def test_a_node_asks_for_certificates_in_its_own_name_alone(secured, node):
+def test_node_requests_certificates_for_itself_only(secured, node):
     from tests.unit.apiserver.authorization.test_escalation import signing_request
 
     spec = signing_request("kubernetes.io/kube-apiserver-client-kubelet")
@@ -271,7 +271,7 @@ def test_a_node_asks_for_certificates_in_its_own_name_alone(secured, node):
     assert told.endswith("can only create a node CSR with CN=system:node:n1")
 
 
-def test_a_nodes_own_lease_is_its_alone(secured, node):
+def test_node_lease_is_exclusive(secured, node):
     leases = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
     secured.made("/api/v1/namespaces", {"metadata": {"name": "kube-node-lease"}})
     assert secured.post(leases, {"metadata": {"name": "n1"}}, token=node).status == 201

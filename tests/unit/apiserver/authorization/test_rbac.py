@@ -1,4 +1,4 @@
-"""Rights through roles and bindings, and how refusals are told."""
+"""Tests of roles and bindings, and of forbidden messages."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def test_without_roles_nothing_is_allowed(secured, bob):
 
 
 @pytest.mark.parametrize("who", [{"user": "bob"}, {"group": "devs"}, {"group": "system:authenticated"}])
-def test_a_binding_gives_a_role_to_users_and_groups(secured, bob, who):
+def test_binding_grants_a_role_to_users_and_groups(secured, bob, who):
     secured.may("list: pods", namespace="shop", **who)
     assert secured.get(PODS, token=bob).status == 200
 
 
-def test_a_role_holds_in_its_namespace_alone(secured, bob):
+def test_role_applies_to_its_namespace_only(secured, bob):
     secured.may("list: pods", user=bob, namespace="shop")
     refused(secured.get("/api/v1/pods", token=bob))
     refused(secured.get("/api/v1/namespaces/other/pods", token=bob))
@@ -40,29 +40,29 @@ def test_a_cluster_role_can_be_bound_in_one_namespace(secured, bob):
     refused(secured.get("/api/v1/pods", token=bob))
 
 
-def test_a_service_account_without_a_namespace_is_the_bindings_own(secured, bob):
+def test_service_account_without_namespace_is_in_the_bindings_namespace(secured, bob):
     role = secured.may("list: pods", user="somebody-else")
     secured.bind(role, {"kind": "ServiceAccount", "name": "default"}, namespace="shop")
     account = secured.knows("system:serviceaccount:shop:default")
     assert secured.get(PODS, token=account).status == 200
 
 
-def test_a_right_that_is_taken_away_is_gone_at_once(secured, bob):
+def test_revoked_permission_is_effective_immediately(secured, bob):
     name = secured.may("list: pods", user=bob, namespace="shop")
     assert secured.get(PODS, token=bob).status == 200
     assert secured.ask("DELETE", f"{RBAC}/namespaces/shop/roles/{name}").status == 200
     told = refused(secured.get(PODS, token=bob))
-    assert told.endswith(f'in the namespace "shop": RBAC: role.{GROUP} "{name}" not found')
+    assert told.endswith(f'in the namespace "shop": rbac: RBAC: role.{GROUP} "{name}" not found')
 
 
-def test_every_missing_role_is_told_once(secured, bob):
+def test_each_missing_role_is_reported_once(secured, bob):
     for name in ("one", "two", "two"):
         secured.bind(name, BOB)
     told = refused(secured.get(PODS, token=bob))
     assert told.endswith(f'RBAC: [clusterrole.{GROUP} "one" not found, clusterrole.{GROUP} "two" not found]')
 
 
-def test_names_of_objects_narrow_a_right(secured, bob):
+def test_resource_names_narrow_a_permission(secured, bob):
     secured.may("get list: configmaps =one", user=bob, namespace="shop")
     where = "/api/v1/namespaces/shop/configmaps"
     assert secured.get(f"{where}/one", token=bob).status == 404
@@ -72,7 +72,7 @@ def test_names_of_objects_narrow_a_right(secured, bob):
     refused(secured.get(f"{where}?fieldSelector=metadata.name%21%3Done", token=bob))
 
 
-def test_rights_in_a_namespace_extend_to_the_namespace_itself(secured, bob):
+def test_namespaced_permissions_apply_to_the_namespace_object(secured, bob):
     secured.may("get: namespaces", user=bob, namespace="shop")
     assert secured.get("/api/v1/namespaces/shop", token=bob).status == 200
     refused(secured.get("/api/v1/namespaces/other", token=bob))
@@ -89,16 +89,16 @@ def test_rights_in_a_namespace_extend_to_the_namespace_itself(secured, bob):
         ("PUT", PODS, "cannot update"),
     ],
 )
-def test_who_may_not_look_does_not_learn_what_is_there(secured, bob, method, path, told):
+def test_forbidden_response_does_not_reveal_existence(secured, bob, method, path, told):
     assert told in refused(secured.ask(method, path, token=bob))
 
 
-def test_a_refusal_never_looks_like_html(secured):
+def test_rejection_is_not_html(secured):
     name = secured.knows("<script>")
     assert "&lt;script&gt;" in refused(secured.get(PODS, token=name))
 
 
-def test_an_aggregated_role_is_the_union_of_those_it_selects(secured, bob):
+def test_aggregated_role_is_the_union_of_selected_roles(secured, bob):
     selector = {"clusterRoleSelectors": [{"matchLabels": {"for": "all"}}]}
     secured.made(f"{RBAC}/clusterroles", {"metadata": {"name": "all"}, "aggregationRule": selector})
     secured.bind("all", BOB)
@@ -108,7 +108,7 @@ def test_an_aggregated_role_is_the_union_of_those_it_selects(secured, bob):
     assert secured.get(PODS, token=bob).status == 200
 
 
-def test_roles_that_select_each_other_do_not_go_round_in_circles(secured, bob):
+def test_mutually_aggregated_roles_terminate(secured, bob):
     for name, other in (("a", "b"), ("b", "a")):
         selector = {"clusterRoleSelectors": [{"matchLabels": {"is": other}}]}
         meta = {"name": name, "labels": {"is": name}}
@@ -117,7 +117,7 @@ def test_roles_that_select_each_other_do_not_go_round_in_circles(secured, bob):
     refused(secured.get(PODS, token=bob))
 
 
-def test_one_can_list_what_one_may_do(secured, bob):
+def test_self_subject_rules_review_lists_permissions(secured, bob):
     review = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"
     secured.may("create: selfsubjectrulesreviews @authorization.k8s.io", user=bob)
     secured.may("get: secrets =s", user=bob, namespace="shop")
@@ -133,7 +133,7 @@ def test_one_can_list_what_one_may_do(secured, bob):
     }
 
 
-def test_a_review_tells_which_binding_allows(secured, bob):
+def test_access_review_names_the_binding(secured, bob):
     name = secured.may("list: pods", user=bob, namespace="shop")
     spec = {"user": bob, "resourceAttributes": {"verb": "list", "resource": "pods", "namespace": "shop"}}
     review = secured.made("/apis/authorization.k8s.io/v1/subjectaccessreviews", {"spec": spec})

@@ -1,4 +1,4 @@
-"""What a rule of a role allows."""
+"""Tests of role rules."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def asked(verb: str, what: str, group: str = "", name: str = "") -> Authorizatio
 
 
 def allows(line: str, question: AuthorizationAttributes) -> bool:
-    return RuleSet([("x", [parse_rule(line)])]).allows(question) is not None
+    return RuleSet([("x", [parse_rule(line)])]).find_source(question) is not None
 
 
 @pytest.mark.parametrize(
@@ -74,18 +74,18 @@ def test_a_rule_does_not_allow(line, question):
         ("*: * @*", "/healthz", False),
     ],
 )
-def test_paths_have_rules_of_their_own(line, path, allowed):
+def test_non_resource_paths_have_their_own_rules(line, path, allowed):
     question = AuthorizationAttributes(USER, "get", path=path)
     assert allows(line, question) is allowed
 
 
-def test_the_first_of_several_rules_is_the_reason():
+def test_first_matching_rule_is_the_reason():
     rules = RuleSet([("first", [parse_rule("*: * @*")]), ("second", [parse_rule("get: pods")])])
-    assert rules.allows(asked("get", "pods")) == "first"
+    assert rules.find_source(asked("get", "pods")) == "first"
 
 
 def _naive(one: PolicyRule, question: AuthorizationAttributes) -> bool:
-    """The rule read as its documentation says, word by word."""
+    """Evaluate the rule literally, as documented."""
     combined = f"{question.resource}/{question.subresource}" if question.subresource else question.resource
     return (
         any(verb in ("*", question.verb) for verb in one.verbs or ())
@@ -122,14 +122,14 @@ _questions = st.builds(
 
 @settings(max_examples=200)
 @given(st.lists(_rules, max_size=4), _questions)
-def test_looking_rules_up_is_the_same_as_reading_them(rules, question):
-    found = RuleSet([(str(index), [one]) for index, one in enumerate(rules)]).allows(question)
+def test_indexed_rules_equal_linear_evaluation(rules, question):
+    found = RuleSet([(str(index), [one]) for index, one in enumerate(rules)]).find_source(question)
     expected = next((str(index) for index, one in enumerate(rules) if _naive(one, question)), None)
     assert found == expected
 
 
 @settings(max_examples=200)
 @given(st.lists(_rules, max_size=3), st.lists(_rules, max_size=2), _questions)
-def test_rights_that_are_covered_allow_nothing_more(owned, granted, question):
+def test_covered_rules_allow_nothing_more(owned, granted, question):
     if not uncovered_rules(owned, granted) and any(_naive(one, question) for one in granted):
         assert any(_naive(one, question) for one in owned)

@@ -1,4 +1,4 @@
-"""What a fresh server makes for itself."""
+"""Tests of the bootstrap objects of a new server."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def made():
     return _made(advertise_address="192.168.1.7", secure_port=7443, client_ca_pem="PEM")
 
 
-def test_there_are_as_many_of_each_kind_as_upstream_has(made):
+def test_counts_of_bootstrap_objects_match_upstream(made):
     assert Counter(plural for plural, _, _ in made) == {
         "namespaces": 4,
         "priorityclasses": 2,
@@ -56,11 +56,19 @@ def test_there_are_as_many_of_each_kind_as_upstream_has(made):
     }
 
 
-def test_making_them_again_gives_the_same(made):
+def test_the_servers_own_user_for_kubelets_may_call_them_and_nothing_else(made):
+    more = _made(advertise_address="192.168.1.7", secure_port=7443, client_ca_pem="PEM", kubelet_client_user="me")
+    ((key, binding),) = ((key, obj) for key, obj in more.items() if key not in made)
+    assert key == ("clusterrolebindings", "", "kubeloop:me")
+    assert binding["roleRef"]["name"] == "system:kubelet-api-admin"
+    assert [(one["kind"], one["name"]) for one in binding["subjects"]] == [("User", "me")]
+
+
+def test_creation_is_deterministic(made):
     assert _made(advertise_address="192.168.1.7", secure_port=7443, client_ca_pem="PEM") == made
 
 
-def test_namespaces_come_before_what_lies_in_them():
+def test_namespaces_precede_their_objects():
     seen = set()
     for resource, obj in bootstrap_objects(BootstrapOptions(now=NOON, advertise_address="192.168.1.7")):
         if resource.plural == "namespaces":
@@ -69,7 +77,7 @@ def test_namespaces_come_before_what_lies_in_them():
             assert obj.metadata.namespace in seen
 
 
-def test_access_rules_are_not_needed_before_the_server_is_ready():
+def test_rbac_objects_are_not_required_for_readiness():
     options = BootstrapOptions(now=NOON)
     essential = {resource.plural for resource, _ in essential_objects(options)}
     remaining = {resource.plural for resource, _ in remaining_objects(options)}
@@ -77,7 +85,7 @@ def test_access_rules_are_not_needed_before_the_server_is_ready():
     assert {"namespaces", "services", "priorityclasses"} <= essential
 
 
-def test_the_servers_own_service_has_the_first_address_of_the_range(made):
+def test_kubernetes_service_has_the_first_address_of_the_range(made):
     spec = made["services", "default", "kubernetes"]["spec"]
     assert spec["clusterIPs"] == ["10.0.0.1"]
     assert spec["ports"] == [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": 7443}]
@@ -86,15 +94,15 @@ def test_the_servers_own_service_has_the_first_address_of_the_range(made):
     assert owner == {"resource": "services", "namespace": "default", "name": "kubernetes"}
 
 
-def test_a_range_of_the_newer_family_works_too():
-    made = _made(service_cidr="fd00:10::/112")
+def test_ipv6_range_works():
+    made = _made(service_cidrs=("fd00:10::/112",))
     spec = made["services", "default", "kubernetes"]["spec"]
     assert (spec["clusterIP"], spec["ipFamilies"]) == ("fd00:10::1", ["IPv6"])
     labels = made["ipaddresses", "", "fd00:10::1"]["metadata"]["labels"]
     assert labels["ipaddress.kubernetes.io/ip-family"] == "IPv6"
 
 
-def test_the_service_leads_to_the_advertised_address(made):
+def test_service_endpoints_have_the_advertised_address(made):
     port = {"name": "https", "port": 7443, "protocol": "TCP"}
     old = made["endpoints", "default", "kubernetes"]
     assert old["subsets"] == [{"addresses": [{"ip": "192.168.1.7"}], "ports": [port]}]
@@ -104,18 +112,18 @@ def test_the_service_leads_to_the_advertised_address(made):
     assert (new["addressType"], new["ports"]) == ("IPv4", [port])
 
 
-@pytest.mark.parametrize("address", ["", "127.0.0.1", "::1", "0.0.0.0"])
-def test_an_address_that_no_pod_can_reach_gets_no_endpoints(address):
+@pytest.mark.parametrize("address", ["", "0.0.0.0", "::"])
+def test_an_address_that_nobody_can_reach_gets_no_endpoints(address):
     plurals = {plural for plural, _, _ in _made(advertise_address=address)}
     assert not plurals & {"endpoints", "endpointslices"}
 
 
-def test_other_servers_learn_the_client_authority_if_there_is_one(made):
+def test_client_ca_is_published_if_set(made):
     assert made["configmaps", "kube-system", "extension-apiserver-authentication"]["data"] == {"client-ca-file": "PEM"}
     assert ("configmaps", "kube-system", "extension-apiserver-authentication") not in _made()
 
 
-def test_every_group_and_version_has_an_api_service_that_is_available(made):
+def test_every_group_version_has_an_available_api_service(made):
     served = {(r.group, r.version) for r in RESOURCES if r.group != "apiregistration.k8s.io"}
     services = [obj for (plural, _, _), obj in made.items() if plural == "apiservices"]
     assert {(obj["spec"].get("group", ""), obj["spec"]["version"]) for obj in services} == served
@@ -124,14 +132,14 @@ def test_every_group_and_version_has_an_api_service_that_is_available(made):
         assert (condition["type"], condition["status"], condition["reason"]) == ("Available", "True", "Local")
 
 
-def test_every_flow_schema_leads_to_a_level_that_exists(made):
+def test_every_flow_schema_has_an_existing_level(made):
     levels = {name for plural, _, name in made if plural == "prioritylevelconfigurations"}
     for (plural, _, _), obj in made.items():
         if plural == "flowschemas":
             assert obj["spec"]["priorityLevelConfiguration"]["name"] in levels
 
 
-def test_every_binding_leads_to_a_role_that_exists(made):
+def test_every_binding_has_an_existing_role(made):
     for (plural, namespace, _), obj in made.items():
         if plural.endswith("rolebindings"):
             target = "roles" if obj["roleRef"]["kind"] == "Role" else "clusterroles"
@@ -149,7 +157,7 @@ def test_the_masters_may_do_everything(made):
 
 
 @pytest.mark.parametrize(("part", "whole"), [("system:aggregate-to-view", "view"), ("view", "edit"), ("edit", "admin")])
-def test_roles_for_people_are_made_of_others(made, part, whole):
+def test_user_facing_roles_are_aggregated(made, part, whole):
     (selector,) = made["clusterroles", "", whole]["aggregationRule"]["clusterRoleSelectors"]
     labels = made["clusterroles", "", part]["metadata"]["labels"]
     assert selector["matchLabels"].items() <= labels.items()
@@ -174,5 +182,5 @@ def test_roles_for_people_are_made_of_others(made, part, whole):
         ("get: url /healthz /version/", {"verbs": ["get"], "nonResourceURLs": ["/healthz", "/version/"]}),
     ],
 )
-def test_a_line_stands_for_a_rule(line, plain):
+def test_policy_line_is_parsed_to_a_rule(line, plain):
     assert to_plain(parse_rule(line)) == plain

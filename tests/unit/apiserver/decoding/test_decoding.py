@@ -41,7 +41,7 @@ def test_an_ordinary_body_is_decoded_and_defaulted() -> None:
     assert decoded.warnings == []
 
 
-def test_kind_and_version_may_be_left_out() -> None:
+def test_kind_and_version_may_be_omitted() -> None:
     obj = decode_object(b'{"metadata":{"name":"m"}}', "", BY_KIND["ConfigMap"], "Strict").obj
     assert (obj.kind, obj.api_version) == ("ConfigMap", "v1")
 
@@ -71,7 +71,7 @@ def test_a_null_body_is_an_empty_object() -> None:
         ("{" + " " * 40, "unexpected end of JSON input ({" + " " * 29 + " ...)"),
     ],
 )
-def test_malformed_json_is_refused_with_its_beginning_shown(body: str, why: str) -> None:
+def test_malformed_json_is_rejected_with_an_excerpt(body: str, why: str) -> None:
     said = refusal(body, "ConfigMap")
     prefix = "the object provided is unrecognized (must be of type ConfigMap): couldn't get version/kind; "
     assert said == f"{prefix}json parse error: {why}"
@@ -82,13 +82,13 @@ def test_a_body_must_be_an_object(body: str, found: str) -> None:
     assert f"json: cannot unmarshal {found} into Go value of type struct {{ APIVersion string" in refusal(body, "Pod")
 
 
-def test_a_version_must_be_a_string_and_have_one_slash() -> None:
+def test_version_must_be_a_string_with_one_slash() -> None:
     said = refusal('{"apiVersion": 1}', "Pod")
     assert "json: cannot unmarshal number into Go struct field .apiVersion of type string" in said
     assert "unexpected GroupVersion string: a/b/c" in refusal('{"apiVersion": "a/b/c"}', "Pod")
 
 
-def test_kinds_that_do_not_fit_are_told_apart() -> None:
+def test_mismatched_kinds_have_distinct_errors() -> None:
     assert refusal('{"apiVersion":"v1","kind":"Secret"}', "ConfigMap") == (
         'Secret in version "v1" cannot be handled as a ConfigMap: '
         "converting (v1.Secret) to (core.ConfigMap): unknown conversion"
@@ -102,7 +102,7 @@ def test_kinds_that_do_not_fit_are_told_apart() -> None:
     )
 
 
-def test_another_kind_is_read_as_that_kind_first() -> None:
+def test_another_kind_is_decoded_as_that_kind_first() -> None:
     body = '{"apiVersion":"v1","kind":"Secret","data":{"a":"1"}}'
     assert refusal(body, "ConfigMap").endswith("illegal base64 data at input byte 0")
 
@@ -151,13 +151,13 @@ def test_another_kind_is_read_as_that_kind_first() -> None:
         ),
     ],
 )
-def test_wrong_types_are_worded_as_go_does(kind: str, fields: dict[str, Any], why: str) -> None:
+def test_type_errors_have_gos_message(kind: str, fields: dict[str, Any], why: str) -> None:
     said = refusal(body_of(kind, **fields), kind)
     version = BY_KIND[kind].version
     assert said == f'{kind} in version "{version}" cannot be handled as a {kind}: json: cannot unmarshal {why}'
 
 
-def test_the_first_wrong_type_is_told_unless_a_text_cannot_be_parsed() -> None:
+def test_first_type_error_is_reported_unless_text_is_unparsable() -> None:
     containers = [{"name": 1, "image": 2, "resources": {"limits": {"cpu": "lots"}}}]
     assert "quantities must match the regular expression" in refusal(
         body_of("Pod", spec={"containers": containers}), "Pod"
@@ -170,17 +170,17 @@ def test_the_first_wrong_type_is_told_unless_a_text_cannot_be_parsed() -> None:
     ("text", "place"),
     [("not base64!", 3), ("%%%", 0), ("1", 0), ("AAAAA", 4), ("AA=A", 2), ("A===", 1), ("AA==AA==", 4)],
 )
-def test_bad_base64_is_told_with_its_place(text: str, place: int) -> None:
+def test_invalid_base64_is_reported_with_its_offset(text: str, place: int) -> None:
     said = refusal(body_of("Secret", data={"a": text}), "Secret")
     assert said.endswith(f"illegal base64 data at input byte {place}")
 
 
-def test_base64_may_be_broken_into_lines() -> None:
+def test_base64_may_have_line_breaks() -> None:
     decoded = decode_object(body_of("Secret", data={"a": "aGVs\nbG8="}), "", BY_KIND["Secret"], "Strict")
     assert decoded.obj.data == {"a": b"hello"}
 
 
-def test_nulls_are_absent_in_structs_and_zero_values_in_lists_and_maps() -> None:
+def test_nulls_are_absent_in_structs_and_zero_in_lists_and_maps() -> None:
     body = body_of("ConfigMap", data={"a": None}, immutable=None, binaryData=None)
     assert decode_object(body, "", BY_KIND["ConfigMap"], "Strict").obj.data == {"a": ""}
     spec = {"containers": [None, {"name": None, "args": [None], "resources": None}], "hostNetwork": None}
@@ -188,7 +188,7 @@ def test_nulls_are_absent_in_structs_and_zero_values_in_lists_and_maps() -> None
     assert [container.args for container in obj.spec.containers] == [(), ("",)]
 
 
-def test_unknown_fields_are_refused_warned_of_or_ignored() -> None:
+def test_unknown_fields_are_rejected_warned_or_ignored() -> None:
     spec = {"template": {"spec": {"containers": [{"name": "c", "imagee": "x"}]}}, "replicaz": 2}
     body = body_of("Deployment", spec=spec, nosuch={})
     found = [
@@ -203,12 +203,12 @@ def test_unknown_fields_are_refused_warned_of_or_ignored() -> None:
     assert warnings(body, "Deployment", "Ignore") == []
 
 
-def test_repeated_fields_are_told_in_the_order_they_are_met() -> None:
+def test_duplicate_fields_are_reported_in_order() -> None:
     body = '{"metadata":{"name":"x","name":"y"},"data":{"a":"1","a":"2"},"data":{"b":"3"}}'
     assert warnings(body, "ConfigMap") == [f'duplicate field "{path}"' for path in ("metadata.name", "data.a", "data")]
 
 
-def test_repeated_objects_are_merged() -> None:
+def test_duplicate_objects_are_merged() -> None:
     body = b'{"metadata":{"name":"x"},"metadata":{"labels":{"a":"b"}},"data":{"a":"1"},"data":{"b":"2"}}'
     obj = decode_object(body, "", BY_KIND["ConfigMap"], "Ignore").obj
     assert (obj.metadata.name, obj.metadata.labels, obj.data) == ("x", {"a": "b"}, {"a": "1", "b": "2"})
@@ -223,20 +223,20 @@ def test_repeated_objects_are_merged() -> None:
         '{"data":{"b\\u005c":"","a" : "1","a":"2"}}',
     ],
 )
-def test_no_spelling_hides_a_repeated_key(body: str) -> None:
+def test_escaped_duplicate_keys_are_detected(body: str) -> None:
     assert len(warnings(body, "ConfigMap")) == 1
 
 
-def test_keys_differ_by_case() -> None:
+def test_keys_are_case_sensitive() -> None:
     assert warnings('{"Data":{"a":"1"}}', "ConfigMap") == ['unknown field "Data"']
 
 
-def test_at_most_a_hundred_strict_errors_are_told() -> None:
+def test_strict_errors_are_limited_to_a_hundred() -> None:
     body = body_of("ConfigMap", **{f"x{index}": 1 for index in range(150)})
     assert len(warnings(body, "ConfigMap")) == 100
 
 
-def test_free_form_json_is_kept_and_not_searched() -> None:
+def test_free_form_json_is_kept_and_not_checked() -> None:
     body = b'{"metadata":{"name":"r"},"revision":1,"data":{"x":null,"y":1.50,"z":1,"z":2},"unknown":1}'
     decoded = decode_object(body, "", BY_KIND["ControllerRevision"], "Warn")
     assert decoded.warnings == ['unknown field "unknown"']
@@ -257,12 +257,12 @@ def test_very_deep_json_is_refused(opening: str) -> None:
     assert "exceeded max depth" in refusal('{"unknown":' + opening * 100_000, "Pod")
 
 
-def test_bytes_that_are_no_text_are_replaced() -> None:
+def test_invalid_utf8_is_replaced() -> None:
     obj = decode_object(b'{"data":{"a":"\xff"}}', "", BY_KIND["ConfigMap"], "Strict").obj
     assert obj.data == {"a": "\ufffd"}
 
 
-def test_half_of_a_surrogate_pair_is_replaced() -> None:
+def test_unpaired_surrogate_is_replaced() -> None:
     obj = decode_object(b'{"data":{"a":"\\ud800"}}', "", BY_KIND["ConfigMap"], "Strict").obj
     assert obj.data == {"a": "\ufffd"}
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kubeloop.api import codec, errors
 from kubeloop.api.kinds import RESOURCES, Resource
 from kubeloop.apiserver.decoding import DecodedObject, decode_document, decode_object
-from kubeloop.apiserver.decoding.shapes import GoShape, shape_of
+from kubeloop.apiserver.decoding.go_shapes import GoShape, shape_of
 
 STORED = [resource for resource in RESOURCES if resource.is_stored]
 BY_KIND: dict[str, Resource] = {resource.kind: resource for resource in reversed(RESOURCES)}
@@ -58,7 +58,7 @@ def document_of(resource: Resource, data: st.DataObject) -> dict[str, Any]:
 
 
 def places(value: Any, shape: GoShape, path: str = "") -> list[tuple[str, dict[str, Any], GoShape]]:
-    """Every object of a document that a strict decoder looks into, with its path."""
+    """Yield every object of a document that a strict decoder checks, with its path."""
     if shape.category == "struct" and isinstance(value, dict):
         found = [(path, value, shape)]
         for key, inner in value.items():
@@ -83,7 +83,7 @@ def attempt(body: bytes, media: str, resource: Resource, mode: str) -> DecodedOb
 
 @settings(max_examples=80, deadline=None)
 @given(st.data())
-def test_what_fits_is_decoded_without_a_word(data: st.DataObject) -> None:
+def test_valid_body_is_decoded_without_warnings(data: st.DataObject) -> None:
     resource = data.draw(st.sampled_from(STORED))
     document = document_of(resource, data)
     separators = data.draw(st.sampled_from([(",", ":"), (", ", ": "), (" ,\n", " : ")]))
@@ -93,7 +93,7 @@ def test_what_fits_is_decoded_without_a_word(data: st.DataObject) -> None:
 
 @settings(max_examples=80, deadline=None)
 @given(st.data())
-def test_an_unknown_field_is_always_found(data: st.DataObject) -> None:
+def test_unknown_field_is_always_detected(data: st.DataObject) -> None:
     resource = data.draw(st.sampled_from(STORED))
     document = document_of(resource, data)
     structs = [place for place in places(document, shape_of(resource.definition)) if place[2].category == "struct"]
@@ -104,14 +104,14 @@ def test_an_unknown_field_is_always_found(data: st.DataObject) -> None:
     assert decode_document(document, resource, "Warn").warnings == expected
 
 
-class Doubled(dict[str, Any]):
+class DuplicateKeyObject(dict[str, Any]):
     """An object that is written with its first key twice."""
 
 
 def written(value: Any, spaces: str) -> str:
     if isinstance(value, dict):
         pairs = [(key, written(inner, spaces)) for key, inner in value.items()]
-        if isinstance(value, Doubled):
+        if isinstance(value, DuplicateKeyObject):
             pairs.append(pairs[0])
         return "{" + ",".join(f"{json.dumps(key)}{spaces}:{inner}" for key, inner in pairs) + "}"
     return "[" + ",".join(written(one, spaces) for one in value) + "]" if isinstance(value, list) else json.dumps(value)
@@ -120,13 +120,13 @@ def written(value: Any, spaces: str) -> str:
 def doubled(value: Any, target: dict[str, Any]) -> Any:
     if isinstance(value, dict):
         made = {key: doubled(inner, target) for key, inner in value.items()}
-        return Doubled(made) if value is target else made
+        return DuplicateKeyObject(made) if value is target else made
     return [doubled(one, target) for one in value] if isinstance(value, list) else value
 
 
 @settings(max_examples=80, deadline=None)
 @given(st.data())
-def test_a_repeated_field_is_always_found(data: st.DataObject) -> None:
+def test_duplicate_field_is_always_detected(data: st.DataObject) -> None:
     resource = data.draw(st.sampled_from(STORED))
     document = document_of(resource, data)
     filled = [place for place in places(document, shape_of(resource.definition)) if place[1]]
@@ -139,7 +139,7 @@ def test_a_repeated_field_is_always_found(data: st.DataObject) -> None:
 
 @settings(max_examples=120, deadline=None)
 @given(st.data())
-def test_a_value_of_any_kind_anywhere_is_taken_or_refused(data: st.DataObject) -> None:
+def test_any_value_is_accepted_or_rejected(data: st.DataObject) -> None:
     resource = data.draw(st.sampled_from(STORED))
     document = document_of(resource, data)
     _, place, shape = data.draw(st.sampled_from(places(document, shape_of(resource.definition))))
@@ -153,13 +153,13 @@ def test_a_value_of_any_kind_anywhere_is_taken_or_refused(data: st.DataObject) -
 
 @settings(max_examples=150, deadline=None)
 @given(st.binary(max_size=60), st.sampled_from(["", "application/yaml", "text/plain"]))
-def test_noise_is_refused(noise: bytes, media: str) -> None:
+def test_noise_is_rejected(noise: bytes, media: str) -> None:
     attempt(noise, media, BY_KIND["Pod"], "Strict")
 
 
 @settings(max_examples=150, deadline=None)
 @given(st.data(), st.sampled_from(["", "application/yaml"]))
-def test_a_damaged_body_is_taken_or_refused(data: st.DataObject, media: str) -> None:
+def test_corrupt_body_is_accepted_or_rejected(data: st.DataObject, media: str) -> None:
     body = json.dumps(document_of(BY_KIND["Deployment"], data)).encode()
     start = data.draw(st.integers(0, len(body)))
     end = data.draw(st.integers(start, min(len(body), start + 5)))
@@ -168,7 +168,7 @@ def test_a_damaged_body_is_taken_or_refused(data: st.DataObject, media: str) -> 
 
 @settings(max_examples=60, deadline=None)
 @given(st.data())
-def test_yaml_says_the_same_as_json(data: st.DataObject) -> None:
+def test_yaml_equals_json(data: st.DataObject) -> None:
     resource = data.draw(st.sampled_from(STORED))
     document = document_of(resource, data)
     by_json = decode_object(json.dumps(document).encode(), "", resource, "Strict")

@@ -1,4 +1,4 @@
-"""What is said about the documents that patches make."""
+"""Tests of errors about patched documents."""
 
 from __future__ import annotations
 
@@ -9,10 +9,16 @@ import pytest
 from kubeloop.api import errors
 from kubeloop.api.kinds import RESOURCES
 from kubeloop.apiserver.decoding import decode_document
-from kubeloop.apiserver.decoding.from_map import conversion_error
-from kubeloop.apiserver.decoding.produced import after_merge, after_operations
-from kubeloop.apiserver.decoding.shapes import shape_of
-from kubeloop.apiserver.handlers.patch import JSON_PATCH, MERGE_PATCH, apply_patch, patch_decode_errors
+from kubeloop.apiserver.decoding.go_shapes import shape_of
+from kubeloop.apiserver.decoding.unstructured_converter import conversion_error
+from kubeloop.apiserver.handlers.patch import (
+    JSON_PATCH,
+    MERGE_PATCH,
+    after_merge,
+    after_operations,
+    apply_patch,
+    patch_decode_errors,
+)
 
 STRATEGIC = "application/strategic-merge-patch+json"
 DEPLOYMENT = next(resource for resource in RESOURCES if resource.kind == "Deployment")
@@ -26,12 +32,12 @@ LIVE: dict[str, Any] = {
 
 def patch_refusal(media: str, patch: Any, mode: str = "Warn") -> str:
     patched = apply_patch(media, LIVE, patch, DEPLOYMENT)
-    with pytest.raises(errors.Invalid) as caught, patch_decode_errors(media, patch, patched):
+    with pytest.raises(errors.Invalid) as caught, patch_decode_errors(media, patch, lambda: patched):
         decode_document(patched, DEPLOYMENT, mode)
     return caught.value.causes[0].message
 
 
-def test_a_merge_patch_is_refused_with_the_document_it_made() -> None:
+def test_merge_patch_error_shows_the_patched_document() -> None:
     assert patch_refusal(MERGE_PATCH, {"spec": {"replicas": "x"}}) == (
         r'Invalid value: "{\"apiVersion\":\"apps/v1\",\"kind\":\"Deployment\",\"metadata\":{\"name\":\"d\",'
         r'\"labels\":{\"b\":\"1\",\"a\":\"2\"}},\"spec\":{\"paused\":true,\"replicas\":\"x\"}}": '
@@ -39,14 +45,14 @@ def test_a_merge_patch_is_refused_with_the_document_it_made() -> None:
     )
 
 
-def test_a_json_patch_is_refused_with_the_document_it_made() -> None:
+def test_json_patch_error_shows_the_patched_document() -> None:
     patch = [{"op": "replace", "path": "/kind", "value": "Nosuch"}]
     assert patch_refusal(JSON_PATCH, patch).endswith(
         'no kind "Nosuch" is registered for version "apps/v1" in scheme "pkg/api/legacyscheme/scheme.go:30"'
     )
 
 
-def test_a_strategic_patch_is_refused_with_itself_in_the_converters_words() -> None:
+def test_strategic_patch_error_shows_the_patch_in_the_converters_words() -> None:
     assert patch_refusal(STRATEGIC, {"spec": {"replicas": "x"}}) == (
         'Invalid value: "map[spec:map[replicas:x]]": unrecognized type: int32'
     )
@@ -65,7 +71,7 @@ def test_a_merge_patch_may_name_another_version_of_the_kind() -> None:
     assert decode_document(patched, DEPLOYMENT, "Strict").obj.api_version == "apps/v1"
 
 
-def test_objects_that_a_patch_opened_are_shown_sorted() -> None:
+def test_objects_changed_by_a_patch_are_shown_sorted() -> None:
     document = {"b": {"d": {"z": 1, "y": 2}, "c": 1}, "a": {"y": 1, "x": 2}, "l": [{"q": 1, "p": 2}]}
     assert str(after_merge(document, {"b": {"c": 1}})) == (
         "{'a': {'y': 1, 'x': 2}, 'b': {'c': 1, 'd': {'z': 1, 'y': 2}}, 'l': [{'q': 1, 'p': 2}]}"
@@ -91,7 +97,7 @@ def test_objects_that_a_patch_opened_are_shown_sorted() -> None:
         ({"metadata": {"generation": 2.0, "labels": None, "managedFields": [{"fieldsV1": {"a": 1}}]}}, ""),
     ],
 )
-def test_the_converter_names_what_it_cannot_restore(document: dict[str, Any], why: str) -> None:
+def test_converter_names_unconvertible_fields(document: dict[str, Any], why: str) -> None:
     assert conversion_error(document, shape_of("io.k8s.api.core.v1.Pod")) == why
 
 

@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kubeloop.api import codec, errors
@@ -32,14 +32,14 @@ def refusal(body: bytes, kind: str) -> str:
     return caught.value.message
 
 
-def test_an_object_is_read_and_defaulted() -> None:
+def test_object_is_decoded_and_defaulted() -> None:
     body = body_of("Service", metadata={"name": "s"}, spec={"ports": [{"port": 80, "targetPort": "http"}]})
     service = decode_object(body, MEDIA, BY_KIND["Service"], "Strict").obj
     assert service.metadata.name == "s"
     assert (service.spec.ports[0].target_port, service.spec.ports[0].protocol) == ("http", "TCP")
 
 
-def test_empty_fields_that_go_clients_write_change_nothing() -> None:
+def test_empty_fields_of_go_clients_change_nothing() -> None:
     meta, pod = {"labels": {"app": "web"}}, {"containers": [{"name": "nginx", "image": "nginx"}]}
     document = {
         "apiVersion": "apps/v1",
@@ -56,18 +56,47 @@ def test_empty_fields_that_go_clients_write_change_nothing() -> None:
     assert decode_object(DEPLOYMENT, MEDIA, resource, "Strict").obj == from_json
 
 
+def test_a_definition_that_a_go_client_sends_has_no_empty_fields_in_its_nested_schemas() -> None:
+    empty = {"id": "", "$schema": "", "title": "", "format": "", "pattern": "", "uniqueItems": False, "nullable": False}
+    text = {**empty, "type": "string"}
+    schemas = {
+        "list": {"type": "array", "items": text},
+        "map": {"type": "object", "additionalProperties": text},
+        "length": {"type": "string", "maxLength": 0},
+    }
+    version = {"name": "v1", "schema": {"openAPIV3Schema": {"type": "object", "properties": schemas}}}
+    body = body_of("CustomResourceDefinition", metadata={"name": "a"}, spec={"versions": [version]})
+    found = decode_object(body, MEDIA, BY_KIND["CustomResourceDefinition"], "Strict").obj
+    assert codec.to_plain(found.spec.versions[0].schema.open_apiv3_schema)["properties"] == {
+        "list": {"type": "array", "items": {"type": "string"}},
+        "map": {"type": "object", "additionalProperties": {"type": "string"}},
+        "length": {"type": "string", "maxLength": 0},
+    }
+
+
 @pytest.mark.parametrize("resource", RESOURCES, ids=lambda one: f"{one.group_version}-{one.kind}")
 @given(seed=st.integers(0, 2**32))
+@example(seed=662)
 @settings(max_examples=3, deadline=None)
-def test_every_kind_is_the_same_object_as_from_json(resource: Resource, seed: int) -> None:
+def test_every_kind_decodes_like_json(resource: Resource, seed: int) -> None:
     plain = sample(resource.definition, Random(seed))
     document = {"apiVersion": resource.group_version, "kind": resource.kind, **plain}
     from_json = decode_object(json.dumps(document).encode(), "application/json", resource, "Ignore").obj
     from_protobuf = decode_object(encode_object(document), MEDIA, resource, "Ignore").obj
-    assert codec.to_plain(from_protobuf) == codec.to_plain(from_json)
+    expected, found = codec.to_plain(from_json), codec.to_plain(from_protobuf)
+    if resource.kind == "CustomResourceDefinition":
+        # Schemas inside of `items` are kept as JSON, with explicit zero values, which protobuf does not have.
+        expected, found = _without_false(expected), _without_false(found)
+    assert found == expected
 
 
-def test_what_the_envelope_leaves_open_the_path_tells() -> None:
+def _without_false(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_false(one) for key, one in value.items() if one is not False}
+    return [_without_false(one) for one in value] if isinstance(value, list) else value
+
+
+def test_missing_envelope_fields_come_from_the_path() -> None:
     body = b"k8s\x00" + b"\x0a\x00" + b"\x12\x05\x0a\x03\x0a\x01a"
     pod = decode_object(body, MEDIA, BY_KIND["Pod"], "Strict").obj
     assert (pod.kind, pod.api_version, pod.metadata.name) == ("Pod", "v1", "a")
@@ -80,16 +109,16 @@ def test_a_body_without_the_prefix_is_not_recognized() -> None:
     )
 
 
-def test_a_broken_message_is_told_with_its_kind() -> None:
+def test_malformed_message_is_reported_with_its_kind() -> None:
     body = b"k8s\x00" + b"\x0a\x09\x0a\x02v1\x12\x03Pod" + b"\x12\x02\x0a\x05"
     assert refusal(body, "Pod") == 'Pod in version "v1" cannot be handled as a Pod: unexpected EOF'
 
 
-def test_another_kind_is_refused() -> None:
+def test_another_kind_is_rejected() -> None:
     assert refusal(body_of("ConfigMap"), "Pod").startswith('ConfigMap in version "v1" cannot be handled as a Pod: ')
 
 
-def test_a_kind_that_nobody_defined_is_refused() -> None:
+def test_unknown_kind_is_rejected() -> None:
     body = b"k8s\x00" + b"\x0a\x09\x0a\x02v1\x12\x03Pox"
     assert refusal(body, "Pod") == (
         'Pox in version "v1" cannot be handled as a Pod: '
@@ -97,12 +126,12 @@ def test_a_kind_that_nobody_defined_is_refused() -> None:
     )
 
 
-def test_a_number_beyond_its_type_is_refused() -> None:
+def test_number_out_of_range_is_rejected() -> None:
     body = body_of("Deployment", spec={"replicas": 2**40})
     assert "cannot be handled as a Deployment" in refusal(body, "Deployment")
 
 
-def test_an_amount_that_is_none_is_refused() -> None:
+def test_invalid_quantity_is_rejected() -> None:
     body = body_of("ResourceQuota", spec={"hard": {"cpu": "bogus"}})
     assert "quantities must match the regular expression" in refusal(body, "ResourceQuota")
 

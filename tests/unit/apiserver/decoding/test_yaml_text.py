@@ -28,7 +28,7 @@ def read(text: str) -> Any:
         ("!!binary aGk=", "hi"), ("-", [None]), ("a b", "a b"), ("|\n  x\n  y\n", "x\ny\n"),
     ],
 )  # fmt: skip
-def test_scalars_are_those_of_yaml_1_1_with_times_left_alone(text: str, value: Any) -> None:
+def test_scalars_follow_yaml_1_1_without_timestamps(text: str, value: Any) -> None:
     if text == "-":
         assert read("a: [~]") == {"a": value}
     else:
@@ -39,7 +39,7 @@ def test_keys_become_strings() -> None:
     assert read("{1: a, true: b, 1.5: c}") == {"1": "a", "true": "b", "1.5": "c"}
 
 
-def test_aliases_and_merges_are_followed() -> None:
+def test_aliases_and_merges_are_resolved() -> None:
     assert read("a: &x {b: 1, c: 2}\nd: *x\ne: {<<: *x, b: 3}") == {
         "a": {"b": 1, "c": 2},
         "d": {"b": 1, "c": 2},
@@ -47,7 +47,7 @@ def test_aliases_and_merges_are_followed() -> None:
     }
 
 
-def test_only_the_first_document_is_read() -> None:
+def test_only_the_first_document_is_decoded() -> None:
     assert read("a: 1\n---\nb: 2\n") == {"a": 1}
 
 
@@ -62,13 +62,13 @@ def test_only_the_first_document_is_read() -> None:
         ("<<: 5", "yaml: map merge requires map or sequence of maps as the value"),
     ],
 )
-def test_what_cannot_be_read_is_refused(text: str, why: str) -> None:
+def test_invalid_yaml_is_rejected(text: str, why: str) -> None:
     with pytest.raises(ValueError, match=r"(?i)yaml") as caught:
         read(text)
     assert str(caught.value) == why
 
 
-def test_a_bomb_of_aliases_is_refused() -> None:
+def test_alias_bomb_is_rejected() -> None:
     bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
     for level in range(1, 9):
         bomb += f"a{level}: &a{level} [{', '.join([f'*a{level - 1}'] * 10)}]\n"
@@ -76,17 +76,17 @@ def test_a_bomb_of_aliases_is_refused() -> None:
         read(bomb)
 
 
-def test_repeated_keys_are_warned_of_line_by_line() -> None:
+def test_duplicate_keys_warn_with_line_numbers() -> None:
     document, warnings = parse_yaml(b"a: 1\na: 2\nb: {c: 1, c: 2}\n")
     assert document == {"a": 2, "b": {"c": 2}}
     assert warnings == ['line 2: key "a" already set in map', 'line 3: key "c" already set in map']
 
 
-def test_json_is_yaml_too() -> None:
+def test_json_is_valid_yaml() -> None:
     assert parse_yaml(b'{"a": [1, null]}') == ({"a": [1, None]}, [])
 
 
-def test_a_strict_yaml_body_tells_repeated_keys_before_unknown_ones() -> None:
+def test_strict_yaml_body_reports_duplicate_keys_before_unknown_ones() -> None:
     body = b'metadata: {name: ya, labelz: {}}\ndata: {a: "1", a: "2"}\n'
     with pytest.raises(errors.BadRequest) as caught:
         decode_object(body, "application/yaml", CONFIG_MAP, "Strict")
@@ -99,6 +99,6 @@ def test_a_strict_yaml_body_tells_repeated_keys_before_unknown_ones() -> None:
     assert decoded.warnings == ['line 2: key "a" already set in map', 'unknown field "metadata.labelz"']
 
 
-def test_numbers_in_yaml_are_no_strings() -> None:
+def test_yaml_numbers_are_not_strings() -> None:
     with pytest.raises(errors.BadRequest, match="cannot unmarshal number into Go struct field"):
         decode_object(b"data: {a: 1}", "application/yaml", CONFIG_MAP, "Warn")

@@ -1,4 +1,4 @@
-"""A server whose secrets lie encrypted: what clients see, what lies in the store, what happens without a key."""
+"""Tests of encryption at rest: plaintext for clients, ciphertext in the store, and missing keys."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from kubeloop.api.generated.core_v1 import ConfigMap, Secret
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.kinds import RESOURCES
 from kubeloop.api.requests import MERGE_PATCH, Call
-from kubeloop.apiserver.encryption.configuration import ResourceTransformers
-from kubeloop.apiserver.encryption.reloading import EncryptionConfigReloader
+from kubeloop.apiserver.background.file_reloader import FileReloader
+from kubeloop.apiserver.encryption.configuration import ResourceTransformers, read_configuration
 from kubeloop.apiserver.encryption.store import EncryptedStore, resource_prefix_of
 from kubeloop.apiserver.inprocess.transport import InProcessTransport
 from kubeloop.apiserver.request.context import User
 from kubeloop.apiserver.server import ApiServerConfig, RunningServer
 from kubeloop.clock import SystemClock
+from kubeloop.metrics import MetricRegistry
 from kubeloop.store.memory import MemoryStore
 from tests.unit.apiserver.encryption.test_transformers import keys, read
 
@@ -36,9 +37,10 @@ class Plane:
 
     def __init__(self, below: MemoryStore) -> None:
         self.below = below
+        self.metrics = MetricRegistry()
 
     async def serve(self, transformers: ResourceTransformers | None) -> InProcessTransport:
-        self.store = EncryptedStore(self.below, transformers)
+        self.store = EncryptedStore(self.below, transformers, self.metrics)
         app = await RunningServer(ApiServerConfig(), SystemClock()).start_without_port(self.store)
         return InProcessTransport(app, ADMIN)
 
@@ -77,7 +79,7 @@ def play(scenario: Scenario) -> None:
     asyncio.run(run())
 
 
-def test_clients_see_what_they_wrote_and_the_store_does_not(tmp_path: Path) -> None:
+def test_clients_see_plaintext_and_the_store_has_ciphertext(tmp_path: Path) -> None:
     rules = read(tmp_path, (["secrets"], [{"aesgcm": keys("a")}, {"identity": {}}]))
 
     async def scenario(plane: Plane) -> None:
@@ -100,7 +102,7 @@ def test_clients_see_what_they_wrote_and_the_store_does_not(tmp_path: Path) -> N
     play(scenario)
 
 
-def test_reading_twice_decrypts_once(tmp_path: Path) -> None:
+def test_repeated_reads_decrypt_once(tmp_path: Path) -> None:
     rules = read(tmp_path, (["secrets"], [{"aesgcm": keys("a")}]))
 
     async def scenario(plane: Plane) -> None:
@@ -112,23 +114,23 @@ def test_reading_twice_decrypts_once(tmp_path: Path) -> None:
     play(scenario)
 
 
-def test_what_goes_in_and_out_is_counted(tmp_path: Path) -> None:
+def test_transformations_are_counted(tmp_path: Path) -> None:
     async def scenario(plane: Plane) -> None:
         entry = await plane.serve(read(tmp_path, (["secrets"], [{"aesgcm": keys("a")}])))
         await entry.call(create())
-        plane.store.use(read(tmp_path, (["secrets"], [{"aesgcm": keys("b")}])))
+        plane.store.set_transformers(read(tmp_path, (["secrets"], [{"aesgcm": keys("b")}])))
         with pytest.raises(InternalError):
             await entry.call(call("get"))
-        about = 'resource="secrets",transformation_type="{}",transformer_prefix="k8s:enc:aesgcm:v1:",status="{}"'
-        lines = [line.rpartition(" ")[0] for line in plane.store.operations.lines()]
+        about = 'resource="secrets",status="{}",transformation_type="{}",transformer_prefix="k8s:enc:aesgcm:v1:"'
+        lines = [line.rpartition(" ")[0] for line in plane.metrics.render().splitlines()]
         name = "apiserver_storage_transformation_operations_total"
-        assert f"{name}{{{about.format('to_storage', 'OK')}}}" in lines
-        assert f"{name}{{{about.format('from_storage', 'Unknown')}}}" in lines
+        assert f"{name}{{{about.format('OK', 'to_storage')}}}" in lines
+        assert f"{name}{{{about.format('Unknown', 'from_storage')}}}" in lines
 
     play(scenario)
 
 
-def test_after_a_rotation_old_secrets_are_read_and_a_write_that_changes_nothing_encrypts_anew(tmp_path: Path) -> None:
+def test_rotated_key_reads_old_secrets_and_a_no_op_write_reencrypts(tmp_path: Path) -> None:
     old = read(tmp_path, (["secrets"], [{"aescbc": keys("a")}]))
     new = read(tmp_path, (["secrets"], [{"aesgcm": keys("b")}, {"aescbc": keys("a")}]))
 
@@ -145,7 +147,7 @@ def test_after_a_rotation_old_secrets_are_read_and_a_write_that_changes_nothing_
     play(scenario)
 
 
-def test_without_its_key_a_secret_is_an_error_of_its_own_and_others_are_unharmed(tmp_path: Path) -> None:
+def test_missing_key_fails_one_secret_only(tmp_path: Path) -> None:
     old = read(tmp_path, (["secrets"], [{"aesgcm": keys("a")}]))
     new = read(tmp_path, (["secrets"], [{"aesgcm": keys("b")}]))
 
@@ -168,7 +170,7 @@ def test_without_its_key_a_secret_is_an_error_of_its_own_and_others_are_unharmed
     play(scenario)
 
 
-def test_a_server_that_knows_of_no_encryption_says_so_instead_of_serving_what_it_cannot_read(tmp_path: Path) -> None:
+def test_server_without_encryption_reports_unreadable_objects(tmp_path: Path) -> None:
     rules = read(tmp_path, (["secrets"], [{"aesgcm": keys("a")}]))
 
     async def scenario(plane: Plane) -> None:
@@ -181,7 +183,7 @@ def test_a_server_that_knows_of_no_encryption_says_so_instead_of_serving_what_it
     play(scenario)
 
 
-def test_everything_can_be_encrypted_and_the_server_still_works(tmp_path: Path) -> None:
+def test_all_resources_can_be_encrypted(tmp_path: Path) -> None:
     rules = read(tmp_path, (["*.*"], [{"aescbc": keys("a")}]))
 
     async def scenario(plane: Plane) -> None:
@@ -197,21 +199,22 @@ def test_everything_can_be_encrypted_and_the_server_still_works(tmp_path: Path) 
     play(scenario)
 
 
-def test_a_changed_file_is_read_again_and_a_broken_one_is_not(tmp_path: Path) -> None:
+def test_changed_file_is_reloaded_and_an_invalid_one_is_ignored(tmp_path: Path) -> None:
     rules = read(tmp_path, (["secrets"], [{"aesgcm": keys("a")}]))
 
     async def scenario(plane: Plane) -> None:
         entry = await plane.serve(rules)
-        reloading = EncryptionConfigReloader(tmp_path / "encryption.yaml", plane.store)
+        path = tmp_path / "encryption.yaml"
+        reloading = FileReloader("x", [path], lambda _: plane.store.set_transformers(read_configuration(path)))
         await entry.call(create())
         read(tmp_path, (["secrets"], [{"aesgcm": keys("b", "a")}]))
-        reloading.look()
+        reloading.check()
         await entry.call(touch())
         assert plane.stored.startswith(b"k8s:enc:aesgcm:v1:b:")
         (tmp_path / "encryption.yaml").write_text("broken: [")
-        reloading.look()
+        reloading.check()
         (tmp_path / "encryption.yaml").unlink()
-        reloading.look()
+        reloading.check()
         assert (await entry.call(call("get"))).data == {"word": b"swordfish"}
 
     play(scenario)
@@ -227,5 +230,5 @@ def test_a_changed_file_is_read_again_and_a_broken_one_is_not(tmp_path: Path) ->
         ("/registry/minions/node", "/registry/minions/"),
     ],
 )
-def test_a_key_tells_whose_it_is(key: str, place: str) -> None:
+def test_resource_prefix_of_a_key(key: str, place: str) -> None:
     assert resource_prefix_of(key) == place

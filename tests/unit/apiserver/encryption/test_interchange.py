@@ -1,4 +1,4 @@
-"""What Kubernetes wrote can be read here, and the other way round: byte for byte, by the published layouts.
+"""Tests of interoperability with Kubernetes' ciphertexts, by the published layouts.
 
 Nothing here is made by our own ciphers: the vectors are OpenSSL's and NaCl's, the rest is put together from primitives.
 """
@@ -48,16 +48,16 @@ def transformer(tmp_path: Path, kind: str, key: bytes) -> Transformer:
     return secrets_with(tmp_path, {kind: named})
 
 
-def test_blocks_that_openssl_chained_are_read(tmp_path: Path) -> None:
+def test_aes_cbc_blocks_of_openssl_are_decrypted(tmp_path: Path) -> None:
     stored = b"k8s:enc:aescbc:v1:key1:" + VECTOR + BY_OPENSSL
-    assert transformer(tmp_path, "aescbc", KEY).open(stored, PLACE) == SECRET
+    assert transformer(tmp_path, "aescbc", KEY).transform_from_storage(stored, PLACE) == SECRET
 
 
 @pytest.mark.parametrize("size", [16, 24, 32])
 @pytest.mark.parametrize("length", [0, 15, 16, 35])
-def test_chained_blocks_are_written_as_others_read_them(tmp_path: Path, size: int, length: int) -> None:
+def test_aes_cbc_blocks_are_decrypted_by_openssl(tmp_path: Path, size: int, length: int) -> None:
     plain = SECRET[:length]
-    stored = transformer(tmp_path, "aescbc", KEY[:size]).seal(plain, PLACE)
+    stored = transformer(tmp_path, "aescbc", KEY[:size]).transform_to_storage(plain, PLACE)
     head, sealed = stored[:23], stored[23:]
     assert head == b"k8s:enc:aescbc:v1:key1:"
     decryptor = Cipher(AES(KEY[:size]), CBC(sealed[:16])).decryptor()
@@ -67,22 +67,22 @@ def test_chained_blocks_are_written_as_others_read_them(tmp_path: Path, size: in
 
 
 @pytest.mark.parametrize("size", [16, 24, 32])
-def test_what_is_authenticated_is_bound_to_its_key_in_the_store(tmp_path: Path, size: int) -> None:
+def test_ciphertext_is_bound_to_its_storage_key(tmp_path: Path, size: int) -> None:
     ours, nonce = transformer(tmp_path, "aesgcm", KEY[:size]), bytes(range(12))
     stored = b"k8s:enc:aesgcm:v1:key1:" + nonce + AESGCM(KEY[:size]).encrypt(nonce, SECRET, PLACE.encode())
-    assert ours.open(stored, PLACE) == SECRET
+    assert ours.transform_from_storage(stored, PLACE) == SECRET
     with pytest.raises(DecryptionError, match="message authentication failed"):
-        ours.open(stored, f"{PLACE}-more")
-    written = ours.seal(SECRET, PLACE)
+        ours.transform_from_storage(stored, f"{PLACE}-more")
+    written = ours.transform_to_storage(SECRET, PLACE)
     assert written.startswith(b"k8s:enc:aesgcm:v1:key1:")
     sealed = written[23:]
     assert AESGCM(KEY[:size]).decrypt(sealed[:12], sealed[12:], PLACE.encode()) == SECRET
 
 
-def test_a_box_of_nacl_is_opened_and_ours_are_laid_out_alike(tmp_path: Path) -> None:
+def test_secretbox_interoperates_with_nacl(tmp_path: Path) -> None:
     ours = transformer(tmp_path, "secretbox", BOX_KEY)
     head = b"k8s:enc:secretbox:v1:key1:"
-    assert ours.open(head + BOX_NONCE + BY_NACL, PLACE) == BOXED
-    written = ours.seal(BOXED, PLACE)
+    assert ours.transform_from_storage(head + BOX_NONCE + BY_NACL, PLACE) == BOXED
+    written = ours.transform_to_storage(BOXED, PLACE)
     assert written.startswith(head)
     assert len(written) == len(head) + len(BOX_NONCE) + len(BY_NACL)

@@ -1,4 +1,4 @@
-"""What lies in the store, byte for byte, and which configurations are refused."""
+"""Tests of stored ciphertexts and of rejected configurations."""
 
 from __future__ import annotations
 
@@ -49,38 +49,38 @@ def secrets_with(tmp_path: Path, *providers: dict[str, Any]) -> Transformer:
 
 @settings(max_examples=50, deadline=None)
 @given(plain=st.binary(max_size=300), size=st.sampled_from([16, 24, 32]))
-def test_every_cipher_opens_what_it_sealed(plain: bytes, size: int) -> None:
+def test_every_cipher_round_trips(plain: bytes, size: int) -> None:
     for cipher in (AesGcm(KEY[:size]), AesCbc(KEY[:size])):
-        sealed = cipher.seal(plain, b"here")
-        assert cipher.open(sealed, b"here") == plain
-        assert cipher.seal(plain, b"here") != sealed
+        sealed = cipher.encrypt(plain, b"here")
+        assert cipher.decrypt(sealed, b"here") == plain
+        assert cipher.encrypt(plain, b"here") != sealed
 
 
-def test_aes_cbc_is_laid_out_as_upstream_has_it() -> None:
+def test_aes_cbc_has_upstreams_layout() -> None:
     """NIST SP 800-38A, F.2.5: a vector, then the blocks; the last one is padding."""
     key = bytes.fromhex("603deb1015ca71be2b73aef0857d77811f352c073b6108d72d9810a30914dff4")
     vector = bytes.fromhex("000102030405060708090a0b0c0d0e0f")
     block = bytes.fromhex("f58c4c04d6e5f1ba779eabfb5f7bfbd6")
     cipher = AesCbc(key)
     with pytest.raises(DecryptionError):  # the block is whole, so padding would have to follow
-        cipher.open(vector + block, b"")
-    assert len(cipher.seal(bytes(16), b"")) == 16 + 32
+        cipher.decrypt(vector + block, b"")
+    assert len(cipher.encrypt(bytes(16), b"")) == 16 + 32
 
 
-def test_aes_gcm_is_bound_to_its_place() -> None:
-    sealed = AesGcm(KEY).seal(b"plain", b"here")
+def test_aes_gcm_is_bound_to_its_storage_key() -> None:
+    sealed = AesGcm(KEY).encrypt(b"plain", b"here")
     with pytest.raises(DecryptionError, match="message authentication failed"):
-        AesGcm(KEY).open(sealed, b"elsewhere")
+        AesGcm(KEY).decrypt(sealed, b"elsewhere")
 
 
 @pytest.mark.parametrize("cipher", [AesGcm(KEY), AesCbc(KEY)])
-def test_short_or_broken_bytes_are_refused(cipher: AesGcm | AesCbc) -> None:
-    for sealed in (b"", b"short", cipher.seal(b"plain", b"")[:-3]):
+def test_short_or_corrupt_data_is_rejected(cipher: AesGcm | AesCbc) -> None:
+    for sealed in (b"", b"short", cipher.encrypt(b"plain", b"")[:-3]):
         with pytest.raises(DecryptionError):
-            cipher.open(sealed, b"")
+            cipher.decrypt(sealed, b"")
 
 
-def test_a_secret_box_is_a_nonce_and_a_box(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_secretbox_is_nonce_and_box(monkeypatch: pytest.MonkeyPatch) -> None:
     """The package is a stand-in here, so that what surrounds it can be tested without it."""
 
     class CryptoError(Exception):
@@ -104,19 +104,19 @@ def test_a_secret_box_is_a_nonce_and_a_box(monkeypatch: pytest.MonkeyPatch) -> N
     for module in (package, secret_module, exceptions):
         monkeypatch.setitem(sys.modules, module.__name__, module)
     box = Secretbox(KEY)
-    assert box.open(box.seal(b"plain", b""), b"") == b"plain"
+    assert box.decrypt(box.encrypt(b"plain", b""), b"") == b"plain"
     with pytest.raises(DecryptionError, match="output array was not large enough for encryption"):
-        box.open(Secretbox(bytes(32)).seal(b"plain", b""), b"")
+        box.decrypt(Secretbox(bytes(32)).encrypt(b"plain", b""), b"")
     with pytest.raises(DecryptionError, match="shorter than the required size"):
-        box.open(bytes(39), b"")
+        box.decrypt(bytes(39), b"")
 
 
-def test_a_real_secret_box_opens_what_it_sealed() -> None:
+def test_real_secretbox_round_trips() -> None:
     box = Secretbox(KEY)
-    assert box.open(box.seal(b"plain", b""), b"") == b"plain"
+    assert box.decrypt(box.encrypt(b"plain", b""), b"") == b"plain"
 
 
-def test_without_its_package_a_secret_box_is_refused_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_secretbox_without_its_package_is_rejected_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "nacl", None)
     monkeypatch.setitem(sys.modules, "nacl.secret", None)
     with pytest.raises(EncryptionConfigError, match=r"kubeloop\[secretbox\]"):
@@ -124,26 +124,26 @@ def test_without_its_package_a_secret_box_is_refused_by_name(tmp_path: Path, mon
 
 
 @pytest.mark.parametrize("kind", ["aescbc", "aesgcm"])
-def test_the_first_key_writes_and_any_key_reads(tmp_path: Path, kind: str) -> None:
+def test_first_key_encrypts_and_any_key_decrypts(tmp_path: Path, kind: str) -> None:
     old = secrets_with(tmp_path, {kind: keys("key1")})
-    stored = old.seal(b"{}", PLACE)
+    stored = old.transform_to_storage(b"{}", PLACE)
     assert stored.startswith(f"k8s:enc:{kind}:v1:key1:".encode())
     assert not old.is_stale(stored)
     rotated = secrets_with(tmp_path, {kind: keys("key2", "key1")})
-    assert rotated.open(stored, PLACE) == b"{}"
+    assert rotated.transform_from_storage(stored, PLACE) == b"{}"
     assert rotated.is_stale(stored)
-    assert rotated.seal(b"{}", PLACE).startswith(f"k8s:enc:{kind}:v1:key2:".encode())
+    assert rotated.transform_to_storage(b"{}", PLACE).startswith(f"k8s:enc:{kind}:v1:key2:".encode())
 
 
-def test_providers_change_in_both_directions(tmp_path: Path) -> None:
+def test_providers_can_be_changed_in_both_directions(tmp_path: Path) -> None:
     on = secrets_with(tmp_path, {"aesgcm": keys("a")}, {"identity": {}})
-    assert on.open(b"{}", PLACE) == b"{}"
+    assert on.transform_from_storage(b"{}", PLACE) == b"{}"
     assert on.is_stale(b"{}")
-    stored = on.seal(b"{}", PLACE)
+    stored = on.transform_to_storage(b"{}", PLACE)
     off = secrets_with(tmp_path, {"identity": {}}, {"aesgcm": keys("a")})
-    assert off.open(stored, PLACE) == b"{}"
+    assert off.transform_from_storage(stored, PLACE) == b"{}"
     assert off.is_stale(stored)
-    assert off.seal(b"{}", PLACE) == b"{}"
+    assert off.transform_to_storage(b"{}", PLACE) == b"{}"
     assert not off.is_stale(b"{}")
 
 
@@ -165,21 +165,23 @@ def test_providers_change_in_both_directions(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_cannot_be_read_is_said_in_upstreams_words(
+def test_undecryptable_data_reports_upstreams_message(
     tmp_path: Path, providers: list[Any], stored: bytes, message: str
 ) -> None:
     with pytest.raises(DecryptionError) as raised:
-        secrets_with(tmp_path, *providers).open(stored, PLACE)
+        secrets_with(tmp_path, *providers).transform_from_storage(stored, PLACE)
     assert str(raised.value) == message
 
 
-def test_two_providers_of_a_kind_may_have_keys_of_one_name(tmp_path: Path) -> None:
-    stored = secrets_with(tmp_path, {"aescbc": keys("1")}).seal(b"{}", PLACE)
+def test_two_providers_may_share_key_names(tmp_path: Path) -> None:
+    stored = secrets_with(tmp_path, {"aescbc": keys("1")}).transform_to_storage(b"{}", PLACE)
     other = {"keys": [{"name": "1", "secret": secret(9)}]}
-    assert secrets_with(tmp_path, {"aescbc": other}, {"aescbc": keys("1")}).open(stored, PLACE) == b"{}"
+    assert (
+        secrets_with(tmp_path, {"aescbc": other}, {"aescbc": keys("1")}).transform_from_storage(stored, PLACE) == b"{}"
+    )
 
 
-def test_the_narrower_rule_counts(tmp_path: Path) -> None:
+def test_more_specific_rule_applies(tmp_path: Path) -> None:
     rules = read(
         tmp_path,
         (["secrets"], [{"aesgcm": keys("a")}]),
@@ -187,7 +189,9 @@ def test_the_narrower_rule_counts(tmp_path: Path) -> None:
         (["*.*"], [{"aesgcm": keys("c")}]),
     )
     places = (("", "secrets"), ("", "configmaps"), ("apps", "deployments"))
-    heads = [found.seal(b"", PLACE)[18:20] for place in places if (found := rules.of(*place)) is not None]
+    heads = [
+        found.transform_to_storage(b"", PLACE)[18:20] for place in places if (found := rules.of(*place)) is not None
+    ]
     assert heads == [b"a:", b"b:", b"c:"]
     assert read(tmp_path, (["secrets"], [{"identity": {}}])).of("", "configmaps") is None
 
@@ -211,7 +215,7 @@ GOOD: list[Any] = [{"identity": {}}]
         (["secrets"], [{}], "provider does not contain any of the expected providers"),
         (["secrets"], [{"identity": {}, "aesgcm": keys("a")}], "more than one provider specified in a single element"),
         (["secrets"], [{"aesgcm": {"keys": []}}], "providers[0].aesgcm.keys: Required value: at least one keys"),
-        (["secrets"], [{"kms": {"name": "x"}}], "kubeloop does not support key management services yet"),
+        (["secrets"], [{"kms": {"name": "x"}}], "endpoint is a mandatory field for a kms"),
         (
             ["secrets"],
             [{"aescbc": {"keys": [{"name": "a", "secret": secret(0, 15)}]}}],
@@ -224,7 +228,7 @@ GOOD: list[Any] = [{"identity": {}}]
         (["secrets"], [{"aescbc": {"keys": [{"name": "a"}]}}], "secret is a mandatory field for a key"),
     ],
 )
-def test_a_wrong_configuration_is_refused_with_the_place_and_never_the_secret(
+def test_invalid_configuration_is_rejected_with_its_path_without_secrets(
     tmp_path: Path, names: list[str], providers: list[Any], message: str
 ) -> None:
     with pytest.raises(EncryptionConfigError) as raised:
@@ -233,13 +237,13 @@ def test_a_wrong_configuration_is_refused_with_the_place_and_never_the_secret(
     assert secret(0, 15) not in str(raised.value)
 
 
-def test_a_masked_rule_is_refused(tmp_path: Path) -> None:
+def test_masked_rule_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(EncryptionConfigError, match=r'resource "secrets" is masked by earlier rule "\*\."'):
         read(tmp_path, (["*."], GOOD), (["secrets"], GOOD))
 
 
 @pytest.mark.parametrize("text", ["[", "a: b", "kind: Pod\napiVersion: v1", "resources: 7"])
-def test_a_file_of_something_else_is_refused(tmp_path: Path, text: str) -> None:
+def test_file_of_another_kind_is_rejected(tmp_path: Path, text: str) -> None:
     path = tmp_path / "x.yaml"
     path.write_text(text)
     with pytest.raises(EncryptionConfigError):

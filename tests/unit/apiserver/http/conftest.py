@@ -1,4 +1,4 @@
-"""A server on a loopback port and a client that sends exactly the bytes it is told to."""
+"""Server on a loopback port, and a client that sends raw bytes."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ import uvloop
 
 from kubeloop.clock import SystemClock
 from kubeloop.http import Handler, HttpHooks, HttpLimits, HttpServer, Request, Response, serve
+from tests.bounds import GIVE_UP_SECONDS
 
 RunOnLoop = Callable[[Coroutine[Any, Any, None]], None]
 
 
 @pytest.fixture(params=["asyncio", "uvloop"])
 def run(request: pytest.FixtureRequest) -> RunOnLoop:
-    """Run a test's coroutine on each kind of loop; nothing may take longer than 20 seconds."""
+    """Run a test's coroutine on each kind of loop."""
     runner = asyncio.run if request.param == "asyncio" else uvloop.run
 
     def start(test: Coroutine[Any, Any, None]) -> None:
         async def main() -> None:
-            await asyncio.wait_for(test, 20)
+            await asyncio.wait_for(test, GIVE_UP_SECONDS)
 
         runner(main())
 
@@ -38,7 +39,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 async def echo(request: Request) -> Response:
-    """Answer with what was asked."""
+    """Echo the request."""
     return Response(200, f"{request.method} {request.path}?{request.query} ".encode() + request.body, "text/plain")
 
 
@@ -50,7 +51,7 @@ class Answer:
 
 
 class Client:
-    """One connection."""
+    """Client connection."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
@@ -72,8 +73,10 @@ class Client:
         if "content-length" in answer.headers and not to_head:
             answer.body = await self.reader.readexactly(int(answer.headers["content-length"]))
         elif "transfer-encoding" in answer.headers and not to_head:
+            chunks = []
             while chunk := await self.chunk():
-                answer.body += chunk
+                chunks.append(chunk)
+            answer.body = b"".join(chunks)
         return answer
 
     async def chunk(self) -> bytes:
@@ -81,7 +84,7 @@ class Client:
         return (await self.reader.readexactly(size + 2))[:-2]
 
     async def rest(self) -> bytes:
-        """All that is left until the server hangs up."""
+        """Read until the server closes the connection."""
         try:
             return await self.reader.read()
         except ConnectionError:
@@ -119,8 +122,8 @@ class Site:
     def check_connections(self, seconds: float) -> None:
         """Check the timeouts of all connections as if so many seconds had passed."""
         now = asyncio.get_running_loop().time() + seconds
-        for connection in tuple(self.server._service.connections):
-            connection.check(now)
+        for connection in tuple(self.server._state.connections):
+            connection.check_timeouts(now)
 
     async def connect(self, tls: ssl.SSLContext | None = None, limit: int = 1 << 16) -> Client:
         name = "localhost" if tls else None

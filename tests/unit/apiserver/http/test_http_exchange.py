@@ -15,7 +15,7 @@ async def body_of(client: Any, path: str) -> bytes:
     return body
 
 
-def test_a_connection_serves_one_request_after_the_other(run, site):
+def test_connection_serves_sequential_requests(run, site):
     async def check() -> None:
         async with site() as s:
             client = await s.connect()
@@ -25,7 +25,7 @@ def test_a_connection_serves_one_request_after_the_other(run, site):
     run(check())
 
 
-def test_an_answer_carries_type_length_date_and_own_headers(run, site):
+def test_response_has_type_length_date_and_custom_headers(run, site):
     async def handler(_: Request) -> Response:
         return Response(201, b"{}", "application/json", (("Audit-Id", "7"), ("Warning", "a\r\nSet-Cookie: b")))
 
@@ -63,7 +63,7 @@ def test_header_names_are_lowered_and_repeated_values_joined(run, site):
     run(check())
 
 
-def test_trailers_are_not_headers_of_this_or_the_next_request(run, site):
+def test_trailers_are_not_headers(run, site):
     seen: list[dict[str, str]] = []
 
     async def handler(request: Request) -> Response:
@@ -91,7 +91,7 @@ def test_trailers_are_not_headers_of_this_or_the_next_request(run, site):
     ],
     ids=["sized", "chunked"],
 )
-def test_a_body_arrives_however_it_is_cut(run, site, wire):
+def test_body_is_reassembled_from_fragments(run, site, wire):
     async def check() -> None:
         async with site() as s:
             client = await s.connect()
@@ -132,7 +132,7 @@ def test_head_gets_the_length_without_the_body(run, site):
     run(check())
 
 
-def test_expect_100_continue_invites_the_body(run, site):
+def test_expect_100_continue_is_answered(run, site):
     async def check() -> None:
         async with site() as s:
             client = await s.connect()
@@ -144,7 +144,7 @@ def test_expect_100_continue_invites_the_body(run, site):
     run(check())
 
 
-def test_the_invitation_waits_for_the_answers_before_it(run, site):
+def test_continue_response_waits_for_earlier_responses(run, site):
     async def handler(request: Request) -> Response:
         await asyncio.sleep(0.01)
         return await _path(request)
@@ -174,7 +174,7 @@ async def _path(request: Request) -> Response:
         (b"GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", True),
     ],
 )
-def test_the_connection_is_kept_or_closed_as_the_client_asked(run, site, wire, keeps):
+def test_connection_is_kept_or_closed_as_requested(run, site, wire, keeps):
     async def check() -> None:
         async with site() as s:
             client = await s.connect()
@@ -187,7 +187,7 @@ def test_the_connection_is_kept_or_closed_as_the_client_asked(run, site, wire, k
     run(check())
 
 
-def test_a_failing_handler_is_answered_by_the_hook_and_the_connection_lives(run, site):
+def test_failing_handler_is_answered_by_the_hook_and_the_connection_is_kept(run, site):
     async def handler(request: Request) -> Response:
         if request.path == "/later":
             await asyncio.sleep(0)
@@ -203,7 +203,7 @@ def test_a_failing_handler_is_answered_by_the_hook_and_the_connection_lives(run,
     run(check())
 
 
-def test_a_handler_that_gives_no_response_costs_only_its_connection(run, site):
+def test_handler_without_response_closes_its_connection_only(run, site):
     errors: list[BaseException] = []
 
     async def handler(request: Request) -> Response:
@@ -224,7 +224,7 @@ def test_a_handler_that_gives_no_response_costs_only_its_connection(run, site):
     run(check())
 
 
-def test_a_large_answer_in_parts_arrives_whole_while_others_are_served(run, site):
+def test_large_response_is_sent_in_parts_while_others_are_served(run, site):
     parts = [b"%06d" % number * 600 for number in range(3000)]
 
     async def handler(request: Request) -> Response:
@@ -244,7 +244,7 @@ def test_a_large_answer_in_parts_arrives_whole_while_others_are_served(run, site
     run(check())
 
 
-def test_a_large_json_answer_is_compressed_for_those_who_accept_it(run, site):
+def test_large_json_response_is_compressed_on_request(run, site):
     body = b'{"kind":"PodList"}' * 20_000
 
     async def handler(request: Request) -> Response:
@@ -265,7 +265,7 @@ def test_a_large_json_answer_is_compressed_for_those_who_accept_it(run, site):
     run(check())
 
 
-def test_an_upgraded_connection_belongs_to_whoever_takes_it_over(run, site):
+def test_upgraded_connection_is_handed_over(run, site):
     class Shout(asyncio.Protocol):
         def __init__(self, transport: asyncio.Transport) -> None:
             self.transport = transport
@@ -308,7 +308,7 @@ def test_a_declined_upgrade_is_answered_and_closed(run, site):
 
 
 @pytest.mark.parametrize(("method", "ends"), [("GET", "cancelled"), ("PATCH", "finished")])
-def test_a_client_that_leaves_stops_reads_but_not_writes(run, site, method, ends):
+def test_disconnected_client_cancels_reads_but_not_writes(run, site, method, ends):
     async def check() -> None:
         started, go_on, over = asyncio.Event(), asyncio.Event(), asyncio.get_running_loop().create_future()
 
@@ -330,5 +330,27 @@ def test_a_client_that_leaves_stops_reads_but_not_writes(run, site, method, ends
             if method != "GET":
                 go_on.set()
             assert await over == ends
+
+    run(check())
+
+
+def test_of_repeated_credentials_and_media_types_the_first_counts(run, site):
+    async def handler(request: Request) -> Response:
+        shown = (request.headers[name] for name in ("authorization", "content-type", "x-other"))
+        return Response(200, "|".join(shown).encode())
+
+    async def check() -> None:
+        async with site(handler) as s:
+            client = await s.connect()
+            twice = (
+                "Authorization: a",
+                "Authorization: b",
+                "Content-Type: c",
+                "Content-Type: d",
+                "X-Other: e",
+                "X-Other: f",
+            )
+            client.get("/", *twice)
+            assert (await client.answer()).body == b"a|c|e, f"
 
     run(check())

@@ -13,7 +13,7 @@ from kubeloop.http.protocol import HttpServerConnection
 
 
 class FakeTransport:
-    """Takes everything, and remembers how it ended."""
+    """Accepts everything, and records the end."""
 
     def __init__(self) -> None:
         self.sent = b""
@@ -80,7 +80,7 @@ TOKENS = st.sampled_from(
 WIRE = st.lists(st.one_of(TOKENS, st.binary(max_size=12)), max_size=25).map(b"".join)
 
 
-async def converse(wire: bytes, cuts: list[int]) -> FakeTransport:
+async def run_connection(wire: bytes, cuts: list[int]) -> FakeTransport:
     limits = HttpLimits(head_bytes=200, body_bytes=50, pipelined=3)
     service = ServerState(handler, limits, HttpHooks(), SystemClock(), asyncio.get_running_loop())
     connection, transport = HttpServerConnection(service), FakeTransport()
@@ -92,7 +92,7 @@ async def converse(wire: bytes, cuts: list[int]) -> FakeTransport:
         await asyncio.sleep(0)
     for _ in range(30):
         await asyncio.sleep(0)
-    connection.check(asyncio.get_running_loop().time() + 1000)
+    connection.check_timeouts(asyncio.get_running_loop().time() + 1000)
     connection.connection_lost(None)
     assert not service.tasks
     assert not service.connections
@@ -118,7 +118,7 @@ def statuses(sent: bytes) -> list[int]:
 @settings(max_examples=300, deadline=None)
 @given(WIRE, st.lists(st.integers(0, 10_000), max_size=6))
 def test_any_bytes_are_answered_or_dropped(wire: bytes, cuts: list[int]):
-    transport = asyncio.run(converse(wire, cuts))
+    transport = asyncio.run(run_connection(wire, cuts))
     found = statuses(transport.sent)
     assert set(found) <= {100, 200, 400, 408, 413, 417, 429, 431, 505}
     assert transport.closed
@@ -132,11 +132,11 @@ def test_any_bytes_are_answered_or_dropped(wire: bytes, cuts: list[int]):
     st.lists(st.tuples(st.sampled_from(["/", "/later"]), st.binary(max_size=20)), max_size=3),
     st.lists(st.integers(0, 999)),
 )
-def test_where_packets_are_cut_changes_nothing(requests: list[tuple[str, bytes]], cuts: list[int]):
+def test_packet_boundaries_change_nothing(requests: list[tuple[str, bytes]], cuts: list[int]):
     head = "POST {} HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n"
     wire = b"".join(head.format(path, len(body)).encode() + body for path, body in requests)
-    whole = asyncio.run(converse(wire, [])).sent
-    pieces = asyncio.run(converse(wire, cuts)).sent
+    whole = asyncio.run(run_connection(wire, [])).sent
+    pieces = asyncio.run(run_connection(wire, cuts)).sent
     assert _bodies(whole) == _bodies(pieces) == [body for _, body in requests]
 
 

@@ -1,4 +1,4 @@
-"""Every bound, seen from a socket: the offender is answered or dropped, the server goes on."""
+"""Tests of every limit over a socket: the offender is answered or dropped, and the server continues."""
 
 import asyncio
 import socket
@@ -15,7 +15,7 @@ def small(**bounds: float) -> HttpLimits:
 
 
 async def refusal(s, wire: bytes) -> tuple[int, bytes]:
-    """What the server answers before it hangs up; then another client is still served."""
+    """Return the response before the connection is closed, and check that another client is served."""
     client = await s.connect()
     client.send(wire)
     answer = await client.answer()
@@ -49,7 +49,7 @@ async def refusal(s, wire: bytes) -> tuple[int, bytes]:
         (HEAD + b"Connection: Upgrade\r\nUpgrade: a\r\nContent-Length: 4\r\n\r\nbody", 400),
     ],
 )
-def test_what_is_malformed_or_too_large_is_refused(run, site, wire, status):
+def test_malformed_or_too_large_requests_are_rejected(run, site, wire, status):
     async def check() -> None:
         async with site(limits=small()) as s:
             assert (await refusal(s, wire))[0] == status
@@ -57,7 +57,15 @@ def test_what_is_malformed_or_too_large_is_refused(run, site, wire, status):
     run(check())
 
 
-def test_the_owner_words_refusals(run, site):
+def test_the_number_of_headers_is_bounded(run, site):
+    async def check() -> None:
+        async with site(limits=HttpLimits(header_fields=20, linger_timeout=0.1)) as s:
+            assert (await refusal(s, HEAD + b"A: b\r\n" * 20 + b"\r\n"))[0] == 431
+
+    run(check())
+
+
+def test_rejections_have_the_owners_message(run, site):
     async def check() -> None:
         hooks = HttpHooks(reject=lambda status, message: Response(status, f'{{"message":"{message}"}}'.encode()))
         async with site(limits=HttpLimits(), hooks=hooks) as s:
@@ -67,7 +75,7 @@ def test_the_owner_words_refusals(run, site):
     run(check())
 
 
-def test_chunk_extensions_and_trailers_without_end_are_refused(run, site):
+def test_unbounded_chunk_extensions_and_trailers_are_rejected(run, site):
     async def check() -> None:
         start = b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
         async with site(limits=small()) as s:
@@ -81,7 +89,7 @@ def test_chunk_extensions_and_trailers_without_end_are_refused(run, site):
 
 
 @pytest.mark.parametrize("partial", [HEAD, b"G", b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nslow"])
-def test_a_request_that_does_not_arrive_in_time_is_answered_408(run, site, partial):
+def test_incomplete_request_returns_408(run, site, partial):
     async def check() -> None:
         async with site(limits=small(head_timeout=0.04, body_timeout=0.04)) as s:
             client = await s.connect()
@@ -92,7 +100,7 @@ def test_a_request_that_does_not_arrive_in_time_is_answered_408(run, site, parti
     run(check())
 
 
-def test_dripping_bytes_does_not_buy_time(run, site):
+def test_slow_bytes_do_not_extend_the_timeout(run, site):
     async def check() -> None:
         async with site(limits=small(head_timeout=0.05)) as s:
             client = await s.connect()
@@ -111,7 +119,7 @@ def test_dripping_bytes_does_not_buy_time(run, site):
 
 
 @pytest.mark.parametrize("served_before", [False, True])
-def test_an_idle_connection_is_closed_without_a_word(run, site, until, served_before):
+def test_idle_connection_is_closed_silently(run, site, until, served_before):
     async def check() -> None:
         async with site(limits=small(idle_timeout=3600)) as s:
             client = await s.connect()
@@ -146,7 +154,7 @@ def test_a_slow_handler_is_not_an_idle_connection(run, site):
     run(check())
 
 
-def test_one_connection_too_many_is_told_so(run, site):
+def test_connection_limit_is_reported(run, site):
     async def check() -> None:
         async with site(limits=small(connections=2)) as s:
             clients = [await s.connect() for _ in range(2)]
@@ -162,7 +170,7 @@ def test_one_connection_too_many_is_told_so(run, site):
     run(check())
 
 
-def test_too_many_pipelined_requests_end_the_connection_after_those_accepted(run, site):
+def test_excess_pipelined_requests_close_the_connection_after_accepted_ones(run, site):
     async def handler(request: Request) -> Response:
         await asyncio.sleep(0)
         return Response(200, request.path.encode())
@@ -179,7 +187,7 @@ def test_too_many_pipelined_requests_end_the_connection_after_those_accepted(run
     run(check())
 
 
-def test_a_refusal_comes_after_the_answers_to_what_was_right(run, site):
+def test_rejection_follows_earlier_responses(run, site):
     async def handler(request: Request) -> Response:
         await asyncio.sleep(0)
         return Response(200, request.path.encode())
@@ -193,7 +201,7 @@ def test_a_refusal_comes_after_the_answers_to_what_was_right(run, site):
     run(check())
 
 
-def test_a_peer_that_reads_nothing_of_a_large_answer_is_dropped(run, site, until):
+def test_peer_that_reads_nothing_is_dropped(run, site, until):
     async def handler(_: Request) -> Response:
         return Response(200, [b"x" * 100_000] * 300)
 
@@ -208,7 +216,7 @@ def test_a_peer_that_reads_nothing_of_a_large_answer_is_dropped(run, site, until
     run(check())
 
 
-def test_pipelining_large_answers_without_reading_does_not_pile_them_up(run, site):
+def test_unread_pipelined_responses_are_bounded(run, site):
     started: list[str] = []
 
     async def handler(request: Request) -> Response:

@@ -1,4 +1,4 @@
-"""Listening, TLS with client certificates, and an end that cuts nobody short."""
+"""Tests of listening, TLS with client certificates, and graceful close."""
 
 import asyncio
 import datetime
@@ -47,7 +47,7 @@ def server_context(certificates: tuple[Path, Path]) -> ssl.SSLContext:
     return context
 
 
-def test_a_verified_client_certificate_comes_with_each_request(run, site, certificates):
+def test_verified_client_certificate_is_in_each_request(run, site, certificates):
     async def handler(request: Request) -> Response:
         return Response(200, request.peer_certificate or b"none")
 
@@ -62,6 +62,26 @@ def test_a_verified_client_certificate_comes_with_each_request(run, site, certif
                 for _ in range(2):
                     client.get("/")
                     assert (await client.answer()).body == expected
+
+    run(check())
+
+
+def test_the_intermediate_certificates_of_a_client_come_with_each_request(run, site, certificates, tmp_path):
+    async def handler(request: Request) -> Response:
+        return Response(200, b"|".join(request.peer_intermediates))
+
+    async def check() -> None:
+        client_pem, other_pem = certificates[1].read_bytes(), certificates[0].read_bytes()
+        chain = tmp_path / "chain.pem"
+        chain.write_bytes(client_pem + b"\n" + other_pem.partition(b"-----BEGIN PRIVATE KEY")[0])
+        known = ssl.create_default_context(cafile=certificates[0])
+        known.load_cert_chain(chain)
+        other = x509.load_pem_x509_certificate(other_pem).public_bytes(serialization.Encoding.DER)
+        async with site(handler, tls=server_context(certificates)) as s:
+            client = await s.connect(known)
+            for _ in range(2):
+                client.get("/")
+                assert (await client.answer()).body == other
 
     run(check())
 
@@ -90,7 +110,7 @@ def test_a_large_answer_and_a_stream_over_tls(run, site, certificates):
     run(check())
 
 
-def test_a_client_that_never_shakes_hands_is_dropped(run, site, certificates):
+def test_client_without_handshake_is_dropped(run, site, certificates):
     async def check() -> None:
         async with site(limits=HttpLimits(handshake_timeout=0.05), tls=server_context(certificates)) as s:
             for _ in range(2):
@@ -100,7 +120,7 @@ def test_a_client_that_never_shakes_hands_is_dropped(run, site, certificates):
     run(check())
 
 
-def test_a_client_that_speaks_no_tls_is_dropped(run, site, certificates):
+def test_plaintext_client_is_dropped(run, site, certificates):
     async def check() -> None:
         async with site(tls=server_context(certificates)) as s:
             plain = await s.connect()
@@ -122,7 +142,7 @@ def test_a_used_port_is_an_oserror_that_names_it(run, site):
     run(check())
 
 
-def test_closing_ends_streams_and_idle_connections_and_waits_for_requests(run, site):
+def test_close_ends_streams_and_idle_connections_and_waits_for_requests(run, site):
     class Silent(StreamResponse):
         def run(self, stream: ResponseStream) -> None:
             return None
@@ -160,7 +180,7 @@ def test_closing_ends_streams_and_idle_connections_and_waits_for_requests(run, s
     run(check())
 
 
-def test_what_does_not_end_within_the_grace_is_cut(run, site):
+def test_requests_exceeding_the_grace_period_are_cancelled(run, site):
     async def check() -> None:
         entered, cancelled = asyncio.Event(), asyncio.Event()
 
@@ -183,7 +203,7 @@ def test_what_does_not_end_within_the_grace_is_cut(run, site):
     run(check())
 
 
-def test_closing_does_not_wait_for_a_tls_handshake(run, site, certificates):
+def test_close_does_not_wait_for_a_tls_handshake(run, site, certificates):
     async def check() -> None:
         limits = HttpLimits(handshake_timeout=3600)
         async with site(limits=limits, tls=server_context(certificates)) as s:

@@ -1,4 +1,4 @@
-"""Streams: shared frames, one write a turn, and slow readers that hold nobody up."""
+"""Tests of streams: shared frames, one write per iteration, and slow readers."""
 
 import asyncio
 import socket
@@ -16,7 +16,7 @@ from kubeloop.http import (
 from kubeloop.http.write_buffer import Cork, WriteBuffer
 
 
-class Opened(StreamResponse):
+class FunctionStream(StreamResponse):
     """A stream given to a function."""
 
     __slots__ = ("_runner",)
@@ -31,7 +31,7 @@ class Opened(StreamResponse):
 
 def opener(streams: list[ResponseStream]):
     async def handler(request: Request) -> Response:
-        return Opened(streams.append) if request.path == "/watch" else Response(200, b"plain")
+        return FunctionStream(streams.append) if request.path == "/watch" else Response(200, b"plain")
 
     return handler
 
@@ -47,7 +47,7 @@ def test_a_frame_is_one_chunk():
     assert encode_chunk(b"x" * 17) == b"11\r\n" + b"x" * 17 + b"\r\n"
 
 
-def test_one_frame_reaches_every_watcher_and_the_connection_serves_on(run, site):
+def test_one_frame_reaches_every_watcher_and_the_connection_stays_open(run, site):
     async def check() -> None:
         streams: list[ResponseStream] = []
         async with site(opener(streams)) as s:
@@ -68,14 +68,14 @@ def test_one_frame_reaches_every_watcher_and_the_connection_serves_on(run, site)
     run(check())
 
 
-def test_a_stream_ends_with_the_coroutine_that_writes_it(run, site):
+def test_stream_ends_with_its_coroutine(run, site):
     async def lines(stream: ResponseStream) -> None:
         for number in range(3):
             stream.write(encode_chunk(b"%d" % number))
             await asyncio.sleep(0)
 
     async def handler(_: Request) -> Response:
-        return Opened(lines)
+        return FunctionStream(lines)
 
     async def check() -> None:
         async with site(handler) as s:
@@ -87,14 +87,14 @@ def test_a_stream_ends_with_the_coroutine_that_writes_it(run, site):
     run(check())
 
 
-def test_a_stream_that_fails_is_cut_so_that_its_end_cannot_be_taken_for_a_good_one(run, site):
+def test_failed_stream_is_closed_without_final_chunk(run, site):
     errors: list[BaseException] = []
 
     async def fail(_: ResponseStream) -> None:
         raise ValueError("gone wrong")
 
     async def handler(_: Request) -> Response:
-        return Opened(fail)
+        return FunctionStream(fail)
 
     def on_error(_: Request, error: BaseException) -> Response:
         errors.append(error)
@@ -111,7 +111,7 @@ def test_a_stream_that_fails_is_cut_so_that_its_end_cannot_be_taken_for_a_good_o
     run(check())
 
 
-def test_whoever_writes_learns_that_the_client_left(run, site):
+def test_writer_is_notified_of_a_disconnected_client(run, site):
     async def check() -> None:
         streams: list[ResponseStream] = []
         async with site(opener(streams)) as s:
@@ -129,7 +129,7 @@ def test_whoever_writes_learns_that_the_client_left(run, site):
     run(check())
 
 
-def test_a_coroutine_behind_a_stream_is_cancelled_when_the_client_leaves(run, site):
+def test_coroutine_of_a_stream_is_cancelled_when_the_client_disconnects(run, site):
     async def check() -> None:
         running, cancelled = asyncio.Event(), asyncio.Event()
 
@@ -141,7 +141,7 @@ def test_a_coroutine_behind_a_stream_is_cancelled_when_the_client_leaves(run, si
                 cancelled.set()
 
         async def handler(_: Request) -> Response:
-            return Opened(forever)
+            return FunctionStream(forever)
 
         async with site(handler) as s:
             client = await s.connect()
@@ -153,7 +153,7 @@ def test_a_coroutine_behind_a_stream_is_cancelled_when_the_client_leaves(run, si
     run(check())
 
 
-def test_a_slow_reader_is_cut_while_the_others_go_on(run, site, until):
+def test_slow_reader_is_closed_while_others_continue(run, site, until):
     async def check() -> None:
         streams: list[ResponseStream] = []
         cut: list[str] = []
@@ -179,32 +179,32 @@ def test_a_slow_reader_is_cut_while_the_others_go_on(run, site, until):
     run(check())
 
 
-def test_a_patient_writer_waits_for_room_and_is_never_cut(run, site):
+def test_waiting_writer_is_never_closed(run, site):
     async def flood(stream: ResponseStream) -> None:
         piece = encode_chunk(b"x" * 65_536)
-        for _ in range(300):
+        for _ in range(100):
             stream.write(piece)
-            await stream.drained()
+            await stream.wait_drained()
 
     async def handler(_: Request) -> Response:
-        return Opened(flood)
+        return FunctionStream(flood)
 
     async def check() -> None:
         async with site(handler, HttpLimits(stream_bytes=1 << 20)) as s:
             client = await s.connect()
             client.get("/")
-            assert len((await client.answer()).body) == 300 * 65_536
+            assert len((await client.answer()).body) == 100 * 65_536
 
     run(check())
 
 
-def test_a_stream_behind_another_request_notices_that_its_client_left(run, site, until):
+def test_stream_behind_another_request_detects_a_disconnected_client(run, site, until):
     async def check() -> None:
         streams: list[ResponseStream] = []
 
         async def handler(request: Request) -> Response:
             await asyncio.sleep(0)
-            return Opened(streams.append) if request.path == "/watch" else Response()
+            return FunctionStream(streams.append) if request.path == "/watch" else Response()
 
         async with site(handler) as s:
             client = await s.connect()
@@ -240,7 +240,7 @@ class Recorder:
         return 0
 
 
-def test_writes_of_one_turn_become_one_write_and_large_ones_are_cut(run, until):
+def test_writes_of_one_iteration_are_joined_and_large_ones_split(run, until):
     async def check() -> None:
         transport = Recorder()
         outbox = WriteBuffer(transport, Cork(asyncio.get_running_loop()), lambda: None)  # type: ignore[arg-type]
@@ -256,15 +256,15 @@ def test_writes_of_one_turn_become_one_write_and_large_ones_are_cut(run, until):
     run(check())
 
 
-def test_a_paused_outbox_holds_its_bytes_until_the_peer_reads(run):
+def test_paused_outbox_keeps_its_bytes_until_the_peer_reads(run):
     async def check() -> None:
         transport = Recorder()
         outbox = WriteBuffer(transport, Cork(asyncio.get_running_loop()), lambda: None)  # type: ignore[arg-type]
         outbox.pause()
         outbox.put_corked(b"held")
         await asyncio.sleep(0)
-        assert (transport.writes, outbox.buffered, outbox.congested) == ([], 4, True)
+        assert (transport.writes, outbox.buffered, outbox.is_congested) == ([], 4, True)
         outbox.resume()
-        assert (transport.writes, outbox.buffered, outbox.congested) == ([b"held"], 0, False)
+        assert (transport.writes, outbox.buffered, outbox.is_congested) == ([b"held"], 0, False)
 
     run(check())

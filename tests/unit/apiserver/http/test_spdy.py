@@ -28,7 +28,7 @@ from tests.unit.apiserver.streaming.wires import in_loop
 
 
 class Wire:
-    """What carries the bytes of a connection."""
+    """Fake transport of a connection."""
 
     def __init__(self) -> None:
         self.sent = b""
@@ -37,7 +37,7 @@ class Wire:
     def write(self, data: bytes) -> None:
         self.sent += data
 
-    async def room(self) -> None: ...
+    async def wait_writable(self) -> None: ...
 
     def pause_reading(self) -> None: ...
 
@@ -63,12 +63,12 @@ class Peer:
         self.streams.append(stream)
 
     def heard(self) -> list[SpdyFrame]:
-        """What the server has sent since the last time."""
+        """Return the frames sent since the last call."""
         sent, self.wire.sent = self.wire.sent, b""
         return list(self.reader.feed(sent))
 
 
-def test_dictionary_is_the_standard_s() -> None:
+def test_dictionary_is_the_standard_one() -> None:
     assert (len(DICTIONARY), zlib.adler32(DICTIONARY)) == (1423, 0xE3C6A7C2)
 
 
@@ -86,7 +86,7 @@ def test_dictionary_is_the_standard_s() -> None:
     st.integers(1, 50),
 )
 @settings(max_examples=50, deadline=None)
-def test_frames_survive_whatever_pieces_they_come_in(content: list[tuple[dict[str, str], bytes]], piece: int) -> None:
+def test_frames_are_reassembled_from_fragments(content: list[tuple[dict[str, str], bytes]], piece: int) -> None:
     writer, reader = FrameWriter(), FrameReader()
     sent, expected = b"", list[SpdyFrame]()
     for index, (headers, data) in enumerate(content):
@@ -110,19 +110,19 @@ def test_frames_survive_whatever_pieces_they_come_in(content: list[tuple[dict[st
         b"\x00\x00\x00\x01\x00\xff\xff\xff",  # far too long
     ],
 )
-def test_what_is_no_spdy_ends_the_connection(bad: bytes) -> None:
+def test_invalid_spdy_closes_the_connection(bad: bytes) -> None:
     peer = Peer()
     peer.server.feed(bad)
     assert peer.wire.closed
 
 
-def test_headers_that_unpack_to_too_much_end_the_connection() -> None:
+def test_oversized_headers_close_the_connection() -> None:
     peer = Peer()
     peer.server.feed(peer.writer.syn_stream(1, {"bomb": "x" * 100_000}))
     assert peer.wire.closed
 
 
-def test_frames_of_unknown_kinds_are_passed_over() -> None:
+def test_unknown_frames_are_skipped() -> None:
     peer = Peer()
     peer.server.feed(b"\x80\x03\x00\x63\x00\x00\x00\x01x" + peer.writer.ping(1))
     assert [frame.type for frame in peer.heard()] == [PING]
@@ -145,7 +145,7 @@ async def test_streams_are_opened_read_written_and_finished() -> None:
     assert await stream.read() == b""
 
 
-def test_stream_that_is_refused_or_misnumbered_is_reset() -> None:
+def test_rejected_or_misnumbered_stream_is_reset() -> None:
     peer = Peer(refuses=True)
     peer.server.feed(peer.writer.syn_stream(1, {}) + peer.writer.syn_stream(2, {}))
     assert [(frame.type, frame.number) for frame in peer.heard()] == [(RST_STREAM, 1), (RST_STREAM, 2)]
@@ -162,7 +162,7 @@ async def test_reset_by_the_client_ends_a_stream() -> None:
 
 
 @in_loop
-async def test_goodbye_ends_all_streams() -> None:
+async def test_goaway_ends_all_streams() -> None:
     peer = Peer()
     peer.server.feed(peer.writer.syn_stream(3, {}))
     peer.server.close()

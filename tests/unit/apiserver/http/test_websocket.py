@@ -56,7 +56,7 @@ def frame(payload: bytes, opcode: int = 2, *, final: bool = True, masked: bool =
     return bytes([(0x80 if final else 0) | opcode]) + size + (MASK if masked else b"") + body
 
 
-def test_answer_to_the_handshake_is_that_of_the_standard() -> None:
+def test_handshake_response_follows_the_standard() -> None:
     headers = {
         "upgrade": "WebSocket",
         "sec-websocket-version": "13",
@@ -72,7 +72,7 @@ def test_answer_to_the_handshake_is_that_of_the_standard() -> None:
 
 @given(messages=st.lists(st.binary(max_size=300), max_size=5), cut=st.integers(1, 7))
 @settings(max_examples=40)
-def test_messages_arrive_whole_however_they_are_cut(messages: list[bytes], cut: int) -> None:
+def test_messages_are_reassembled_from_fragments(messages: list[bytes], cut: int) -> None:
     peer = Peer()
     data = b"".join(frame(message) for message in messages)
     for begin in range(0, len(data), cut):
@@ -80,7 +80,7 @@ def test_messages_arrive_whole_however_they_are_cut(messages: list[bytes], cut: 
     assert peer.heard == messages
 
 
-def test_fragments_are_one_message_even_with_a_ping_between() -> None:
+def test_fragmented_message_may_be_interleaved_with_a_ping() -> None:
     peer = Peer()
     peer.socket.data_received(frame(b"one ", final=False) + frame(b"?", 9) + frame(b"two", 0))
     assert peer.heard == [b"one two"]
@@ -88,14 +88,14 @@ def test_fragments_are_one_message_even_with_a_ping_between() -> None:
 
 
 @pytest.mark.parametrize(("length", "head"), [(5, b"\x82\x05"), (200, b"\x82\x7e\x00\xc8"), (70000, b"\x82\x7f")])
-def test_what_is_sent_says_its_length(length: int, head: bytes) -> None:
+def test_sent_frames_have_their_length(length: int, head: bytes) -> None:
     peer = Peer()
     asyncio.run(peer.socket.send(b"x" * length))
     assert peer.wire.sent.startswith(head)
     assert peer.wire.sent.endswith(b"x" * length)
 
 
-def test_close_is_answered_and_told_once() -> None:
+def test_close_is_answered_and_reported_once() -> None:
     peer = Peer()
     peer.socket.data_received(frame(b"\x03\xe8", 8))
     peer.socket.connection_lost(None)
@@ -112,7 +112,7 @@ def test_close_is_answered_and_told_once() -> None:
         (frame(b"x" * (5 << 20)), 1009),
     ],
 )
-def test_peer_that_breaks_the_rules_is_cut_off(data: bytes, code: int) -> None:
+def test_protocol_violation_closes_the_connection(data: bytes, code: int) -> None:
     peer = Peer()
     peer.socket.data_received(data)
     assert peer.wire.sent == b"\x88\x02" + code.to_bytes(2, "big")

@@ -1,4 +1,4 @@
-"""What OpenAPI documents of either version say, and when they are made."""
+"""Tests of OpenAPI documents of both versions."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 from kubeloop.api import schema
 from kubeloop.api.kinds import RESOURCES, SCALE, STATUS, Resource
 from kubeloop.apiserver.nonresource.openapi import JSON, PROTOBUF_V2, OpenAPI, v2_media_type, v3_media_type
+from kubeloop.apiserver.nonresource.openapi.descriptions import TypeDescription, package_descriptions
 from kubeloop.apiserver.request.etag import digest_of, etag_of
 
 METHODS = {"get": {"get", "list"}, "post": {"create"}, "put": {"update"}, "patch": {"patch"}}
@@ -69,7 +70,7 @@ def test_every_reference_of_a_version_3_document_resolves_within_it(served: Open
     assert set(references(document)) <= known
 
 
-def test_a_version_3_document_holds_no_schema_that_nothing_refers_to(served: OpenAPI) -> None:
+def test_v3_document_has_no_unreferenced_schema(served: OpenAPI) -> None:
     document = third(served, "apps/v1")
     referred = {reference.rpartition("/")[2] for reference in references(document)}
     assert referred == document["components"]["schemas"].keys()
@@ -97,7 +98,7 @@ def test_every_verb_of_a_resource_has_its_operation(served: OpenAPI, second: Any
             )
 
 
-def test_operation_ids_are_never_used_twice(second: Any) -> None:
+def test_operation_ids_are_unique(second: Any) -> None:
     ids = [operation["operationId"] for _, _, operation in operations(second)]
     assert len(ids) == len(set(ids))
 
@@ -161,13 +162,13 @@ def test_operations_are_named_as_generated_clients_expect(
         ("/version/", "getCodeVersion", "io.k8s.apimachinery.pkg.version.Info"),
     ],
 )
-def test_discovery_itself_is_told(second: Any, path: str, operation_id: str, answers: str) -> None:
+def test_discovery_paths_are_documented(second: Any, path: str, operation_id: str, answers: str) -> None:
     operation = second["paths"][path]["get"]
     assert operation["operationId"] == operation_id
     assert operation["responses"]["200"]["schema"] == {"$ref": "#/definitions/" + answers}
 
 
-def test_kubectl_finds_what_patches_support(served: OpenAPI, second: Any) -> None:
+def test_patch_operations_list_media_types(served: OpenAPI, second: Any) -> None:
     for resource in RESOURCES:
         if "patch" not in resource.verbs:
             continue
@@ -183,7 +184,7 @@ def test_kubectl_finds_what_patches_support(served: OpenAPI, second: Any) -> Non
             }
 
 
-def test_a_subresource_of_another_kind_names_that_kind(served: OpenAPI) -> None:
+def test_subresource_of_another_kind_has_that_kind(served: OpenAPI) -> None:
     eviction = third(served, "v1")["paths"]["/api/v1/namespaces/{namespace}/pods/{name}/eviction"]["post"]
     assert eviction["x-kubernetes-group-version-kind"] == {"group": "policy", "version": "v1", "kind": "Eviction"}
     (body,) = eviction["requestBody"]["content"].values()
@@ -196,13 +197,13 @@ def test_path_parameters_are_those_in_the_path(second: Any) -> None:
         assert named == {part[1:-1] for part in path.split("/") if part.startswith("{")}
 
 
-def test_logs_are_answered_in_plain_text(second: Any) -> None:
+def test_logs_are_plain_text(second: Any) -> None:
     log = second["paths"]["/api/v1/namespaces/{namespace}/pods/{name}/log"]["get"]
     assert log["responses"]["200"]["schema"] == {"type": "string"}
 
 
 @pytest.mark.parametrize(("resource", "answers"), [("pods", "io.k8s.api.core.v1.Pod"), ("secrets", META + "Status")])
-def test_deletions_answer_with_the_object_or_a_status(second: Any, resource: str, answers: str) -> None:
+def test_delete_returns_the_object_or_a_status(second: Any, resource: str, answers: str) -> None:
     deletion = second["paths"][f"/api/v1/namespaces/{{namespace}}/{resource}/{{name}}"]["delete"]
     assert deletion["responses"]["200"]["schema"] == {"$ref": "#/definitions/" + answers}
 
@@ -224,9 +225,10 @@ def test_quantities_may_be_numbers_in_version_3(served: OpenAPI, second: Any) ->
     assert third(served, "v1")["components"]["schemas"][name] == {"oneOf": [{"type": "string"}, {"type": "number"}]}
 
 
-def test_nothing_stands_beside_a_reference_in_version_3(served: OpenAPI) -> None:
+def test_references_have_no_siblings_in_version_3(served: OpenAPI) -> None:
     schemas = third(served, "apps/v1")["components"]["schemas"]
     strategy = schemas["io.k8s.api.apps.v1.DeploymentSpec"]["properties"]["strategy"]
+    assert strategy.pop("description")
     assert strategy == {
         "allOf": [{"$ref": "#/components/schemas/io.k8s.api.apps.v1.DeploymentStrategy"}],
         "x-kubernetes-patch-strategy": "retainKeys",
@@ -236,19 +238,19 @@ def test_nothing_stands_beside_a_reference_in_version_3(served: OpenAPI) -> None
             assert "$ref" not in field or len(field) == 1
 
 
-def test_defaults_are_told_in_version_3_only(served: OpenAPI, second: Any) -> None:
+def test_defaults_are_in_version_3_only(served: OpenAPI, second: Any) -> None:
     name = "io.k8s.api.core.v1.ContainerPort"
     assert "default" not in second["definitions"][name]["properties"]["protocol"]
     assert third(served, "v1")["components"]["schemas"][name]["properties"]["protocol"]["default"] == "TCP"
 
 
-def test_merge_keys_reach_the_clients(second: Any) -> None:
+def test_merge_keys_are_included(second: Any) -> None:
     containers = second["definitions"]["io.k8s.api.core.v1.PodSpec"]["properties"]["containers"]
     assert containers["x-kubernetes-patch-merge-key"] == "name"
     assert containers["x-kubernetes-patch-strategy"] == "merge"
 
 
-def test_making_documents_leaves_the_facts_alone() -> None:
+def test_building_documents_does_not_mutate_the_facts() -> None:
     before = json.dumps(schema.definitions())
     fresh = OpenAPI(RESOURCES)
     fresh.v2_json()
@@ -256,7 +258,7 @@ def test_making_documents_leaves_the_facts_alone() -> None:
     assert json.dumps(schema.definitions()) == before
 
 
-def test_the_index_links_every_document_by_its_fingerprint(served: OpenAPI) -> None:
+def test_index_links_every_document_by_hash(served: OpenAPI) -> None:
     links = json.loads(served.v3_index())["paths"]
     assert {"version", "api", "api/v1", "apis", "apis/apps", "apis/apps/v1", "apis/autoscaling/v2"} <= links.keys()
     for name, link in links.items():
@@ -267,25 +269,25 @@ def test_the_index_links_every_document_by_its_fingerprint(served: OpenAPI) -> N
 
 
 @pytest.mark.parametrize("name", ["", "apis/nosuch/v1", "apis/apps/v2", "api/v1/pods"])
-def test_there_is_no_version_3_document_for_what_is_not_served(served: OpenAPI, name: str) -> None:
+def test_unserved_groups_have_no_version_3_document(served: OpenAPI, name: str) -> None:
     assert served.v3_document(name) is None
     assert served.v3_digest(name) is None
 
 
-def test_etags_are_those_of_the_documents(served: OpenAPI) -> None:
+def test_etags_match_the_documents(served: OpenAPI) -> None:
     assert served.v2_json_etag() == etag_of(served.v2_json())
     assert served.v2_protobuf_etag() == etag_of(served.v2_protobuf())
     assert served.v3_index_etag() == etag_of(served.v3_index())
 
 
-def test_documents_are_the_same_in_every_process_and_kept_once_made(served: OpenAPI) -> None:
+def test_documents_are_deterministic_and_cached(served: OpenAPI) -> None:
     fresh = OpenAPI(RESOURCES)
     assert fresh.v3_document("apis/batch/v1") == served.v3_document("apis/batch/v1")
     assert fresh.v3_document("apis/batch/v1") is fresh.v3_document("apis/batch/v1")
     assert fresh.v2_json() is fresh.v2_json()
 
 
-def test_a_resource_without_facts_may_hold_anything() -> None:
+def test_resource_without_facts_is_an_open_object() -> None:
     thing = Resource("example.org", "v1", "things", "Thing", subresources=(STATUS, SCALE))
     document = third(OpenAPI([thing]), "example.org/v1")
     assert document["components"]["schemas"][thing.definition] == {"type": "object"}
@@ -293,8 +295,43 @@ def test_a_resource_without_facts_may_hold_anything() -> None:
     assert created["operationId"] == "createExampleOrgV1NamespacedThing"
 
 
-def test_no_definition_is_described(second: Any) -> None:
-    assert not any("description" in definition for definition in second["definitions"].values())
+def described(told: Mapping[str, TypeDescription]) -> tuple[Any, Any]:
+    """The Pod in versions 2 and 3, with its spec."""
+    documents = OpenAPI(RESOURCES, descriptions=lambda: told)
+    third = json.loads(documents.v3_document("api/v1") or b"")
+    return json.loads(documents.v2_json())["definitions"][POD], third["components"]["schemas"][POD]
+
+
+POD = "io.k8s.api.core.v1.Pod"
+
+
+def test_types_and_fields_have_the_descriptions_of_the_package() -> None:
+    told = {POD: TypeDescription("A pod.", {"spec": TypeDescription("Its spec.")})}
+    second, third = described(told)
+    for found in (second, third):
+        assert found["description"] == "A pod."
+        assert found["properties"]["spec"]["description"] == "Its spec."
+    assert third["properties"]["spec"]["allOf"] == [{"$ref": "#/components/schemas/io.k8s.api.core.v1.PodSpec"}]
+
+
+def test_without_the_package_no_definition_is_described() -> None:
+    second, third = described({})
+    for found in (second, third):
+        assert "description" not in found
+        assert not any("description" in field for field in found["properties"].values())
+
+
+def test_the_package_describes_what_we_serve() -> None:
+    assert "pod" in package_descriptions()[POD].properties["spec"].description
+
+
+def test_descriptions_are_not_loaded_before_a_document_is_asked_for() -> None:
+    def load() -> Mapping[str, TypeDescription]:
+        raise AssertionError("loaded")
+
+    documents = OpenAPI(RESOURCES, descriptions=load)
+    with pytest.raises(AssertionError, match="loaded"):
+        documents.v3_document("api/v1")
 
 
 @pytest.mark.parametrize(
@@ -310,7 +347,7 @@ def test_no_definition_is_described(second: Any) -> None:
         ("text/html", None),
     ],
 )
-def test_version_2_is_given_in_the_first_form_asked_for(accept: str, given: str | None) -> None:
+def test_version_2_uses_the_first_accepted_format(accept: str, given: str | None) -> None:
     assert v2_media_type(accept) == given
 
 
@@ -323,5 +360,5 @@ def test_version_2_is_given_in_the_first_form_asked_for(accept: str, given: str 
         ("application/com.github.proto-openapi.spec.v3.v1.0+protobuf, application/json", JSON),
     ],
 )
-def test_version_3_is_given_in_json_alone(accept: str, given: str | None) -> None:
+def test_version_3_is_json_only(accept: str, given: str | None) -> None:
     assert v3_media_type(accept) == given

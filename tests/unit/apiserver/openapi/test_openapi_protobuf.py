@@ -1,4 +1,4 @@
-"""The protobuf form of OpenAPI version 2, read back by a decoder that knows nothing of the encoder."""
+"""Tests of the protobuf form of OpenAPI version 2, with an independent decoder."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def extensions(entries: list[bytes]) -> dict[str, Any]:
 def schema(data: bytes) -> dict[str, Any]:
     message = fields(data)
     found: dict[str, Any] = extensions(message[31])
-    for number, key in [(1, "$ref"), (2, "format")]:
+    for number, key in [(1, "$ref"), (2, "format"), (4, "description")]:
         if message[number]:
             found[key] = message[number][0].decode()
     if message[19]:
@@ -98,17 +98,17 @@ def query_parameters(items: list[bytes]) -> set[str]:
     return found
 
 
-def test_the_document_says_which_version_it_is(document: Fields) -> None:
+def test_document_has_its_version(document: Fields) -> None:
     assert document[1] == [b"2.0"]
     assert fields(document[2][0])[1] == [b"kubeloop"]
 
 
-def test_definitions_are_those_of_the_json_form(served: OpenAPI, document: Fields) -> None:
+def test_definitions_match_the_json_form(served: OpenAPI, document: Fields) -> None:
     decoded = {name: schema(value) for name, value in named(fields(document[9][0])[1]).items()}
     assert decoded == json.loads(served.v2_json())["definitions"]
 
 
-def test_paths_are_those_of_the_json_form(served: OpenAPI, paths: dict[str, Fields]) -> None:
+def test_paths_match_the_json_form(served: OpenAPI, paths: dict[str, Fields]) -> None:
     numbers = {2: "get", 3: "put", 4: "post", 5: "delete", 8: "patch"}
     told = {
         (path, method): fields(item[number][0])[5][0].decode()
@@ -124,7 +124,7 @@ def test_paths_are_those_of_the_json_form(served: OpenAPI, paths: dict[str, Fiel
     }
 
 
-def test_patches_tell_their_kind_and_that_they_can_be_tried(paths: dict[str, Fields]) -> None:
+def test_patches_have_kind_and_dry_run(paths: dict[str, Fields]) -> None:
     patch = fields(paths["/apis/apps/v1/namespaces/{namespace}/deployments/{name}"][8][0])
     assert extensions(patch[13]) == {
         "x-kubernetes-action": "patch",
@@ -133,7 +133,7 @@ def test_patches_tell_their_kind_and_that_they_can_be_tried(paths: dict[str, Fie
     assert query_parameters(patch[8]) == {"dryRun", "fieldManager", "fieldValidation", "force"}
 
 
-def test_a_body_and_an_answer_refer_to_their_types(paths: dict[str, Fields]) -> None:
+def test_body_and_response_reference_their_types(paths: dict[str, Fields]) -> None:
     post = fields(paths["/api/v1/namespaces/{namespace}/pods"][4][0])
     bodies = [body for item in post[8] for body in fields(fields(item)[1][0])[1]]
     (body,) = map(fields, bodies)
@@ -181,7 +181,7 @@ schemas = st.recursive(
 
 @settings(max_examples=60, deadline=None)
 @given(schemas)
-def test_any_schema_survives_the_way_there_and_back(original: dict[str, Any]) -> None:
+def test_any_schema_round_trips(original: dict[str, Any]) -> None:
     tree = {
         "swagger": "2.0",
         "info": {"title": "t", "version": "v"},

@@ -1,4 +1,4 @@
-"""Commands over all protocols that clients speak, with a command of the test's own at the other end."""
+"""Tests of commands over all client protocols, with a scripted command."""
 
 from __future__ import annotations
 
@@ -10,19 +10,20 @@ from typing import Any, cast
 import pytest
 
 from kubeloop.api import errors
-from kubeloop.api.node_calls import StandardStreams, TerminalSize
+from kubeloop.api.kubelet_requests import StandardStreams, TerminalSize
 from kubeloop.apiserver.streaming.commands import command_response
 from kubeloop.apiserver.streaming.sessions import Run, StreamOptions
 from kubeloop.http import Request, UpgradeResponse
 from kubeloop.http.upgrade.spdy_frames import DATA, FrameReader, FrameWriter
+from tests.bounds import GIVE_UP_SECONDS
 from tests.unit.apiserver.streaming.wires import Wire, in_loop, masked, unmasked
 
 ALL = StreamOptions(stdin=True, stdout=True, stderr=True, tty=False)
 TERMINAL = StreamOptions(stdin=True, stdout=True, stderr=False, tty=True)
 
 
-async def shout(streams: StandardStreams) -> int:
-    """Sends back all that it hears in capitals, complains once, and fails."""
+async def echo_upper(streams: StandardStreams) -> int:
+    """Echoes input in upper case, writes one error, and fails."""
     while data := await streams.read():
         await streams.write(data.upper())
     await streams.write_error(b"that was all")
@@ -58,7 +59,7 @@ def opened(headers: dict[str, str], options: StreamOptions, run: Run) -> Wire:
 
 
 async def messages(wire: Wire) -> list[bytes]:
-    """What was sent by the time the server hung up; the close apart."""
+    """Return the frames sent until the connection closed, without the close frame."""
     await wire.until_closed()
     return [data for opcode, data in unmasked(wire.sent) if opcode != 8]
 
@@ -73,8 +74,8 @@ EXIT_3 = {
 
 
 @in_loop
-async def test_fifth_version_lets_a_client_say_that_its_input_is_over() -> None:
-    wire = websocket("v5.channel.k8s.io", ALL, shout)
+async def test_v5_protocol_supports_closing_stdin() -> None:
+    wire = websocket("v5.channel.k8s.io", ALL, echo_upper)
     wire.receive(masked(b"\x00one ") + masked(b"\x00two") + masked(b"\xff\x00"))
     greeting, *said, status = await messages(wire)
     assert wire.headers["Sec-WebSocket-Protocol"] == "v5.channel.k8s.io"
@@ -84,7 +85,7 @@ async def test_fifth_version_lets_a_client_say_that_its_input_is_over() -> None:
 
 
 @in_loop
-async def test_fourth_version_as_text_is_base64() -> None:
+async def test_v4_text_protocol_is_base64() -> None:
     wire = websocket("v4.base64.channel.k8s.io", ALL, succeed)
     greeting, status = await messages(wire)
     assert greeting == b"1"
@@ -94,14 +95,14 @@ async def test_fourth_version_as_text_is_base64() -> None:
 
 @pytest.mark.parametrize("protocol", ["channel.k8s.io", ""])
 @in_loop
-async def test_first_version_tells_only_of_failures_and_in_words(protocol: str) -> None:
+async def test_v1_protocol_reports_failures_as_text(protocol: str) -> None:
     assert await messages(websocket(protocol, ALL, succeed)) == [b"\x01"]
     failure = b"\x03Internal error occurred: error executing command in container: no such thing"
     assert await messages(websocket(protocol, ALL, break_down)) == [b"\x01", failure]
 
 
 @in_loop
-async def test_size_of_a_terminal_is_told_as_it_changes() -> None:
+async def test_terminal_size_changes_are_sent() -> None:
     sizes: list[TerminalSize | None] = []
 
     async def look(streams: StandardStreams) -> int:
@@ -119,7 +120,7 @@ async def test_size_of_a_terminal_is_told_as_it_changes() -> None:
 
 
 @in_loop
-async def test_command_ends_with_the_client() -> None:
+async def test_command_ends_when_the_client_disconnects() -> None:
     ended = asyncio.Event()
 
     async def wait(streams: StandardStreams) -> int:
@@ -132,10 +133,10 @@ async def test_command_ends_with_the_client() -> None:
     wire = websocket("v5.channel.k8s.io", ALL, wait)
     await asyncio.sleep(0)
     wire.lose()
-    await asyncio.wait_for(ended.wait(), 5)
+    await asyncio.wait_for(ended.wait(), GIVE_UP_SECONDS)
 
 
-def test_protocols_that_nobody_speaks_are_refused() -> None:
+def test_unsupported_protocols_are_rejected() -> None:
     with pytest.raises(errors.BadRequest, match="unable to negotiate a subprotocol"):
         websocket("v9.channel.k8s.io", ALL, succeed)
     with pytest.raises(errors.Forbidden, match=r"client supports \[v9.k8s.io\], server accepts \[v4.channel.k8s.io"):
@@ -147,7 +148,7 @@ def test_protocols_that_nobody_speaks_are_refused() -> None:
 
 
 class SpdyClient:
-    """Opens streams and keeps what it hears, by their types."""
+    """Opens streams and records the data by type."""
 
     def __init__(self, wire: Wire, *types: str) -> None:
         self.wire = wire
@@ -171,8 +172,8 @@ class SpdyClient:
 
 
 @in_loop
-async def test_command_over_spdy_has_a_stream_for_each() -> None:
-    wire = spdy("v4.channel.k8s.io, v3.channel.k8s.io", ALL, shout)
+async def test_spdy_command_has_separate_streams() -> None:
+    wire = spdy("v4.channel.k8s.io, v3.channel.k8s.io", ALL, echo_upper)
     assert wire.headers["X-Stream-Protocol-Version"] == "v4.channel.k8s.io"
     client = SpdyClient(wire, "error", "stdin", "stdout", "stderr")
     client.send("stdin", b"one ")
@@ -182,15 +183,15 @@ async def test_command_over_spdy_has_a_stream_for_each() -> None:
 
 
 @in_loop
-async def test_older_versions_over_spdy_tell_failures_in_words() -> None:
-    wire = spdy("v2.channel.k8s.io", ALL, shout)
+async def test_older_spdy_versions_report_failures_as_text() -> None:
+    wire = spdy("v2.channel.k8s.io", ALL, echo_upper)
     client = SpdyClient(wire, "error", "stdin", "stdout", "stderr")
     client.send("stdin", b"", fin=True)
     assert (await client.heard())["error"] == b"command terminated with non-zero exit code: exit status 3"
 
 
 @in_loop
-async def test_terminal_over_spdy_has_a_stream_for_its_size() -> None:
+async def test_spdy_terminal_has_a_resize_stream() -> None:
     sizes: list[Any] = []
 
     async def look(streams: StandardStreams) -> int:

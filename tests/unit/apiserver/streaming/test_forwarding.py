@@ -1,4 +1,4 @@
-"""Forwarded ports over all protocols that clients speak."""
+"""Tests of port forwarding over all client protocols."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import cast
 import pytest
 
 from kubeloop.api import errors
-from kubeloop.api.node_calls import ForwardFailed, PortConnection
+from kubeloop.api.kubelet_requests import ForwardFailed, PortConnection
 from kubeloop.apiserver.request.query import Query
-from kubeloop.apiserver.streaming.forwarding import PortForwarder, forward_response, ports_of
+from kubeloop.apiserver.streaming.port_forward import PortForwarder, forward_response, ports_of
 from kubeloop.http import Request, UpgradeResponse
 from kubeloop.http.upgrade.spdy_frames import DATA, FIN, RST_STREAM, FrameReader, FrameWriter, SpdyFrame
 from tests.unit.apiserver.streaming.wires import Wire, in_loop, masked, unmasked
@@ -19,7 +19,7 @@ FAILURE = b"error forwarding port 81 to pod abc, uid : connection refused"
 
 
 async def connect(port: int, connection: PortConnection) -> None:
-    """Answers each piece with its port in front; nobody is at 81."""
+    """Echoes each piece with its port as prefix; port 81 is closed."""
     if port == 81:
         raise ForwardFailed("connection refused")
     while data := await connection.read():
@@ -49,7 +49,7 @@ def pair(writer: FrameWriter, first: int, port: int, request: str = "") -> bytes
     return error + writer.syn_stream(first + 2, {"streamType": "data", "port": str(port), **named})
 
 
-def said(frames: list[SpdyFrame], number: int) -> bytes:
+def stream_data(frames: list[SpdyFrame], number: int) -> bytes:
     return b"".join(frame.data for frame in frames if frame.type == DATA and frame.number == number)
 
 
@@ -60,7 +60,7 @@ async def until_quiet() -> None:
 
 @pytest.mark.parametrize("request_id", ["7", ""])
 @in_loop
-async def test_connections_over_spdy_are_pairs_of_streams(request_id: str) -> None:
+async def test_spdy_port_forward_uses_pairs_of_streams(request_id: str) -> None:
     wire = opened({"upgrade": "SPDY/3.1", "x-stream-protocol-version": "portforward.k8s.io"})
     writer = FrameWriter()
     wire.receive(pair(writer, 1, 80, request_id) + writer.data(3, b"hello"))
@@ -68,12 +68,12 @@ async def test_connections_over_spdy_are_pairs_of_streams(request_id: str) -> No
     wire.receive(writer.data(3, b"", fin=True))
     await until_quiet()
     frames = list(FrameReader().feed(wire.sent))
-    assert said(frames, 3) == b"80:hello"
+    assert stream_data(frames, 3) == b"80:hello"
     assert [frame.number for frame in frames if frame.type == DATA and frame.flags & FIN] == [3, 1]
 
 
 @in_loop
-async def test_spdy_may_come_through_a_websocket() -> None:
+async def test_spdy_can_be_tunneled_through_a_websocket() -> None:
     wire = websocket("SPDY/3.1+portforward.k8s.io")
     assert wire.headers["Sec-WebSocket-Protocol"] == "SPDY/3.1+portforward.k8s.io"
     writer = FrameWriter()
@@ -81,23 +81,23 @@ async def test_spdy_may_come_through_a_websocket() -> None:
     wire.receive(masked(sent[:20]) + masked(sent[20:]))
     await until_quiet()
     inner = b"".join(data for _, data in unmasked(wire.sent))
-    assert said(list(FrameReader().feed(inner)), 3) == b"80:hello"
+    assert stream_data(list(FrameReader().feed(inner)), 3) == b"80:hello"
 
 
 @in_loop
-async def test_port_where_nobody_listens_is_told_of_and_its_streams_are_reset() -> None:
+async def test_refused_port_is_reported_and_its_streams_are_reset() -> None:
     wire = opened({"upgrade": "SPDY/3.1", "x-stream-protocol-version": "portforward.k8s.io"})
     writer = FrameWriter()
     wire.receive(pair(writer, 1, 81, "0") + pair(writer, 5, 80, "1") + writer.data(7, b"x"))
     await until_quiet()
     frames = list(FrameReader().feed(wire.sent))
-    assert said(frames, 1) == FAILURE
+    assert stream_data(frames, 1) == FAILURE
     assert {frame.number for frame in frames if frame.type == RST_STREAM} == {1, 3}
-    assert said(frames, 7) == b"80:x"
+    assert stream_data(frames, 7) == b"80:x"
 
 
 @in_loop
-async def test_streams_without_a_port_or_a_known_type_are_refused() -> None:
+async def test_streams_without_port_or_type_are_rejected() -> None:
     wire = opened({"upgrade": "SPDY/3.1", "x-stream-protocol-version": "portforward.k8s.io"})
     writer = FrameWriter()
     for number, headers in enumerate(({"streamType": "data"}, {"streamType": "odd", "port": "80"})):
@@ -106,7 +106,7 @@ async def test_streams_without_a_port_or_a_known_type_are_refused() -> None:
 
 
 @in_loop
-async def test_websocket_has_two_channels_for_each_port() -> None:
+async def test_websocket_port_forward_has_two_channels_per_port() -> None:
     wire = websocket("v4.channel.k8s.io", "ports=80&ports=81")
     await until_quiet()
     wire.receive(masked(b"\x00hello"))
@@ -125,10 +125,10 @@ async def test_websocket_has_two_channels_for_each_port() -> None:
         ("ports=70000", 'unable to parse "70000" as a port'),
     ],
 )
-def test_ports_that_cannot_be_are_refused(query: str, message: str) -> None:
+def test_invalid_ports_are_rejected(query: str, message: str) -> None:
     with pytest.raises(errors.BadRequest, match=message):
         ports_of(Query(query))
 
 
-def test_several_ports_may_be_in_one_option() -> None:
+def test_several_ports_in_one_parameter() -> None:
     assert ports_of(Query("port=80,443&port=8080")) == [80, 443, 8080]

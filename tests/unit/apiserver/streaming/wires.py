@@ -7,11 +7,13 @@ from collections.abc import Callable, Coroutine
 from functools import wraps
 from typing import Any, ParamSpec
 
+from tests.bounds import GIVE_UP_SECONDS
+
 Given = ParamSpec("Given")
 
 
 def in_loop(test: Callable[Given, Coroutine[Any, Any, None]]) -> Callable[Given, None]:
-    """Run a test in an event loop of its own."""
+    """Run a test in a new event loop."""
 
     @wraps(test)
     def run(*args: Given.args, **kwargs: Given.kwargs) -> None:
@@ -21,7 +23,7 @@ def in_loop(test: Callable[Given, Coroutine[Any, Any, None]]) -> Callable[Given,
 
 
 class Wire:
-    """What the server has taken over: keeps what it writes."""
+    """Connection taken over by the server; records what it writes."""
 
     def __init__(self) -> None:
         self.sent = b""
@@ -34,13 +36,13 @@ class Wire:
         self._protocol.data_received(data)
 
     def lose(self) -> None:
-        """The client is gone."""
+        """Disconnect the client."""
         self._protocol.connection_lost(None)
 
     async def until_closed(self) -> None:
-        await asyncio.wait_for(self._closed.wait(), 5)
+        await asyncio.wait_for(self._closed.wait(), GIVE_UP_SECONDS)
 
-    # What the server calls.
+    # Methods called by the server.
 
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
         self._protocol = protocol

@@ -16,7 +16,7 @@ def binding(name="p", node="n1", kind="Node", **metadata):
     }
 
 
-def test_a_bound_pod_has_its_node_and_says_that_it_is_scheduled(api, pods):
+def test_bound_pod_has_node_and_scheduled_condition(api, pods):
     path = pods("p")
     answer = api.post(f"{path}/binding", binding())
     assert (answer.status, answer.body["status"], answer.body["code"]) == (201, "Success", 201)
@@ -32,14 +32,14 @@ def test_a_bound_pod_has_its_node_and_says_that_it_is_scheduled(api, pods):
     ]
 
 
-def test_binding_changes_no_generation_and_no_owner(api, pods):
+def test_binding_keeps_generation_and_managed_fields(api, pods):
     before = api.get(pods("p")).body["metadata"]
     api.post(f"{PODS}/p/binding", binding())
     after = api.get(f"{PODS}/p").body["metadata"]
     assert (after["generation"], after["managedFields"]) == (before["generation"], before["managedFields"])
 
 
-def test_a_binding_brings_labels_and_annotations(api, pods):
+def test_binding_adds_labels_and_annotations(api, pods):
     path = pods("p", {"app": "web", "zone": "old"})
     legacy = {"pod.beta.kubernetes.io/init-containers": "[]"}
     api.post(f"{path}/binding", binding(labels={"zone": "new"}, annotations={"by": "scheduler", **legacy}))
@@ -48,13 +48,13 @@ def test_a_binding_brings_labels_and_annotations(api, pods):
     assert meta["annotations"] == {"by": "scheduler"}
 
 
-def test_binding_forgets_the_node_that_was_hoped_for(api, pods):
+def test_binding_clears_the_nominated_node(api, pods):
     path = pods("p", status={"nominatedNodeName": "n9"})
     api.post(f"{path}/binding", binding())
     assert "nominatedNodeName" not in api.get(path).body["status"]
 
 
-def test_a_pod_is_bound_through_the_collection_of_bindings_too(api, pods):
+def test_pod_is_bound_through_the_bindings_resource(api, pods):
     path = pods("p")
     assert api.post("/api/v1/namespaces/shop/bindings", binding()).status == 201
     assert api.get(path).body["spec"]["nodeName"] == "n1"
@@ -66,7 +66,7 @@ def test_a_dry_run_binds_nothing(api, pods):
     assert "nodeName" not in api.get(path).body["spec"]
 
 
-def test_a_pod_is_bound_once(api, pods):
+def test_second_binding_conflicts(api, pods):
     path = pods("p")
     api.post(f"{path}/binding", binding())
     answer = api.post(f"{path}/binding", binding(node="n2"))
@@ -76,7 +76,7 @@ def test_a_pod_is_bound_once(api, pods):
     )
 
 
-def test_one_of_several_schedulers_wins(api, pods):
+def test_one_of_several_concurrent_bindings_wins(api, pods):
     path = pods("p")
     answers = api.post_at_once([(f"{path}/binding", binding(node=f"n{number}")) for number in range(4)])
     assert sorted(answer.status for answer in answers) == [201, 409, 409, 409]
@@ -84,13 +84,13 @@ def test_one_of_several_schedulers_wins(api, pods):
     assert api.get(path).body["spec"]["nodeName"] == f"n{winner}"
 
 
-def test_a_pod_behind_scheduling_gates_is_not_bound(api, pods):
+def test_pod_with_scheduling_gates_is_not_bound(api, pods):
     path = pods("p", schedulingGates=[{"name": "quota"}])
     answer = api.post(f"{path}/binding", binding())
     assert answer.body["message"].endswith("pod p has non-empty .spec.schedulingGates")
 
 
-def test_a_pod_that_goes_is_not_bound(api, pods):
+def test_pod_being_deleted_is_not_bound(api, pods):
     path = pods("p")
     api.patch("merge", path, {"metadata": {"finalizers": ["example.org/wait"]}})
     api.ask("DELETE", path)
@@ -105,7 +105,7 @@ def test_a_pod_that_goes_is_not_bound(api, pods):
         ({"resourceVersion": "1"}, "ResourceVersion in precondition: 1, ResourceVersion in object meta: "),
     ],
 )
-def test_a_binding_may_demand_which_pod_it_means(api, pods, demand, told):
+def test_binding_preconditions_are_checked(api, pods, demand, told):
     pods("before")
     answer = api.post(f"{pods('p')}/binding", binding(**demand))
     assert answer.status == 409
@@ -123,12 +123,12 @@ def test_a_binding_may_demand_which_pod_it_means(api, pods, demand, told):
         (binding(name="other"), 400, "name in URL does not match name in Binding object"),
     ],
 )
-def test_a_binding_that_means_nothing_is_refused(api, pods, body, status, message):
+def test_invalid_binding_is_rejected(api, pods, body, status, message):
     answer = api.post(f"{pods('p')}/binding", body)
     assert (answer.status, answer.body["message"]) == (status, message)
 
 
-def test_there_is_nothing_to_bind_without_a_pod(api):
+def test_binding_of_a_missing_pod_is_not_found(api):
     answer = api.post(f"{PODS}/none/binding", binding(name="none"))
     assert (answer.status, answer.body["message"]) == (404, 'pods "none" not found')
 

@@ -51,20 +51,20 @@ def refusal(answer):
     return cause["message"]
 
 
-def test_a_pod_without_a_budget_goes(api, running):
+def test_pod_without_a_budget_is_evicted(api, running):
     path = running()
     answer = api.post(f"{path}/eviction", eviction(gracePeriodSeconds=0))
     assert (answer.status, answer.body["status"]) == (201, "Success")
     assert api.get(path).status == 404
 
 
-def test_the_old_version_of_evictions_is_still_taken(api, running):
+def test_v1beta1_evictions_are_accepted(api, running):
     path = running()
     assert api.post(f"{path}/eviction", {**eviction(), "apiVersion": "policy/v1beta1"}).status == 201
     assert api.get(path).body["metadata"]["deletionTimestamp"]
 
 
-def test_an_evicted_pod_says_why_it_goes_while_it_goes(api, running):
+def test_evicted_pod_has_the_disruption_condition(api, running):
     path = running()
     api.post(f"{path}/eviction", eviction(gracePeriodSeconds=5))
     pod = api.get(path).body
@@ -73,7 +73,7 @@ def test_an_evicted_pod_says_why_it_goes_while_it_goes(api, running):
     assert (target["type"], target["reason"]) == ("DisruptionTarget", "EvictionByEvictionAPI")
 
 
-def test_a_budget_pays_for_an_eviction(api, running, budget):
+def test_eviction_is_charged_to_the_budget(api, running, budget):
     budget(allowed=2)
     assert api.post(f"{running()}/eviction", eviction()).status == 201
     status = api.get(f"{BUDGETS}/b").body["status"]
@@ -82,7 +82,7 @@ def test_a_budget_pays_for_an_eviction(api, running, budget):
     assert "conditions" not in status
 
 
-def test_the_last_allowed_disruption_leaves_an_exhausted_budget(api, running, budget):
+def test_last_allowed_disruption_exhausts_the_budget(api, running, budget):
     budget(allowed=1)
     api.post(f"{running()}/eviction", eviction())
     (condition,) = api.get(f"{BUDGETS}/b").body["status"]["conditions"]
@@ -93,7 +93,7 @@ def test_the_last_allowed_disruption_leaves_an_exhausted_budget(api, running, bu
     )
 
 
-def test_evictions_at_once_never_overspend_a_budget(api, running, budget):
+def test_concurrent_evictions_never_exceed_the_budget(api, running, budget):
     budget(allowed=3)
     evictions = [(f"{running(name)}/eviction", eviction(name)) for name in "abcde"]
     codes = sorted(answer.status for answer in api.post_at_once(evictions))
@@ -102,7 +102,7 @@ def test_evictions_at_once_never_overspend_a_budget(api, running, budget):
     assert (status["disruptionsAllowed"], len(status["disruptedPods"])) == (0, 3)
 
 
-def test_the_server_owns_what_it_took_from_a_budget(api, running, budget):
+def test_budget_status_change_is_owned_by_the_server(api, running, budget):
     budget(allowed=1)
     api.post(f"{running()}/eviction", eviction())
     entries = api.get(f"{BUDGETS}/b").body["metadata"]["managedFields"]
@@ -111,7 +111,7 @@ def test_the_server_owns_what_it_took_from_a_budget(api, running, budget):
     assert "f:disruptionsAllowed" in own["fieldsV1"]["f:status"]
 
 
-def test_a_dry_run_takes_nothing_from_the_budget_and_keeps_the_pod(api, running, budget):
+def test_dry_run_keeps_budget_and_pod(api, running, budget):
     budget(allowed=1)
     path = running()
     before = api.get(path).body
@@ -121,7 +121,7 @@ def test_a_dry_run_takes_nothing_from_the_budget_and_keeps_the_pod(api, running,
     assert api.get(f"{BUDGETS}/b").body["status"]["disruptionsAllowed"] == 1
 
 
-def test_contradicting_dry_runs_are_refused(api, running):
+def test_contradictory_dry_runs_are_rejected(api, running):
     answer = api.post(f"{running()}/eviction?dryRun=All", eviction(dryRun=["Some"]))
     assert answer.body["message"] == "Non-matching dry-run options in request and content: [All] and [Some]"
 
@@ -133,7 +133,7 @@ def test_contradicting_dry_runs_are_refused(api, running):
         ({}, "The disruption budget b does not allow evicting pods currently"),
     ],
 )
-def test_an_exhausted_budget_refuses(api, running, budget, status, told):
+def test_exhausted_budget_rejects(api, running, budget, status, told):
     budget(**status)
     answer = api.post(f"{running()}/eviction", eviction())
     assert refusal(answer) == told
@@ -148,7 +148,7 @@ def test_an_exhausted_budget_refuses(api, running, budget, status, told):
         ("InsufficientPods", 1, "b needs 1 healthy pods and has 1 currently"),
     ],
 )
-def test_a_budget_that_says_why_it_is_exhausted_is_quoted(api, running, budget, reason, healthy, told):
+def test_budget_condition_message_is_returned(api, running, budget, reason, healthy, told):
     condition = {
         "type": "DisruptionAllowed",
         "status": "False",
@@ -160,14 +160,14 @@ def test_a_budget_that_says_why_it_is_exhausted_is_quoted(api, running, budget, 
     assert refusal(api.post(f"{running()}/eviction", eviction())) == f"The disruption budget {told}"
 
 
-def test_a_budget_that_its_controller_has_not_seen_refuses_for_ten_seconds(api, running, budget):
+def test_unobserved_budget_rejects_with_ten_seconds_retry(api, running, budget):
     budget(allowed=1, observed=0)
     answer = api.post(f"{running()}/eviction", eviction())
     assert refusal(answer) == "The disruption budget b is still being processed by the server."
     assert answer.headers["Retry-After"] == "10"
 
 
-def test_too_many_evictions_that_nobody_noticed_are_forbidden(api, running, budget):
+def test_too_many_unobserved_evictions_are_rejected(api, running, budget):
     noticed = {f"pod-{number}": "2026-05-10T11:00:00Z" for number in range(2001)}
     budget(allowed=1, disruptedPods=noticed)
     answer = api.post(f"{running()}/eviction", eviction())
@@ -187,21 +187,21 @@ def test_a_pod_with_two_budgets_is_not_evicted(api, running, budget):
     assert api.get(path).status == 200
 
 
-def test_a_budget_for_other_pods_has_no_say(api, pods, budget):
+def test_budget_for_other_pods_is_ignored(api, pods, budget):
     budget()
     path = pods("p", {"app": "other"}, READY, nodeName="n1")
     assert api.post(f"{path}/eviction", eviction()).status == 201
 
 
 @pytest.mark.parametrize("phase", ["Pending", "Succeeded", "Failed"])
-def test_a_pod_that_serves_nobody_needs_no_budget(api, running, budget, phase):
+def test_terminated_pod_needs_no_budget(api, running, budget, phase):
     budget()
     path = running(status={"phase": phase})
     assert api.post(f"{path}/eviction", eviction(gracePeriodSeconds=0)).status == 201
     assert api.get(path).status == 404
 
 
-def test_a_pod_that_goes_already_needs_no_budget(api, running, budget):
+def test_terminating_pod_needs_no_budget(api, running, budget):
     budget()
     path = running()
     api.ask("DELETE", path)
@@ -213,7 +213,7 @@ def test_a_pod_that_goes_already_needs_no_budget(api, running, budget):
     ("healthy", "policy", "status"),
     [(0, None, 429), (1, None, 201), (1, "IfHealthyBudget", 201), (0, "IfHealthyBudget", 429), (0, "AlwaysAllow", 201)],
 )
-def test_a_pod_that_is_not_ready_goes_if_the_budget_does_not_mind(api, running, budget, healthy, policy, status):
+def test_unhealthy_pod_is_evicted_if_the_policy_allows(api, running, budget, healthy, policy, status):
     budget(healthy=healthy, policy=policy)
     path = running(status={"phase": "Running"})
     assert api.post(f"{path}/eviction", eviction()).status == status
@@ -223,14 +223,14 @@ def test_a_pod_that_is_not_ready_goes_if_the_budget_does_not_mind(api, running, 
 @pytest.mark.parametrize(
     "demand", [{"uid": "other"}, {"resourceVersion": "1"}], ids=["another uid", "an old resource version"]
 )
-def test_an_eviction_may_demand_which_pod_it_means(api, running, demand):
+def test_eviction_preconditions_are_checked(api, running, demand):
     path = running()
     answer = api.post(f"{path}/eviction", eviction(preconditions=demand))
     assert (answer.status, answer.body["details"]["kind"]) == (409, "Pod")
     assert "DisruptionTarget" not in str(api.get(path).body)
 
 
-def test_the_present_resource_version_may_be_demanded(api, running):
+def test_current_resource_version_may_be_required(api, running):
     path = running()
     version = api.get(path).body["metadata"]["resourceVersion"]
     assert api.post(f"{path}/eviction", eviction(preconditions={"resourceVersion": version})).status == 201
@@ -249,11 +249,11 @@ def test_the_present_resource_version_may_be_demanded(api, running):
         ),
     ],
 )
-def test_an_eviction_that_cannot_be_is_refused(api, running, body, status, message):
+def test_invalid_eviction_is_rejected(api, running, body, status, message):
     answer = api.post(f"{running()}/eviction", body)
     assert (answer.status, answer.body["message"]) == (status, message)
 
 
-def test_there_is_nothing_to_evict_without_a_pod(api):
+def test_eviction_of_a_missing_pod_is_not_found(api):
     answer = api.post("/api/v1/namespaces/shop/pods/none/eviction", eviction("none"))
     assert (answer.status, answer.body["message"]) == (404, 'pods "none" not found')

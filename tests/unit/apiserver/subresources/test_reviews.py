@@ -1,4 +1,4 @@
-"""Who am I, may I, may they."""
+"""Tests of self subject reviews and access reviews."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ROOT = {"path": "/", "verb": "get"}
 ONE_QUESTION = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
 
 
-def test_a_self_review_tells_who_asks(api):
+def test_self_review_returns_the_user(api):
     review = api.made("/apis/authentication.k8s.io/v1/selfsubjectreviews", {})
     assert review["status"]["userInfo"] == {
         "username": "admin",
@@ -29,14 +29,14 @@ def test_a_self_review_tells_who_asks(api):
     ("who", "allowed"),
     [({"user": "x", "groups": ["system:masters"]}, True), ({"user": "bob"}, False), ({"groups": ["g"]}, False)],
 )
-def test_a_review_tells_whether_somebody_may(api, who, allowed):
+def test_access_review_returns_the_decision(api, who, allowed):
     review = api.made(ACCESS, {"spec": {**who, "resourceAttributes": PODS}})
     assert review["status"] == {"allowed": allowed}
     assert review["spec"]["resourceAttributes"] == PODS
 
 
 @pytest.mark.parametrize(("path", "allowed"), [("/healthz", True), ("/metrics", False)])
-def test_a_review_tells_about_paths_too(api, path, allowed):
+def test_access_review_supports_paths(api, path, allowed):
     rbac, group = "/apis/rbac.authorization.k8s.io/v1", "rbac.authorization.k8s.io"
     rules = [{"verbs": ["get"], "nonResourceURLs": ["/healthz"]}]
     api.made(f"{rbac}/clusterroles", {"metadata": {"name": "health"}, "rules": rules})
@@ -47,7 +47,7 @@ def test_a_review_tells_about_paths_too(api, path, allowed):
     assert api.made(ACCESS, {"spec": {"user": "bob", "nonResourceAttributes": asked}})["status"]["allowed"] is allowed
 
 
-def test_a_review_keeps_track_of_who_wrote_it(api):
+def test_review_has_managed_fields(api):
     meta = api.made(ACCESS, {"spec": {"user": "bob", "resourceAttributes": PODS}})["metadata"]
     (entry,) = meta.pop("managedFields")
     assert entry["fieldsV1"]["f:spec"]["f:user"] == {}
@@ -63,7 +63,7 @@ def test_administrators_may_do_everything(api):
     assert rules["spec"] == {}
 
 
-def test_rules_are_those_of_a_namespace(api):
+def test_rules_review_is_per_namespace(api):
     answer = api.post(RULES, {"spec": {}})
     assert (answer.status, answer.body["message"]) == (400, "no namespace on request")
 
@@ -106,12 +106,12 @@ def test_rules_are_those_of_a_namespace(api):
         ),
     ],
 )
-def test_a_review_that_asks_nothing_clear_is_invalid(api, spec, told):
+def test_review_without_clear_attributes_is_invalid(api, spec, told):
     answer = api.post(ACCESS, {"spec": spec})
     assert (answer.status, answer.body["message"]) == (422, f'.authorization.k8s.io "" is invalid: {told}')
 
 
-def test_an_operator_from_the_future_is_let_through(api):
+def test_unknown_selector_operator_is_passed_through(api):
     selector = {"requirements": [{"key": "k", "operator": "Near"}]}
     spec = {"user": "bob", "resourceAttributes": {**PODS, "fieldSelector": selector, "labelSelector": selector}}
     assert api.post(ACCESS, {"spec": spec}).status == 201
@@ -125,7 +125,7 @@ def test_a_review_has_no_name(api):
     assert told.endswith(": must be empty")
 
 
-def test_a_local_review_is_about_its_namespace(api):
+def test_local_review_must_match_its_namespace(api):
     assert api.post(LOCAL, {"spec": {"user": "bob", "resourceAttributes": PODS}}).status == 201
     elsewhere = api.post(LOCAL, {"spec": {"user": "bob", "resourceAttributes": {**PODS, "namespace": "other"}}})
     assert elsewhere.body["message"].endswith(
@@ -136,11 +136,11 @@ def test_a_local_review_is_about_its_namespace(api):
 
 
 @pytest.mark.parametrize("path", [ACCESS, SELF, RULES, "/apis/authentication.k8s.io/v1/tokenreviews"])
-def test_reviews_are_asked_and_never_kept(api, path):
+def test_reviews_are_not_stored(api, path):
     assert api.get(path).status == 405
     assert api.ask("DELETE", path).status == 405
 
 
-def test_reviews_have_no_other_form(api):
+def test_reviews_have_no_table_form(api):
     body = {"spec": {"resourceAttributes": PODS}}
     assert api.post(SELF, body, accept="application/json;as=Table;v=v1;g=meta.k8s.io").status == 406

@@ -30,7 +30,7 @@ def web(api):
 
 
 def owners(api, field="f:replicas"):
-    """Who owns a field of the deployment's spec: (manager, operation, subresource, has a time)."""
+    """Return the owners of a field of the deployment's spec: (manager, operation, subresource, has a time)."""
     entries = api.get(f"{DEPLOYMENTS}/web").body["metadata"]["managedFields"]
     return [
         (entry["manager"], entry["operation"], entry.get("subresource", ""), "time" in entry)
@@ -39,7 +39,7 @@ def owners(api, field="f:replicas"):
     ]
 
 
-def test_a_scale_shows_replicas_and_selector_and_identity_alone(api, web):
+def test_scale_has_replicas_selector_and_identity(api, web):
     meta = web["metadata"]
     shown = api.get(SCALE).body
     assert shown["spec"] == {"replicas": 2}
@@ -65,7 +65,7 @@ def test_every_workload_with_replicas_scales(api, collection, kind, selector):
     assert api.get(f"{collection}/web").body["spec"]["replicas"] == 3
 
 
-def test_replacing_the_scale_is_a_new_generation_of_the_workload(api, web):
+def test_updated_scale_increases_the_generation(api, web):
     answer = api.put(SCALE, scale(5, namespace="shop"))
     assert (answer.status, answer.body["spec"]["replicas"]) == (200, 5)
     deployment = api.get(f"{DEPLOYMENTS}/web").body
@@ -73,12 +73,12 @@ def test_replacing_the_scale_is_a_new_generation_of_the_workload(api, web):
     assert deployment["metadata"]["resourceVersion"] == answer.body["metadata"]["resourceVersion"]
 
 
-def test_a_scale_without_replicas_means_none(api, web):
+def test_scale_without_replicas_is_zero(api, web):
     assert api.put(SCALE, {"metadata": {"name": "web"}}).body["spec"] == {}
     assert api.get(f"{DEPLOYMENTS}/web").body["spec"]["replicas"] == 0
 
 
-def test_the_status_of_a_scale_cannot_be_set(api, web):
+def test_scale_status_cannot_be_set(api, web):
     answer = api.put(SCALE, {**scale(4), "status": {"replicas": 9, "selector": "x=y"}})
     assert answer.body["status"] == {"replicas": 0, "selector": "app=web"}
 
@@ -95,7 +95,7 @@ def test_every_kind_of_patch_scales(api, web, kind, patch):
     assert api.patch(kind, SCALE, patch).body["spec"] == {"replicas": 7}
 
 
-def test_a_patch_whose_test_fails_is_refused(api, web):
+def test_failed_patch_test_is_rejected(api, web):
     answer = api.patch("json", SCALE, [{"op": "test", "path": "/spec/replicas", "value": 9}])
     assert (answer.status, answer.body["reason"]) == (422, "Invalid")
 
@@ -123,7 +123,7 @@ def test_negative_replicas_are_invalid_as_a_scale(api, web):
     assert (answer.status, answer.body["message"]) == (422, expected)
 
 
-def test_a_scale_must_bear_the_name_in_its_path(api, web):
+def test_scale_name_must_match_the_path(api, web):
     answer = api.put(SCALE, scale(1, name="other"))
     assert (answer.status, answer.body["message"]) == (
         400,
@@ -139,34 +139,34 @@ def test_a_scale_must_bear_the_name_in_its_path(api, web):
         ("PATCH", {}, "application/merge-patch+json"),
     ],
 )
-def test_there_is_no_scale_without_its_workload(api, method, body, media):
+def test_scale_of_a_missing_workload_is_not_found(api, method, body, media):
     answer = api.ask(method, f"{DEPLOYMENTS}/none/scale", body, content_type=media)
     assert (answer.status, answer.body["message"]) == (404, 'deployments.apps "none" not found')
 
 
 @pytest.mark.parametrize("method", ["POST", "DELETE"])
-def test_scales_are_neither_made_nor_deleted(api, web, method):
+def test_scales_are_neither_created_nor_deleted(api, web, method):
     assert api.ask(method, SCALE, scale(1)).status == 405
 
 
-def test_a_dry_run_shows_the_scale_and_keeps_it(api, web):
+def test_dry_run_of_a_scale_changes_nothing(api, web):
     assert api.put(f"{SCALE}?dryRun=All", scale(9)).body["spec"]["replicas"] == 9
     assert api.get(SCALE).body["spec"]["replicas"] == 2
 
 
-def test_the_replicas_go_over_to_whoever_scales_without_a_time(api, web):
+def test_scaling_moves_ownership_of_replicas_without_a_time(api, web):
     assert owners(api) == [("unknown", "Update", "", True)]
     api.patch("merge", f"{SCALE}?fieldManager=autoscaler", {"spec": {"replicas": 6}})
     assert owners(api) == [("autoscaler", "Update", "scale", False)]
     assert owners(api, "f:template") == [("unknown", "Update", "", True)]
 
 
-def test_scaling_to_the_same_number_leaves_the_owner(api, web):
+def test_no_op_scaling_keeps_the_owner(api, web):
     api.patch("merge", f"{SCALE}?fieldManager=autoscaler", {"spec": {"replicas": 2}})
     assert owners(api) == [("unknown", "Update", "", True)]
 
 
-def test_nobody_owns_replicas_of_zero(api, web):
+def test_zero_replicas_have_no_owner(api, web):
     api.patch("merge", SCALE, {"spec": {"replicas": 0}})
     assert owners(api) == []
 
@@ -184,13 +184,13 @@ def test_applying_a_scale_conflicts_with_the_owner_of_the_replicas_unless_forced
     assert owners(api) == [("me", "Apply", "scale", False)]
 
 
-def test_a_scale_can_be_shown_as_metadata_alone(api, web):
+def test_scale_can_be_read_as_metadata_only(api, web):
     shown = api.get(SCALE, accept="application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io").body
     assert (shown["kind"], shown["metadata"]["name"]) == ("PartialObjectMetadata", "web")
     assert "spec" not in shown
 
 
-def test_a_scale_can_be_shown_as_a_table(api, web):
+def test_scale_can_be_read_as_a_table(api, web):
     table = api.get(SCALE, accept="application/json;as=Table;v=v1;g=meta.k8s.io").body
     assert table["rows"][0]["cells"][:3] == ["web", 2, 0]
     assert table["rows"][0]["object"]["metadata"]["name"] == "web"

@@ -93,7 +93,7 @@ def shop(api, pods):
 
 @given(where=st.sampled_from(PATHS), body=BODIES | VALUES)
 @settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_any_body_gets_an_answer(shop, where, body):
+def test_any_body_is_answered(shop, where, body):
     method, path = where
     answer = shop.ask(method, path, body)
     # The only answer of this code is upstream's to a binding without a proper target.
@@ -123,6 +123,6 @@ def test_any_body_gets_an_answer(shop, where, body):
     path=st.sampled_from(["p/log", "p/exec", "p/attach", "p/portforward", "p/proxy", "p:x/proxy", "a:b:c:d/proxy"]),
 )
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_any_option_gets_an_answer(shop, options, path):
+def test_any_option_is_answered(shop, options, path):
     query = "&".join(f"{name}={value}" for name, value in options.items())
     assert shop.get(f"/api/v1/namespaces/shop/pods/{path}?{query}").status < 500

@@ -1,4 +1,4 @@
-"""Tokens of service accounts: asked for, shown, and no longer good."""
+"""Tests of service account tokens: requested, used and revoked."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import base64
 import json
 
 import pytest
+
+from kubeloop.apiserver.request.run_options import ServerRunOptions
 
 ACCOUNTS = "/api/v1/namespaces/shop/serviceaccounts"
 TOKEN = f"{ACCOUNTS}/clerk/token"
@@ -48,7 +50,7 @@ def bound_to(issued):
     return issue
 
 
-def test_a_token_request_is_answered_with_a_token_for_an_hour(api, clerk):
+def test_token_request_returns_a_token_for_an_hour(api, clerk):
     made = api.made(TOKEN, request())
     assert made["spec"] == {"audiences": [ISSUER, "second"], "expirationSeconds": 3600, "boundObjectRef": None}
     assert made["status"]["expirationTimestamp"] == "2026-05-10T13:00:00Z"
@@ -57,11 +59,11 @@ def test_a_token_request_is_answered_with_a_token_for_an_hour(api, clerk):
     assert meta["creationTimestamp"] == "2026-05-10T12:00:00Z"
 
 
-def test_an_empty_request_is_enough(api, clerk):
+def test_empty_token_request_is_accepted(api, clerk):
     assert api.post(TOKEN, {}).status == 201
 
 
-def test_a_token_claims_its_account(clerk, issued):
+def test_token_has_the_claims_of_its_account(clerk, issued):
     _, claims = issued(expirationSeconds=600, audiences=["vault"])
     assert claims.pop("jti")
     assert claims == {
@@ -75,7 +77,7 @@ def test_a_token_claims_its_account(clerk, issued):
     }
 
 
-def test_a_token_of_a_pod_tells_the_pod_and_its_node(api, clerk, pods, bound_to):
+def test_pod_bound_token_has_pod_and_node(api, clerk, pods, bound_to):
     node = api.made("/api/v1/nodes", {"metadata": {"name": "n1"}})["metadata"]["uid"]
     pods("p", serviceAccountName="clerk", nodeName="n1")
     _, claims = bound_to("Pod", "p")
@@ -83,19 +85,34 @@ def test_a_token_of_a_pod_tells_the_pod_and_its_node(api, clerk, pods, bound_to)
     assert claims["kubernetes.io"]["pod"]["name"] == "p"
 
 
-def test_a_token_of_a_pod_whose_node_does_not_exist_tells_the_name(clerk, pods, bound_to):
+def test_pod_bound_token_with_a_missing_node_has_the_node_name(clerk, pods, bound_to):
     pods("p", serviceAccountName="clerk", nodeName="gone")
     _, claims = bound_to("Pod", "p")
     assert claims["kubernetes.io"]["node"] == {"name": "gone", "uid": ""}
 
 
-def test_a_pods_token_lives_a_year_if_asked_for_as_kubelets_do(clerk, pods, bound_to):
+def test_kubelet_token_is_valid_for_a_year(clerk, pods, bound_to):
     pods("p", serviceAccountName="clerk")
     _, claims = bound_to("Pod", "p", expirationSeconds=3607)
     assert claims["exp"] == NOON + 365 * 24 * 3600
     assert claims["kubernetes.io"]["warnafter"] == NOON + 3607
     _, elsewhere = bound_to("Pod", "p", expirationSeconds=3607, audiences=["vault"])
     assert elsewhere["exp"] == NOON + 3607
+
+
+def test_a_pods_token_lives_as_asked_for_if_the_server_does_not_extend(api, clerk, pods, bound_to):
+    api.server.run_options = ServerRunOptions(extend_token_expiration=False)
+    pods("p", serviceAccountName="clerk")
+    _, claims = bound_to("Pod", "p", expirationSeconds=3607)
+    assert claims["exp"] == NOON + 3607
+    assert "warnafter" not in claims["kubernetes.io"]
+
+
+def test_a_token_lives_no_longer_than_the_server_allows(api, clerk):
+    api.server.run_options = ServerRunOptions(max_token_expiration=3600)
+    answer = api.post(TOKEN, request(expirationSeconds=7200))
+    assert answer.body["spec"]["expirationSeconds"] == 3600
+    assert answer.headers["Warning"] == '299 - "requested expiration of 7200 seconds shortened to 3600 seconds"'
 
 
 @pytest.mark.parametrize(
@@ -129,7 +146,7 @@ def test_a_pods_token_lives_a_year_if_asked_for_as_kubelets_do(clerk, pods, boun
         (request(boundObjectRef={"apiVersion": "v1", "kind": "Node", "name": "x"}), 404, 'nodes "x" not found'),
     ],
 )
-def test_a_request_that_cannot_be_is_refused(api, clerk, body, status, message):
+def test_invalid_token_request_is_rejected(api, clerk, body, status, message):
     answer = api.post(TOKEN, body)
     assert (answer.status, answer.body["message"]) == (status, message)
 
@@ -156,12 +173,12 @@ def test_a_token_is_not_bound_to_another_object_of_the_same_name(api, clerk):
     assert answer.body["message"].startswith('Operation cannot be fulfilled on Secret "s": the UID in the bound object')
 
 
-def test_there_is_no_token_without_an_account(api):
+def test_token_of_a_missing_account_is_not_found(api):
     answer = api.post(f"{ACCOUNTS}/none/token", request())
     assert (answer.status, answer.body["message"]) == (404, 'serviceaccounts "none" not found')
 
 
-def test_a_server_without_a_key_serves_no_tokens(api, clerk):
+def test_server_without_a_key_issues_no_tokens(api, clerk):
     api.server.tokens = None
     assert api.post(TOKEN, request()).status == 404
 
@@ -169,7 +186,7 @@ def test_a_server_without_a_key_serves_no_tokens(api, clerk):
 # -- showing a token ---------------------------------------------------------------------------------------------------
 
 
-def test_whoever_shows_a_token_is_the_account(api, clerk, issued):
+def test_token_authenticates_its_account(api, clerk, issued):
     token, claims = issued()
     user = api.tokens.authenticate(token)
     assert (user.name, user.uid) == ("system:serviceaccount:shop:clerk", clerk["uid"])
@@ -177,7 +194,7 @@ def test_whoever_shows_a_token_is_the_account(api, clerk, issued):
     assert dict(user.extra) == {"authentication.kubernetes.io/credential-id": (f"JTI={claims['jti']}",)}
 
 
-def test_the_user_of_a_pods_token_tells_pod_and_node(api, clerk, pods, bound_to):
+def test_user_of_a_pod_bound_token_has_pod_and_node(api, clerk, pods, bound_to):
     pods("p", serviceAccountName="clerk", nodeName="gone")
     token, claims = bound_to("Pod", "p")
     extra = dict(api.tokens.authenticate(token).extra)
@@ -187,17 +204,17 @@ def test_the_user_of_a_pods_token_tells_pod_and_node(api, clerk, pods, bound_to)
     assert "authentication.kubernetes.io/node-uid" not in extra
 
 
-def test_a_token_for_somebody_else_is_no_good_here(api, clerk, issued):
+def test_token_for_another_audience_is_rejected(api, clerk, issued):
     token, _ = issued(audiences=["vault"])
     assert api.tokens.authenticate(token) is None
 
 
 @pytest.mark.parametrize("token", ["", "x", "a.b.c", "admin"])
-def test_what_is_no_token_of_ours_is_nobodys(api, token):
+def test_foreign_tokens_are_not_authenticated(api, token):
     assert api.tokens.authenticate(token) is None
 
 
-def test_a_token_expires_a_minute_late_at_most(api, clerk, issued):
+def test_token_expires_with_at_most_a_minute_leeway(api, clerk, issued):
     token, _ = issued(expirationSeconds=600)
     api.clock.advance(659)
     assert api.tokens.authenticate(token)
@@ -205,7 +222,7 @@ def test_a_token_expires_a_minute_late_at_most(api, clerk, issued):
     assert api.tokens.authenticate(token) is None
 
 
-def test_a_token_dies_with_its_account(api, clerk, issued):
+def test_token_is_revoked_with_its_account(api, clerk, issued):
     token, _ = issued()
     assert api.tokens.authenticate(token)
     api.ask("DELETE", f"{ACCOUNTS}/clerk")
@@ -218,7 +235,7 @@ def test_a_token_dies_with_its_account(api, clerk, issued):
     ("kind", "collection"),
     [("Secret", "/api/v1/namespaces/shop/secrets"), ("Node", "/api/v1/nodes")],
 )
-def test_a_token_dies_with_the_object_it_is_bound_to(api, clerk, bound_to, kind, collection):
+def test_token_is_revoked_with_its_bound_object(api, clerk, bound_to, kind, collection):
     api.made(collection, {"metadata": {"name": "o"}})
     token, _ = bound_to(kind, "o")
     assert api.tokens.authenticate(token)
@@ -228,7 +245,7 @@ def test_a_token_dies_with_the_object_it_is_bound_to(api, clerk, bound_to, kind,
     assert api.tokens.authenticate(token) is None
 
 
-def test_a_pods_token_outlives_its_node_but_not_the_pod(api, clerk, pods, bound_to):
+def test_pod_bound_token_survives_its_node_but_not_the_pod(api, clerk, pods, bound_to):
     api.made("/api/v1/nodes", {"metadata": {"name": "n1"}})
     path = pods("p", serviceAccountName="clerk", nodeName="n1")
     token, _ = bound_to("Pod", "p")
@@ -238,7 +255,7 @@ def test_a_pods_token_outlives_its_node_but_not_the_pod(api, clerk, pods, bound_
     assert api.tokens.authenticate(token) is None
 
 
-def test_a_pod_that_should_have_ended_a_minute_ago_loses_its_token(api, clerk, pods, bound_to):
+def test_overdue_terminating_pod_loses_its_token(api, clerk, pods, bound_to):
     path = pods("p", serviceAccountName="clerk", nodeName="n1")
     token, _ = bound_to("Pod", "p")
     api.ask("DELETE", f"{path}?gracePeriodSeconds=30")
@@ -256,7 +273,7 @@ def reviewed(api, token, *audiences):
     return api.made(REVIEWS, body)["status"]
 
 
-def test_a_review_tells_whose_token_it_is(api, clerk, issued):
+def test_token_review_returns_the_user(api, clerk, issued):
     token, _ = issued()
     status = reviewed(api, token)
     assert status["authenticated"] is True
@@ -264,7 +281,7 @@ def test_a_review_tells_whose_token_it_is(api, clerk, issued):
     assert status["audiences"] == [ISSUER, "second"]
 
 
-def test_a_review_for_an_audience_finds_tokens_for_it_alone(api, clerk, issued):
+def test_token_review_checks_the_audience(api, clerk, issued):
     token, _ = issued(audiences=["vault", "archive"])
     assert reviewed(api, token, "vault", "x")["audiences"] == ["vault"]
     status = reviewed(api, token)
@@ -275,7 +292,7 @@ def test_a_review_for_an_audience_finds_tokens_for_it_alone(api, clerk, issued):
     )
 
 
-def test_a_review_tells_why_a_token_is_no_good(api, clerk, issued):
+def test_token_review_returns_the_error(api, clerk, issued):
     token, _ = issued()
     api.clock.advance(4000)
     assert reviewed(api, token) == {
@@ -284,16 +301,16 @@ def test_a_review_tells_why_a_token_is_no_good(api, clerk, issued):
     }
 
 
-def test_a_review_knows_the_tokens_that_were_set_beforehand(api):
+def test_token_review_supports_the_token_file(api):
     status = reviewed(api, "admin")
     assert (status["authenticated"], status["user"]["username"]) == (True, "admin")
     assert reviewed(api, "admin", "vault") == {"user": {}, "error": "invalid bearer token"}
 
 
-def test_a_review_of_an_unknown_token_says_no_more(api):
+def test_token_review_of_an_unknown_token_is_unauthenticated(api):
     assert reviewed(api, "who") == {"user": {}, "error": "invalid bearer token"}
 
 
-def test_a_review_needs_a_token(api):
+def test_token_review_requires_a_token(api):
     answer = api.post(REVIEWS, {"spec": {}})
     assert (answer.status, answer.body["message"]) == (400, "token is required for TokenReview in authentication")

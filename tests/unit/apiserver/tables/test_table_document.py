@@ -11,7 +11,7 @@ import pytest
 
 from kubeloop.api.features.optional_resources import OPTIONAL_RESOURCES
 from kubeloop.api.kinds import RESOURCES, Resource
-from kubeloop.apiserver.response.tables import cells_of, columns_of, render_table, table_rows
+from kubeloop.apiserver.response.tables import TableOptions, cells_of, columns_of, render_table, table_rows
 from kubeloop.apiserver.response.tables.registry import PRINTERS
 
 STORED = [resource for resource in (*RESOURCES, *OPTIONAL_RESOURCES) if "get" in resource.verbs]
@@ -21,7 +21,8 @@ META = {"resourceVersion": "7"}
 
 
 def rendered(resource: Resource | None, entries: Any, include: str, now: Any, **options: Any) -> Any:
-    return json.loads(render_table(resource, entries, META, include, now, **{"is_list": True, **options}))
+    chosen = TableOptions(include, **{"is_list": True, **options})
+    return json.loads(render_table(resource, entries, META, now, chosen))
 
 
 @pytest.mark.parametrize("resource", STORED, ids=lambda r: f"{r.kind}.{r.group_version}")
@@ -39,7 +40,7 @@ def test_columns_have_distinct_names_and_a_description(resource: Resource) -> No
     assert all(column.type in ("string", "integer", "boolean", "date") for column in columns)
 
 
-def test_every_printer_is_for_something_that_is_served() -> None:
+def test_every_printer_is_for_a_served_resource() -> None:
     assert {(r.group, r.kind) for r in STORED} | {("autoscaling", "Scale")} >= PRINTERS.keys()
 
 
@@ -70,7 +71,7 @@ def test_a_row_carries_the_objects_metadata_by_default(resource: Any, build: Any
         ("Metadata", {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1beta1", "metadata": {}}),
     ],
 )
-def test_a_row_carries_what_was_asked_for(resource: Any, build: Any, now: Any, include: str, shown: Any) -> None:
+def test_row_includes_the_requested_object(resource: Any, build: Any, now: Any, include: str, shown: Any) -> None:
     entry = (build("pods.v1"), b"{}", b'{"kind":"Pod"}')
     table = rendered(resource("pods.v1"), [entry], include, now, version="v1beta1")
     assert table["apiVersion"] == "meta.k8s.io/v1beta1"
@@ -102,7 +103,7 @@ def test_an_empty_list_has_no_rows(resource: Any, now: Any, kind: str, rows: Any
     assert rendered(resource(kind), [], "", now)["rows"] == rows
 
 
-def test_later_events_of_a_watch_leave_the_columns_out(resource: Any, build: Any, now: Any) -> None:
+def test_later_watch_events_omit_the_columns(resource: Any, build: Any, now: Any) -> None:
     options = {"is_list": False, "with_columns": False}
     assert (
         rendered(resource("pods.v1"), [(build("pods.v1"), b"{}", None)], "", now, **options)["columnDefinitions"]
@@ -113,7 +114,7 @@ def test_later_events_of_a_watch_leave_the_columns_out(resource: Any, build: Any
     assert len(table["columnDefinitions"]) == 4
 
 
-def test_one_object_is_not_a_list_of_one(resource: Any, build: Any, now: Any) -> None:
+def test_single_object_is_not_a_list(resource: Any, build: Any, now: Any) -> None:
     kind = "storageclasses.storage.k8s.io/v1"
     made = build(kind, {"annotations": {"storageclass.kubernetes.io/is-default-class": "true"}})
     shown = [

@@ -59,7 +59,7 @@ def resource_now(current: dict[str, Any]) -> dict[str, Any]:
         ({"type": "Moon"}, None, "<unknown type>"),
     ],
 )
-def test_each_metric_type_shows_measured_and_wanted(show: Any, metric: Any, measured: Any, shown: str) -> None:
+def test_each_metric_type_shows_current_and_target(show: Any, metric: Any, measured: Any, shown: str) -> None:
     status = {"currentMetrics": [measured] if measured else None}
     assert show(V2, spec={"metrics": [metric]}, status=status)["Targets"] == shown
 
@@ -70,7 +70,7 @@ def test_metrics_beyond_the_second_are_counted(show: Any) -> None:
     assert shown == "cpu: <unknown>/1%, cpu: <unknown>/2% + 2 more..."
 
 
-def test_an_autoscaler_shows_what_it_scales_and_how_far(show: Any) -> None:
+def test_autoscaler_shows_target_and_bounds(show: Any) -> None:
     reference = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}
     row = show(V2, spec={"scaleTargetRef": reference, "maxReplicas": 9}, status={"currentReplicas": 3})
     assert list(row.values()) == ["x", "Deployment/d", "<none>", "<unset>", 9, 3, "5m"]
@@ -80,12 +80,12 @@ def test_an_autoscaler_shows_what_it_scales_and_how_far(show: Any) -> None:
     ("percent", "measured", "shown"),
     [(60, 12, "cpu: 12%/60%"), (60, None, "cpu: <unknown>/60%"), (None, None, "cpu: <unknown>/80%")],
 )
-def test_version_one_has_a_target_for_the_processor(show: Any, percent: Any, measured: Any, shown: str) -> None:
+def test_v1_has_a_cpu_target(show: Any, percent: Any, measured: Any, shown: str) -> None:
     spec, status = {"targetCPUUtilizationPercentage": percent}, {"currentCPUUtilizationPercentage": measured}
     assert show(V1, spec=spec, status=status)["Targets"] == shown
 
 
-def test_version_one_keeps_other_metrics_in_annotations(show: Any) -> None:
+def test_v1_has_other_metrics_in_annotations(show: Any) -> None:
     metrics = [
         {"type": "Pods", "pods": {"metricName": "m", "targetAverageValue": "5"}},
         {"type": "Object", "object": {"metricName": "m", "targetValue": "7", "target": {"kind": "Service"}}},
@@ -99,11 +99,11 @@ def test_version_one_keeps_other_metrics_in_annotations(show: Any) -> None:
 
 
 @pytest.mark.parametrize("text", ["{", "3", '[{"type": "Pods", "pods": {"targetAverageValue": []}}]'])
-def test_an_unreadable_annotation_does_no_harm(show: Any, text: str) -> None:
+def test_invalid_annotation_is_ignored(show: Any, text: str) -> None:
     shown = show(V1, {"annotations": {"autoscaling.alpha.kubernetes.io/metrics": text}})["Targets"]
     assert shown in ("cpu: <unknown>/80%", "<unknown>")
 
 
-def test_a_scale_shows_wanted_and_present(now: datetime) -> None:
+def test_scale_shows_desired_and_available(now: datetime) -> None:
     scale = from_plain({"metadata": {"name": "d"}, "spec": {"replicas": 3}, "status": {"replicas": 2}}, Scale)
     assert cells_of(Resource("autoscaling", "v1", "scales", "Scale"), scale, now) == ["d", 3, 2, "<unknown>"]

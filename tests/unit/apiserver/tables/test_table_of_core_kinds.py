@@ -17,7 +17,7 @@ import pytest
         ([{"type": "DiskPressure", "status": "True"}], True, "Unknown,SchedulingDisabled"),
     ],
 )
-def test_a_nodes_status_is_its_readiness(show: Any, conditions: Any, unschedulable: bool, shown: str) -> None:
+def test_node_status_is_its_readiness(show: Any, conditions: Any, unschedulable: bool, shown: str) -> None:
     row = show("nodes.v1", spec={"unschedulable": unschedulable}, status={"conditions": conditions})
     assert row["Status"] == shown
 
@@ -32,11 +32,11 @@ def test_a_nodes_status_is_its_readiness(show: Any, conditions: Any, unschedulab
         ({"kubernetes.io/role": ""}, "<none>"),
     ],
 )
-def test_a_nodes_roles_are_in_its_labels(show: Any, labels: Any, shown: str) -> None:
+def test_node_roles_come_from_labels(show: Any, labels: Any, shown: str) -> None:
     assert show("nodes.v1", {"labels": labels})["Roles"] == shown
 
 
-def test_wide_output_of_a_node_tells_what_it_runs(show: Any) -> None:
+def test_wide_node_output_has_system_info(show: Any) -> None:
     info = {
         "kubeletVersion": "v1.37.0",
         "osImage": "Debian",
@@ -49,7 +49,7 @@ def test_wide_output_of_a_node_tells_what_it_runs(show: Any) -> None:
     assert list(row.values())[4:] == ["v1.37.0", "10.0.0.1", "<none>", "Debian", "6.12 (arm64)", "containerd://2"]
 
 
-def test_an_unregistered_node_is_unknown_in_most_ways(show: Any) -> None:
+def test_unregistered_node_has_unknown_values(show: Any) -> None:
     row = show("nodes.v1")
     assert list(row.values())[4:] == ["", "<none>", "<none>", "<unknown>", "<unknown>", "<unknown>"]
 
@@ -74,11 +74,11 @@ def test_an_unregistered_node_is_unknown_in_most_ways(show: Any) -> None:
         ("resourceclaimtemplates.resource.k8s.io/v1", {}, ["x", "5m"]),
     ],
 )
-def test_small_kinds_show_their_few_facts(show: Any, kind: str, fields: Any, shown: list[Any]) -> None:
+def test_small_kinds_show_their_columns(show: Any, kind: str, fields: Any, shown: list[Any]) -> None:
     assert list(show(kind, **fields).values()) == shown
 
 
-def test_a_quota_parts_limits_from_the_rest(show: Any) -> None:
+def test_quota_separates_limits_from_requests(show: Any) -> None:
     hard = {"requests.cpu": "2", "limits.cpu": "4", "pods": "10", "limits.memory": "1Gi"}
     row = show("resourcequotas.v1", status={"hard": hard, "used": {"pods": "3", "limits.cpu": "500m"}})
     assert row["Request"] == "pods: 3/10, requests.cpu: 0/2"
@@ -109,13 +109,13 @@ EVENT = {
 }
 
 
-def test_an_event_tells_when_what_and_how_often(show: Any) -> None:
+def test_event_shows_time_reason_and_count(show: Any) -> None:
     row = show("events.v1", **EVENT)
     expected = ["10m", "Warning", "Failed", "pod/p", "spec.containers{c}", "kubelet, n1", "it broke", "60m", 4, "x"]
     assert list(row.values()) == expected
 
 
-def test_both_shapes_of_an_event_show_the_same(show: Any) -> None:
+def test_both_event_versions_show_the_same(show: Any) -> None:
     renamed = {
         "message": "note",
         "involvedObject": "regarding",
@@ -142,5 +142,5 @@ def test_a_series_of_events_shows_its_last_and_its_count(show: Any) -> None:
     assert (row["Last Seen"], row["First Seen"], row["Count"]) == ("30s", "60m", 9)
 
 
-def test_an_event_without_a_time_is_of_unknown_age(show: Any) -> None:
+def test_event_without_a_time_has_an_unknown_age(show: Any) -> None:
     assert show("events.v1")["Last Seen"] == "<unknown>"

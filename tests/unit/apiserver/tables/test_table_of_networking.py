@@ -19,7 +19,7 @@ import pytest
         ({"type": "Carrier"}, [], "<unknown>"),
     ],
 )
-def test_a_services_external_address_depends_on_its_type(show: Any, spec: Any, balancer: Any, shown: str) -> None:
+def test_external_ip_depends_on_the_service_type(show: Any, spec: Any, balancer: Any, shown: str) -> None:
     row = show("services.v1", spec=spec, status={"loadBalancer": {"ingress": balancer}})
     assert row["External-IP"] == shown
 
@@ -31,7 +31,7 @@ def test_a_service_shows_ports_and_selector(show: Any) -> None:
     assert list(row.values()) == ["x", "NodePort", "10.0.0.1", "<none>", "80/TCP,53:30053/UDP", "5m", "a=b"]
 
 
-def test_a_service_without_address_or_ports_says_so(show: Any) -> None:
+def test_service_without_address_or_ports_shows_none(show: Any) -> None:
     row = show("services.v1", spec={"type": "ExternalName"})
     assert (row["Cluster-IP"], row["Port(s)"], row["Selector"]) == ("<none>", "<none>", "<none>")
 
@@ -105,7 +105,7 @@ def test_an_ingress_shows_class_addresses_and_ports(show: Any) -> None:
         ),
     ],
 )
-def test_an_ingress_class_shows_its_parameters_and_whether_it_is_the_default(
+def test_ingress_class_shows_parameters_and_default(
     show: Any, annotations: Any, parameters: Any, shown: list[str]
 ) -> None:
     spec = {"controller": "c", "parameters": parameters}
@@ -113,7 +113,7 @@ def test_an_ingress_class_shows_its_parameters_and_whether_it_is_the_default(
     assert list(row.values()) == shown
 
 
-def test_a_network_policy_shows_which_pods_it_is_about(show: Any) -> None:
+def test_network_policy_shows_its_pod_selector(show: Any) -> None:
     kind = "networkpolicies.networking.k8s.io/v1"
     assert show(kind, spec={"podSelector": {}})["Pod-Selector"] == "<none>"
     assert show(kind, spec={"podSelector": {"matchLabels": {"a": "b"}}})["Pod-Selector"] == "a=b"

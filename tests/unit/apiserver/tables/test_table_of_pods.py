@@ -1,4 +1,4 @@
-"""What a pod's row says about its containers."""
+"""Tests of the container columns of a pod's row."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SIDECAR = {"name": "side", "restartPolicy": "Always"}
 SETUP = {"name": "setup"}
 
 
-def test_a_new_pod_shows_its_phase_and_nothing_else(show: Any) -> None:
+def test_new_pod_shows_its_phase(show: Any) -> None:
     assert list(show("pods.v1", spec=spec("a"), status={"phase": "Pending"}).values()) == [
         "x",
         "0/1",
@@ -64,7 +64,7 @@ def test_a_new_pod_shows_its_phase_and_nothing_else(show: Any) -> None:
         ({"phase": "Succeeded", "containerStatuses": [ended(0, "Completed")]}, "Completed"),
     ],
 )
-def test_the_status_says_what_became_of_the_containers(show: Any, status: dict[str, Any], shown: str) -> None:
+def test_status_is_derived_from_container_states(show: Any, status: dict[str, Any], shown: str) -> None:
     assert show("pods.v1", spec=spec("a"), status=status)["Status"] == shown
 
 
@@ -76,7 +76,7 @@ def test_the_status_says_what_became_of_the_containers(show: Any, status: dict[s
         ([ended(0, "Completed", "a"), ended(2, "Error", "b")], [], "Error"),
     ],
 )
-def test_a_finished_container_does_not_hide_the_others(
+def test_completed_container_does_not_hide_the_others(
     show: Any, statuses: list[Any], conditions: list[Any], shown: str
 ) -> None:
     status = {"phase": "Running", "containerStatuses": statuses, "conditions": conditions}
@@ -95,12 +95,12 @@ def test_a_finished_container_does_not_hide_the_others(
         ([ended(0, name="setup"), ended(0, name="other")], "Pending"),
     ],
 )
-def test_what_holds_up_initialization_is_shown_first(show: Any, init_statuses: list[Any], shown: str) -> None:
+def test_init_container_problems_are_shown_first(show: Any, init_statuses: list[Any], shown: str) -> None:
     status = {"phase": "Pending", "initContainerStatuses": init_statuses}
     assert show("pods.v1", spec=spec("a", init=(SETUP, {"name": "other"})), status=status)["Status"] == shown
 
 
-def test_a_started_sidecar_counts_among_the_containers_and_holds_up_nothing(show: Any) -> None:
+def test_started_sidecar_counts_as_container(show: Any) -> None:
     status = {
         "phase": "Running",
         "initContainerStatuses": [running("side", started=True, restartCount=2)],
@@ -110,13 +110,13 @@ def test_a_started_sidecar_counts_among_the_containers_and_holds_up_nothing(show
     assert (row["Ready"], row["Status"], row["Restarts"]) == ("2/2", "Running", "3")
 
 
-def test_a_sidecar_that_has_not_started_holds_up_the_pod(show: Any) -> None:
+def test_unstarted_sidecar_blocks_initialization(show: Any) -> None:
     status = {"phase": "Pending", "initContainerStatuses": [running("side", ready=False, started=False)]}
     row = show("pods.v1", spec=spec("a", init=(SIDECAR,)), status=status)
     assert (row["Ready"], row["Status"]) == ("0/2", "Init:0/1")
 
 
-def test_an_initialized_pod_shows_its_containers_although_an_init_container_runs_again(show: Any) -> None:
+def test_initialized_pod_shows_its_containers_although_an_init_container_restarts(show: Any) -> None:
     status = {
         "phase": "Running",
         "conditions": [condition("Initialized")],
@@ -128,7 +128,7 @@ def test_an_initialized_pod_shows_its_containers_although_an_init_container_runs
     assert (row["Ready"], row["Status"], row["Restarts"]) == ("1/1", "Init:0/1", "1")
 
 
-def test_restarts_tell_when_the_last_one_was(show: Any) -> None:
+def test_restarts_show_the_last_restart_time(show: Any) -> None:
     def before(minutes: int) -> dict[str, Any]:
         return {"terminated": {"exitCode": 1, "finishedAt": f"2026-05-10T11:{60 - minutes}:00Z"}}
 
@@ -145,11 +145,11 @@ def test_restarts_tell_when_the_last_one_was(show: Any) -> None:
         ({"phase": "Running", "reason": "NodeLost"}, "Unknown"),
     ],
 )
-def test_a_deleted_pod_is_terminating_unless_it_ended(show: Any, status: dict[str, Any], shown: str) -> None:
+def test_deleted_pod_is_terminating_unless_finished(show: Any, status: dict[str, Any], shown: str) -> None:
     assert show("pods.v1", {"deletionTimestamp": "2026-05-10T12:00:30Z"}, status=status)["Status"] == shown
 
 
-def test_wide_output_adds_addresses_nodes_and_gates(show: Any) -> None:
+def test_wide_output_has_addresses_nodes_and_gates(show: Any) -> None:
     status = {
         "podIPs": [{"ip": "10.0.0.7"}, {"ip": "fd00::7"}],
         "nominatedNodeName": "n2",
@@ -161,7 +161,7 @@ def test_wide_output_adds_addresses_nodes_and_gates(show: Any) -> None:
 
 
 @pytest.mark.parametrize(("phase", "reasons"), [("Succeeded", ["Succeeded"]), ("Failed", ["Failed"]), ("Running", [])])
-def test_pods_that_ended_are_marked_as_completed(resource: Any, build: Any, phase: str, reasons: list[str]) -> None:
+def test_finished_pods_are_marked_completed(resource: Any, build: Any, phase: str, reasons: list[str]) -> None:
     found = conditions_of(resource("pods.v1"), build("pods.v1", status={"phase": phase}))
     assert [(c.type, c.status, c.reason) for c in found] == [("Completed", "True", reason) for reason in reasons]
 
@@ -169,7 +169,7 @@ def test_pods_that_ended_are_marked_as_completed(resource: Any, build: Any, phas
 @pytest.mark.parametrize(
     ("created", "shown"), [(None, "<unknown>"), ("2026-05-10T12:00:01Z", "0s"), ("2026-05-10T12:01:00Z", "<invalid>")]
 )
-def test_an_age_may_be_unknown_or_impossible(show: Any, created: str | None, shown: str) -> None:
+def test_age_may_be_unknown_or_invalid(show: Any, created: str | None, shown: str) -> None:
     assert show("pods.v1", {"creationTimestamp": created})["Age"] == shown
 
 

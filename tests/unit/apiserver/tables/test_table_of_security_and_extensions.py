@@ -42,13 +42,13 @@ def test_roles_show_when_they_were_created(show: Any, kind: str) -> None:
         ({**with_conditions("Approved", "Failed"), "certificate": "AA=="}, "Approved,Failed,Issued"),
     ],
 )
-def test_a_signing_request_shows_how_far_it_is(show: Any, status: Any, shown: str) -> None:
+def test_certificate_signing_request_shows_its_state(show: Any, status: Any, shown: str) -> None:
     kind = "certificatesigningrequests.certificates.k8s.io/v1"
     spec = {"signerName": "s.org/y", "username": "ann", "expirationSeconds": 3600}
     assert list(show(kind, spec=spec, status=status).values()) == ["x", "5m", "s.org/y", "ann", "60m", shown]
 
 
-def test_a_signing_request_may_leave_signer_and_lifetime_open(show: Any) -> None:
+def test_certificate_signing_request_may_lack_signer_and_duration(show: Any) -> None:
     row = show("certificatesigningrequests.certificates.k8s.io/v1")
     assert (row["SignerName"], row["RequestedDuration"]) == ("<none>", "<none>")
 
@@ -133,20 +133,20 @@ def test_a_definition_lists_served_versions(show: Any) -> None:
         (None, {"status": "False"}, ["Local", "False"]),
     ],
 )
-def test_an_api_service_shows_who_serves_it(show: Any, service: Any, condition: Any, shown: list[str]) -> None:
+def test_api_service_shows_its_backend(show: Any, service: Any, condition: Any, shown: list[str]) -> None:
     conditions = [{"type": "Available", **condition}] if condition else []
     row = show("apiservices.apiregistration.k8s.io/v1", spec={"service": service}, status={"conditions": conditions})
     assert list(row.values()) == ["x", *shown, "5m"]
 
 
-def test_flow_schemas_are_listed_in_the_order_in_which_they_match(resource: Any, build: Any, now: Any) -> None:
+def test_flow_schemas_are_listed_in_matching_order(resource: Any, build: Any, now: Any) -> None:
     kind = "flowschemas.flowcontrol.apiserver.k8s.io/v1"
     schemas = [("late", 9), ("b", 5), ("a", 5)]
     built = [build(kind, {"name": name}, spec={"matchingPrecedence": number}) for name, number in schemas]
     assert [cells[0] for _, cells in table_rows(resource(kind), built, now)] == ["a", "b", "late"]
 
 
-def test_a_flow_schema_tells_whether_its_level_is_missing(show: Any) -> None:
+def test_flow_schema_shows_a_missing_level(show: Any) -> None:
     kind = "flowschemas.flowcontrol.apiserver.k8s.io/v1"
     spec = {
         "priorityLevelConfiguration": {"name": "pl"},
@@ -188,6 +188,6 @@ def test_a_priority_level_shows_its_queues(show: Any, spec: Any, shown: list[Any
         ({"resource": "pods"}, {"conditions": [{"type": "Failed", "status": "False"}]}, ["pods", "Unknown"]),
     ],
 )
-def test_a_migration_shows_what_and_how_far(show: Any, target: Any, status: Any, shown: list[str]) -> None:
+def test_migration_shows_resource_and_state(show: Any, target: Any, status: Any, shown: list[str]) -> None:
     row = show("storageversionmigrations.storagemigration.k8s.io/v1", spec={"resource": target}, status=status)
     assert list(row.values()) == ["x", *shown]

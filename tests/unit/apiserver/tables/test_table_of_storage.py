@@ -27,13 +27,13 @@ def test_a_volume_shows_size_modes_claim_and_class(show: Any) -> None:
     assert list(row.values()) == expected
 
 
-def test_a_bare_volume_leaves_its_cells_empty_or_unset(show: Any) -> None:
+def test_minimal_volume_has_empty_or_unset_cells(show: Any) -> None:
     row = show("persistentvolumes.v1", {**DELETED, "annotations": {BETA_CLASS: "old"}})
     expected = ["x", "0", "", "", "Terminating", "", "old", "<unset>", "", "5m", "<unset>"]
     assert list(row.values()) == expected
 
 
-def test_a_claim_shows_capacity_once_it_has_a_volume(show: Any) -> None:
+def test_bound_claim_shows_capacity(show: Any) -> None:
     status = {"phase": "Bound", "capacity": {"storage": "5Gi"}, "accessModes": ["ReadWriteOncePod", "ReadOnlyMany"]}
     spec = {"volumeName": "v", "storageClassName": "slow", "volumeMode": "Filesystem"}
     row = show("persistentvolumeclaims.v1", spec=spec, status=status)
@@ -42,7 +42,7 @@ def test_a_claim_shows_capacity_once_it_has_a_volume(show: Any) -> None:
     assert list(unbound.values())[1:6] == ["Terminating", "", "", "", ""]
 
 
-def test_a_storage_class_shows_defaults_for_what_is_unset(show: Any) -> None:
+def test_storage_class_shows_defaults(show: Any) -> None:
     kind = "storageclasses.storage.k8s.io/v1"
     assert list(show(kind, provisioner="p").values()) == ["x", "p", "Delete", "Immediate", False, "5m"]
     fields = {"reclaimPolicy": "Retain", "volumeBindingMode": "WaitForFirstConsumer", "allowVolumeExpansion": True}
@@ -57,7 +57,7 @@ def test_a_storage_class_shows_defaults_for_what_is_unset(show: Any) -> None:
         ([("b", "01", True), ("a", "01", True)], "a"),
     ],
 )
-def test_only_a_list_tells_which_storage_class_is_the_default(
+def test_only_a_list_shows_the_default_storage_class(
     resource: Any, build: Any, show: Any, now: Any, classes: Any, default: str | None
 ) -> None:
     kind, key = "storageclasses.storage.k8s.io/v1", "storageclass.kubernetes.io/is-default-class"
@@ -87,7 +87,7 @@ def test_only_a_list_tells_which_storage_class_is_the_default(
         ),
     ],
 )
-def test_a_driver_shows_what_it_needs(show: Any, spec: Any, shown: list[Any]) -> None:
+def test_driver_shows_its_requirements(show: Any, spec: Any, shown: list[Any]) -> None:
     assert list(show("csidrivers.storage.k8s.io/v1", spec=spec).values()) == ["x", *shown, "5m"]
 
 
@@ -109,7 +109,7 @@ def test_a_driver_shows_what_it_needs(show: Any, spec: Any, shown: list[Any]) ->
         ("csistoragecapacities", {"capacity": "1Gi"}, ["x", "2026-05-10T11:55:00Z"]),
     ],
 )
-def test_other_storage_kinds_show_their_few_facts(show: Any, kind: str, fields: Any, shown: list[Any]) -> None:
+def test_other_storage_kinds_show_their_columns(show: Any, kind: str, fields: Any, shown: list[Any]) -> None:
     assert list(show(f"{kind}.storage.k8s.io/v1", **fields).values()) == shown
 
 
@@ -122,7 +122,7 @@ def test_other_storage_kinds_show_their_few_facts(show: Any, kind: str, fields: 
         (DELETED, {"allocation": {}, "reservedFor": [{"name": "p"}]}, "deleted,allocated,reserved"),
     ],
 )
-def test_a_resource_claims_state_adds_up(show: Any, metadata: Any, status: Any, shown: str) -> None:
+def test_resource_claim_state_is_combined(show: Any, metadata: Any, status: Any, shown: str) -> None:
     assert show("resourceclaims.resource.k8s.io/v1", metadata, status=status)["State"] == shown
 
 

@@ -33,12 +33,12 @@ def test_a_deployment_counts_its_pods(show: Any) -> None:
         ("daemonsets", SELECTOR, SELECTOR_TEXT),
     ],
 )
-def test_selectors_that_are_empty_or_wrong_are_shown_as_such(show: Any, kind: str, selector: Any, shown: str) -> None:
+def test_empty_or_invalid_selectors_are_shown(show: Any, kind: str, selector: Any, shown: str) -> None:
     assert show(f"{kind}.apps/v1", spec={"selector": selector})["Selector"] == shown
 
 
 @pytest.mark.parametrize("kind", ["replicasets.apps/v1", "replicationcontrollers.v1"])
-def test_replica_sets_and_replication_controllers_show_the_same_numbers(show: Any, kind: str) -> None:
+def test_replica_sets_and_replication_controllers_show_the_same_columns(show: Any, kind: str) -> None:
     row = show(kind, spec={"replicas": 4, "template": TEMPLATE}, status={"replicas": 3, "readyReplicas": 2})
     assert list(row.values()) == ["x", 4, 3, 2, "5m", "c,d", "i,j", "<none>"]
 
@@ -48,7 +48,7 @@ def test_a_replication_controller_may_lack_a_template(show: Any) -> None:
     assert (row["Desired"], row["Containers"], row["Selector"]) == (0, "", "a=1,b=2")
 
 
-def test_a_stateful_set_shows_ready_of_wanted(show: Any) -> None:
+def test_stateful_set_shows_ready_and_desired(show: Any) -> None:
     row = show("statefulsets.apps/v1", spec={"replicas": 2, "template": TEMPLATE}, status={"readyReplicas": 1})
     assert list(row.values()) == ["x", "1/2", "5m", "c,d", "i,j"]
 
@@ -96,7 +96,7 @@ def conditions(*types: str) -> dict[str, Any]:
         ({"conditions": [{"type": "Complete", "status": "False"}]}, False, "Running"),
     ],
 )
-def test_a_jobs_status_is_its_most_final_condition(show: Any, status: Any, deleted: bool, shown: str) -> None:
+def test_job_status_is_its_terminal_condition(show: Any, status: Any, deleted: bool, shown: str) -> None:
     metadata = {"deletionTimestamp": "2026-05-10T12:00:00Z"} if deleted else {}
     assert show("jobs.batch/v1", metadata, status=status)["Status"] == shown
 
@@ -110,7 +110,7 @@ def test_a_jobs_status_is_its_most_final_condition(show: Any, status: Any, delet
         ({}, "1/1"),
     ],
 )
-def test_a_jobs_completions_are_those_of_all_that_must(show: Any, spec: Any, shown: str) -> None:
+def test_job_completions_show_succeeded_and_required(show: Any, spec: Any, shown: str) -> None:
     assert show("jobs.batch/v1", spec=spec, status={"succeeded": 1})["Completions"] == shown
 
 
@@ -122,7 +122,7 @@ def test_a_jobs_completions_are_those_of_all_that_must(show: Any, spec: Any, sho
         ({"startTime": "2026-05-10T11:00:00Z", "completionTime": "2026-05-10T11:02:30Z"}, "2m30s"),
     ],
 )
-def test_a_jobs_duration_runs_until_it_is_complete(show: Any, status: Any, shown: str) -> None:
+def test_job_duration_runs_until_completion(show: Any, status: Any, shown: str) -> None:
     assert show("jobs.batch/v1", status=status)["Duration"] == shown
 
 
@@ -133,7 +133,7 @@ def test_a_cron_job_shows_its_schedule(show: Any) -> None:
     assert list(row.values())[:7] == ["x", "0 3 * * *", "Europe/Rome", "True", 1, "9h", "5m"]
 
 
-def test_a_cron_job_that_never_ran_says_so(show: Any) -> None:
+def test_cronjob_that_never_ran_shows_none(show: Any) -> None:
     row = show("cronjobs.batch/v1", spec={"schedule": "@daily", "jobTemplate": {"spec": {"template": TEMPLATE}}})
     assert (row["Timezone"], row["Suspend"], row["Last Schedule"]) == ("<none>", "<unset>", "<none>")
     assert (row["Containers"], row["Images"], row["Selector"]) == ("c,d", "i,j", "<none>")
@@ -143,6 +143,6 @@ def test_a_cron_job_that_never_ran_says_so(show: Any) -> None:
     ("spec", "shown"),
     [({"minAvailable": "50%"}, ["50%", "N/A"]), ({"maxUnavailable": 0}, ["N/A", "0"]), ({}, ["N/A", "N/A"])],
 )
-def test_a_disruption_budget_shows_the_bound_it_has(show: Any, spec: Any, shown: list[str]) -> None:
+def test_disruption_budget_shows_its_bound(show: Any, spec: Any, shown: list[str]) -> None:
     row = show("poddisruptionbudgets.policy/v1", spec=spec, status={"disruptionsAllowed": 2})
     assert list(row.values()) == ["x", *shown, 2, "5m"]

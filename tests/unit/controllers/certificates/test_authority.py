@@ -1,4 +1,4 @@
-"""What is certified: the subject, names, usages and term that were asked for, and nothing else."""
+"""Tests of issued certificates: the requested subject, names, usages and validity, and nothing else."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.x509.oid import NameOID
 
 from kubeloop.controllers.shared.certificates.authority import CertificateAuthority, SigningError, validity_period
-from kubeloop.controllers.shared.certificates.requested import UnreadableRequest, parse_csr
+from kubeloop.controllers.shared.certificates.csr import UnreadableRequest, parse_csr
 from tests.controllers.certificate_requests import KEY, authority_in, pem_request
 
 NOW = datetime(2024, 6, 1, 12, tzinfo=UTC)
@@ -38,7 +38,7 @@ def signed(authority: CertificateAuthority, request: bytes, *usages: str) -> x50
     ],
     ids=["short", "long", "longer than the authority", "very short"],
 )
-def test_term_is_dated_back_and_ends_with_the_authority(life: timedelta, ends: datetime, begin: int, end: int) -> None:
+def test_validity_is_backdated_and_ends_with_the_ca(life: timedelta, ends: datetime, begin: int, end: int) -> None:
     term = validity_period(life, NOW, ends)
     assert (term.begin - NOW, term.end - NOW) == (timedelta(minutes=begin), timedelta(minutes=end))
 
@@ -51,12 +51,12 @@ def test_term_is_dated_back_and_ends_with_the_authority(life: timedelta, ends: d
         (NOW, "refusing to sign a certificate that expired in the past"),
     ],
 )
-def test_authority_that_has_ended_signs_nothing(ends: datetime, why: str) -> None:
+def test_expired_ca_signs_nothing(ends: datetime, why: str) -> None:
     with pytest.raises(SigningError, match=why):
         validity_period(HOUR, NOW, ends)
 
 
-def test_usages_are_those_that_were_asked_for_in_one_order(authority: CertificateAuthority) -> None:
+def test_usages_are_encoded_in_a_fixed_order(authority: CertificateAuthority) -> None:
     made = signed(authority, pem_request(), "ocsp signing", "crl sign", "client auth", "s/mime", "email protection")
     usage = made.extensions.get_extension_for_class(x509.KeyUsage).value
     assert usage.crl_sign
@@ -72,18 +72,18 @@ def test_last_usage_takes_a_second_octet(authority: CertificateAuthority) -> Non
     assert usage.decipher_only
 
 
-def test_without_usages_none_are_certified(authority: CertificateAuthority) -> None:
+def test_no_usages_are_certified_without_request(authority: CertificateAuthority) -> None:
     made = signed(authority, pem_request())
     kinds = {type(one.value) for one in made.extensions}
     assert kinds == {x509.BasicConstraints, x509.AuthorityKeyIdentifier}
 
 
-def test_unknown_usages_are_refused(authority: CertificateAuthority) -> None:
+def test_unknown_usages_are_rejected(authority: CertificateAuthority) -> None:
     with pytest.raises(SigningError, match="unrecognized usage values"):
         signed(authority, pem_request(), "flying")
 
 
-def test_subject_is_written_in_one_order_without_what_nobody_knows(authority: CertificateAuthority) -> None:
+def test_subject_is_encoded_in_a_fixed_order_without_unknown_attributes(authority: CertificateAuthority) -> None:
     asked = x509.Name(
         [
             x509.NameAttribute(NameOID.COMMON_NAME, "first"),
@@ -100,7 +100,7 @@ def test_subject_is_written_in_one_order_without_what_nobody_knows(authority: Ce
     assert told == [["DE"], ["a", "b"], ["last"]]
 
 
-def test_names_of_a_certificate_without_subject_are_critical(authority: CertificateAuthority) -> None:
+def test_alternative_names_without_subject_are_critical(authority: CertificateAuthority) -> None:
     made = signed(authority, pem_request(name="", alternatives=[x509.DNSName("a.example")]))
     assert made.extensions.get_extension_for_class(x509.SubjectAlternativeName).critical
 
@@ -118,12 +118,12 @@ def test_requested_extensions_are_not_certified(authority: CertificateAuthority)
      b"-----END CERTIFICATE REQUEST-----\n"],
     ids=["nothing", "no PEM", "something else", "no request"],
 )  # fmt: skip
-def test_what_is_no_request_is_not_read(request_: bytes) -> None:
+def test_invalid_request_is_rejected(request_: bytes) -> None:
     with pytest.raises(UnreadableRequest):
         parse_csr(request_)
 
 
-def test_files_are_read_again_when_they_change(tmp_path: Path) -> None:
+def test_files_are_reloaded_when_changed(tmp_path: Path) -> None:
     authority = CertificateAuthority(*authority_in(tmp_path, NOW))
     first = signed(authority, pem_request())
     authority_in(tmp_path, NOW)
@@ -133,13 +133,13 @@ def test_files_are_read_again_when_they_change(tmp_path: Path) -> None:
     assert first.serial_number != second.serial_number
 
 
-def test_key_of_another_certificate_signs_nothing(tmp_path: Path) -> None:
+def test_mismatched_key_signs_nothing(tmp_path: Path) -> None:
     certificate, _ = authority_in(tmp_path / "one", NOW)
     _, key = authority_in(tmp_path / "two", NOW)
-    with pytest.raises(SigningError, match="is not the key of"):
+    with pytest.raises(SigningError, match="does not match"):
         signed(CertificateAuthority(certificate, key), pem_request())
 
 
-def test_files_that_are_gone_sign_nothing(tmp_path: Path) -> None:
-    with pytest.raises(SigningError, match="cannot be read"):
+def test_missing_files_sign_nothing(tmp_path: Path) -> None:
+    with pytest.raises(SigningError, match="unable to read"):
         signed(CertificateAuthority(str(tmp_path / "a"), str(tmp_path / "b")), pem_request())

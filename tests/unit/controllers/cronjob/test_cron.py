@@ -1,4 +1,4 @@
-"""When a cron schedule is due, by the rules of robfig/cron v3."""
+"""Tests of cron schedules by the rules of robfig/cron v3."""
 
 from __future__ import annotations
 
@@ -75,11 +75,11 @@ def test_next_time(spec: str, begin: str, next_time: str) -> None:
 
 
 @pytest.mark.parametrize("spec", ["0 0 31 Feb ?", "0 0 31 4 *", "0 0 30 2 ?"])
-def test_day_that_never_comes(spec: str) -> None:
+def test_schedule_that_never_fires(spec: str) -> None:
     assert parse(spec).after(moment("2026-01-01T00:00")) is None
 
 
-def test_hour_that_summer_time_leaves_out_is_not_made_up_for() -> None:
+def test_skipped_daylight_saving_hour_is_not_made_up() -> None:
     assert times("TZ=America/New_York 30 2 * * *", "2026-03-07T00:00", 3) == [
         "2026-03-07 07:30:00",
         "2026-03-09 06:30:00",
@@ -87,7 +87,7 @@ def test_hour_that_summer_time_leaves_out_is_not_made_up_for() -> None:
     ]
 
 
-def test_hour_that_comes_twice_counts_twice() -> None:
+def test_repeated_daylight_saving_hour_fires_twice() -> None:
     assert times("TZ=America/New_York 30 1 * * *", "2026-10-31T12:00", 3) == [
         "2026-11-01 05:30:00",
         "2026-11-01 06:30:00",
@@ -95,7 +95,7 @@ def test_hour_that_comes_twice_counts_twice() -> None:
     ]
 
 
-def test_hours_go_on_through_changes_of_the_clock() -> None:
+def test_hourly_schedule_continues_through_clock_changes() -> None:
     assert times("TZ=Europe/Berlin 0 * * * *", "2026-03-28T23:59", 4) == [
         "2026-03-29 00:00:00",
         "2026-03-29 01:00:00",
@@ -104,13 +104,13 @@ def test_hours_go_on_through_changes_of_the_clock() -> None:
     ]
 
 
-def test_day_whose_midnight_does_not_exist_begins_an_hour_later() -> None:
+def test_day_without_midnight_starts_an_hour_later() -> None:
     """Sao Paulo went from midnight to one o'clock. What is due at midnight is not due on that day."""
     assert times("TZ=America/Sao_Paulo 0 1 4 11 *", "2018-11-01T00:00", 1) == ["2018-11-04 03:00:00"]
     assert times("TZ=America/Sao_Paulo 0 0 * * *", "2018-11-03T12:00", 1) == ["2018-11-05 02:00:00"]
 
 
-def test_half_hour_changes_are_stepped_through() -> None:
+def test_half_hour_clock_changes_are_handled() -> None:
     """Lord Howe Island goes back from two o'clock to half past one."""
     assert times("TZ=Australia/Lord_Howe 45 1 * * *", "2026-04-04T12:00", 3) == [
         "2026-04-04 14:45:00",
@@ -120,16 +120,16 @@ def test_half_hour_changes_are_stepped_through() -> None:
 
 
 def test_the_first_half_of_an_hour_is_missed_after_a_half_hour_change() -> None:
-    """On Lord Howe Island two o'clock comes at 15:30 UTC on the day of the change. The search has stepped over the
-    change in whole hours by then, from 14:00 to 15:00 and 16:00, and reaches that hour at half past two.
+    """On Lord Howe Island, 2:00 is at 15:30 UTC on the day of the change. The search has passed the change in whole
+    hours by then, from 14:00 to 15:00 and 16:00, and reaches that hour at 2:30.
     """
     assert times("TZ=Australia/Lord_Howe 0 2 * * *", "2026-04-03T15:00", 1) == ["2026-04-05 15:30:00"]
     assert times("TZ=Australia/Lord_Howe 45 2 * * *", "2026-04-03T16:00", 1) == ["2026-04-04 16:15:00"]
 
 
-def test_a_change_within_an_hour_can_make_a_time_due_an_hour_early() -> None:
-    """On the Chatham Islands a quarter to four is a quarter to three on the day of the change. Upstream's search has
-    found its hour by then, looks for the minute, and does not look at the hour again.
+def test_clock_change_within_an_hour_can_fire_an_hour_early() -> None:
+    """On the Chatham Islands, 3:45 is 2:45 on the day of the change. Upstream's search has found its hour by then,
+    searches the minute, and does not check the hour again.
     """
     assert times("TZ=Pacific/Chatham 45 3 * * *", "2026-04-03T14:00", 2) == [
         "2026-04-04 14:00:00",
@@ -150,7 +150,7 @@ def test_a_change_within_an_hour_can_make_a_time_due_an_hour_early() -> None:
         ("TZ=Nowhere/City * * * * *", "provided bad location Nowhere/City: unknown time zone Nowhere/City"),
     ],
 )
-def test_unreadable_schedule_is_told_in_the_words_of_upstream(spec: str, problem: str) -> None:
+def test_invalid_schedule_reports_upstreams_message(spec: str, problem: str) -> None:
     with pytest.raises(ScheduleError) as caught:
         parse(spec)
     assert str(caught.value) == problem
@@ -178,7 +178,7 @@ def minutes_and_hours(draw: st.DrawFn) -> tuple[str, set[int], set[int]]:
 
 @settings(max_examples=60, deadline=None)
 @given(minutes_and_hours(), st.sampled_from(ZONES), st.sampled_from(CHANGES), st.integers(0, 3000))
-def test_due_is_every_minute_at_which_the_clock_on_the_wall_shows_it(
+def test_schedule_fires_at_every_matching_wall_clock_minute(
     fields: tuple[str, set[int], set[int]], zone: str, begin: str, later: int
 ) -> None:
     """Around changes of the clock as on any other day."""
@@ -244,7 +244,7 @@ def _minute_reached(begin: datetime, wall: ZoneInfo, minutes: set[int]) -> datet
 )
 @example(fields=("0 2 * * *", {0}, {2}), zone=HALF_HOUR_ZONE, begin="2026-04-03T12:00", later=180)
 @example(fields=("45 3 * * *", {45}, {3}), zone=ODD_MINUTE_ZONE, begin="2026-04-03T12:00", later=120)
-def test_due_is_the_first_minute_that_upstream_reaches(
+def test_schedule_fires_at_the_first_minute_of_upstream(
     fields: tuple[str, set[int], set[int]], zone: str, begin: str, later: int
 ) -> None:
     spec, minutes, hours = fields

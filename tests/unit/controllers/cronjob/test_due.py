@@ -1,4 +1,4 @@
-"""Which scheduled time is due, and when the next one is."""
+"""Tests of the due time and the next time of a schedule."""
 
 from __future__ import annotations
 
@@ -64,12 +64,12 @@ def test_most_recent_time(
         ("30 6-16/4 * * 1-5", "2026-01-02T14:30:00Z", "2026-01-03T08:00", "2026-01-05T06:30"),
     ],
 )
-def test_next_time_comes_with_a_little_patience(schedule: str, last: str | None, now: str, following: str) -> None:
+def test_next_time_has_a_margin(schedule: str, last: str | None, now: str, following: str) -> None:
     seconds = seconds_until_next(cron_job(schedule, last), at(now), parse(schedule))
     assert seconds == pytest.approx((at(following) - at(now)).total_seconds() + 0.1)
 
 
-def test_schedule_without_two_times_is_refused() -> None:
+def test_schedule_without_two_times_is_rejected() -> None:
     never = "59 23 31 2 *"
     with pytest.raises(NeverDue, match="time difference between two schedules is less than 1 second"):
         most_recent_schedule(cron_job(never), at("2026-01-01T12:00"), parse(never))

@@ -1,4 +1,4 @@
-"""What a daemon set does next, decided from plain values: missing, surplus and outdated pods."""
+"""Tests of DaemonSet decisions with plain values: missing, surplus and outdated pods."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from kubeloop.api.generated.apps_v1 import DaemonSet, DaemonSetUpdateStrategy, RollingUpdateDaemonSet
 from kubeloop.api.generated.core_v1 import Pod, PodCondition, PodStatus
 from kubeloop.api.scalars.wire import Time
-from kubeloop.controllers.daemonset import manage, rolling
+from kubeloop.controllers.daemonset import manage, rolling_update
 from kubeloop.controllers.daemonset.manage import PodChanges
 from kubeloop.controllers.daemonset.nodes import NodeShouldRun
 from kubeloop.controllers.daemonset.pods import DaemonSetView, by_node, is_updated, new_pod, template_generation
@@ -66,29 +66,29 @@ def test_nodes_without_a_pod_get_one() -> None:
     assert (found.create_on, deleted(found)) == (["b"], [])
 
 
-def test_pods_stay_where_they_may_and_go_where_they_may_not() -> None:
+def test_pods_are_kept_on_matching_nodes_and_deleted_elsewhere() -> None:
     found = manage.decide(view(given_set(), {"a": MAY_STAY, "b": UNWANTED}, "a:ready:new", "b:ready:new"))
     assert (found.create_on, deleted(found)) == ([], ["b:ready:new"])
 
 
-def test_node_whose_pod_is_going_waits_unless_it_may_surge() -> None:
+def test_node_with_a_terminating_pod_waits_unless_surging() -> None:
     assert manage.decide(view(given_set(), wanted("a"), "a:going:new")).create_on == []
     assert manage.decide(view(given_set(0, 1), wanted("a"), "a:going:new")).create_on == ["a"]
 
 
-def test_the_oldest_of_several_stays_and_those_on_their_node_count_first() -> None:
+def test_oldest_pod_is_kept_and_bound_ones_count_first() -> None:
     found = manage.decide(view(given_set(), wanted("a"), "a:ready:new:3", "a:ready:new:2", "a:waiting:new:1"))
     assert deleted(found) == ["a:ready:new:3", "a:waiting:new:1"]
 
 
-def test_pods_that_ended_are_told_apart() -> None:
+def test_terminated_pods_are_distinguished() -> None:
     found = manage.decide(view(given_set(), wanted("a", "b"), "a:Failed:new", "b:Succeeded:new"))
     assert [node for node, _ in found.failed] == ["a"]
     assert [node for node, _ in found.succeeded] == ["b"]
     assert found.create_on == []
 
 
-def test_pods_that_wait_for_a_lost_node_go_and_those_that_ran_there_stay_for_others_to_collect() -> None:
+def test_pending_pods_of_a_missing_node_are_deleted_and_others_are_left_to_pod_gc() -> None:
     found = manage.decide(view(given_set(), {}, "gone:waiting:new", "gone:ready:old"))
     assert deleted(found) == ["gone:waiting:new"]
 
@@ -102,14 +102,12 @@ def test_pods_that_wait_for_a_lost_node_go_and_those_that_ran_there_stay_for_oth
         ("unready", "ready", ["a:unready:old:1"]),
     ],
 )
-def test_while_surging_an_old_pod_stays_as_long_as_it_serves_and_the_new_one_does_not(
-    old: str, new: str, gone: list[str]
-) -> None:
+def test_surge_keeps_an_old_pod_until_the_new_one_is_available(old: str, new: str, gone: list[str]) -> None:
     found = manage.decide(view(given_set(0, 1), wanted("a"), f"a:{old}:old:1", f"a:{new}:new:2"))
     assert deleted(found) == gone
 
 
-def test_while_surging_there_is_one_old_and_one_new_pod_at_most() -> None:
+def test_surge_has_at_most_one_old_and_one_new_pod() -> None:
     pods = ("a:ready:old:1", "a:ready:old:2", "a:unready:new:3", "a:unready:new:4")
     assert deleted(manage.decide(view(given_set(0, 1), wanted("a"), *pods))) == ["a:ready:old:2", "a:unready:new:4"]
 
@@ -132,8 +130,8 @@ def test_while_surging_there_is_one_old_and_one_new_pod_at_most() -> None:
         (1, ("a:ready:new", "b:ready:new", "c:ready:new"), 0),
     ],
 )
-def test_old_pods_go_within_the_limit(limit: Any, pods: tuple[str, ...], count: int) -> None:
-    found = rolling.decide(view(given_set(limit), wanted("a", "b", "c"), *pods))
+def test_old_pods_are_deleted_within_the_limit(limit: Any, pods: tuple[str, ...], count: int) -> None:
+    found = rolling_update.decide(view(given_set(limit), wanted("a", "b", "c"), *pods))
     assert len(found.delete) == count
     assert all(":old" in one.metadata.name for one in found.delete)
     assert found.create_on == []
@@ -149,25 +147,27 @@ def test_old_pods_go_within_the_limit(limit: Any, pods: tuple[str, ...], count: 
         (1, ("a:unready:old", "b:unready:old"), ["a", "b"], []),
     ],
 )
-def test_new_pods_come_beside_old_ones(limit: Any, pods: tuple[str, ...], created: list[str], gone: list[str]) -> None:
-    found = rolling.decide(view(given_set(0, limit), wanted("a", "b"), *pods))
+def test_new_pods_are_created_beside_old_ones(
+    limit: Any, pods: tuple[str, ...], created: list[str], gone: list[str]
+) -> None:
+    found = rolling_update.decide(view(given_set(0, limit), wanted("a", "b"), *pods))
     assert (found.create_on, deleted(found)) == (created, gone)
 
 
-def test_while_surging_misplaced_pods_leave_only_when_enough_others_serve() -> None:
+def test_surge_deletes_misplaced_pods_only_if_enough_are_available() -> None:
     verdicts = {"a": WANTED, "b": MAY_STAY}
-    waiting = rolling.decide(view(given_set(0, 1), verdicts, "a:unready:new", "b:ready:old"))
+    waiting = rolling_update.decide(view(given_set(0, 1), verdicts, "a:unready:new", "b:ready:old"))
     assert deleted(waiting) == []
-    serving = rolling.decide(view(given_set(0, 1), verdicts, "a:ready:new", "b:ready:old"))
+    serving = rolling_update.decide(view(given_set(0, 1), verdicts, "a:ready:new", "b:ready:old"))
     assert deleted(serving) == ["b:ready:old"]
-    useless = rolling.decide(view(given_set(0, 1), verdicts, "a:unready:new", "b:unready:old"))
+    useless = rolling_update.decide(view(given_set(0, 1), verdicts, "a:unready:new", "b:unready:old"))
     assert deleted(useless) == ["b:unready:old"]
 
 
 # Counting
 
 
-def test_status_looks_at_the_most_established_pod_of_each_node() -> None:
+def test_status_uses_the_most_established_pod_of_each_node() -> None:
     verdicts = {**wanted("a", "b", "c"), "d": MAY_STAY}
     pods = ("a:ready:old:1", "a:unready:new:2", "b:unready:new", "d:ready:new")
     status = status_of(view(given_set(), verdicts, *pods), processed=False)
@@ -176,7 +176,7 @@ def test_status_looks_at_the_most_established_pod_of_each_node() -> None:
     assert (status.updated_number_scheduled, status.observed_generation) == (1, 0)
 
 
-def test_generation_of_old_times_tells_updated_pods_too() -> None:
+def test_template_generation_also_identifies_updated_pods() -> None:
     set = given_set(**{"deprecated.daemonset.template.generation": "7"})
     made = new_pod(set, "a", "hash")
     assert template_generation(set) == 7

@@ -1,4 +1,4 @@
-"""Which nodes fit a daemon set, and which node a pod is for, as plain values."""
+"""Tests of eligible nodes and of the node of a pod, with plain values."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def node(*taints: Taint, **labels: str) -> Node:
     return Node(metadata=ObjectMeta(name="a", labels=labels), spec=NodeSpec(taints=taints))
 
 
-def verdict(node: Node, **spec: Any) -> NodeShouldRun:
+def should_run(node: Node, **spec: Any) -> NodeShouldRun:
     found = PodSpec(**spec)
-    return Eligibility(found, tolerations_of(found)).verdict(node)
+    return Eligibility(found, tolerations_of(found)).evaluate(node)
 
 
 @pytest.mark.parametrize(
@@ -47,20 +47,20 @@ def verdict(node: Node, **spec: Any) -> NodeShouldRun:
         ("node.kubernetes.io/network-unavailable", "NoSchedule", MAY_STAY),
     ],
 )
-def test_taints_decide_whether_pods_come_and_stay(key: str, effect: str, expected: NodeShouldRun) -> None:
-    assert verdict(node(Taint(key=key, effect=effect))) == expected
+def test_taints_decide_scheduling_and_eviction(key: str, effect: str, expected: NodeShouldRun) -> None:
+    assert should_run(node(Taint(key=key, effect=effect))) == expected
 
 
-def test_template_decides_by_name_labels_and_tolerations() -> None:
-    assert verdict(node(), node_name="b") == UNWANTED
-    assert verdict(node(), node_name="a") == WANTED
-    assert verdict(node(disk="hdd"), node_selector={"disk": "ssd"}) == UNWANTED
-    assert verdict(node(disk="ssd"), node_selector={"disk": "ssd"}) == WANTED
+def test_template_matches_by_name_labels_and_tolerations() -> None:
+    assert should_run(node(), node_name="b") == UNWANTED
+    assert should_run(node(), node_name="a") == WANTED
+    assert should_run(node(disk="hdd"), node_selector={"disk": "ssd"}) == UNWANTED
+    assert should_run(node(disk="ssd"), node_selector={"disk": "ssd"}) == WANTED
     tainted = node(Taint(key="x", effect="NoExecute"))
-    assert verdict(tainted, tolerations=(Toleration(key="x", operator="Exists"),)) == WANTED
+    assert should_run(tainted, tolerations=(Toleration(key="x", operator="Exists"),)) == WANTED
 
 
-def test_own_tolerations_take_the_place_of_those_that_end() -> None:
+def test_daemon_tolerations_replace_limited_ones() -> None:
     short = Toleration(
         key="node.kubernetes.io/not-ready", operator="Exists", effect="NoExecute", toleration_seconds=300
     )
@@ -71,7 +71,7 @@ def test_own_tolerations_take_the_place_of_those_that_end() -> None:
     assert len(tolerations_of(PodSpec(host_network=True))) == 7
 
 
-def test_pod_is_bound_by_the_name_of_its_node_alone() -> None:
+def test_pin_to_node_replaces_node_affinity() -> None:
     zone = NodeSelectorRequirement(key="zone", operator="In", values=("x",))
     required = NodeSelector(node_selector_terms=(NodeSelectorTerm(match_expressions=(zone,)),))
     before = Affinity(
@@ -85,7 +85,7 @@ def test_pod_is_bound_by_the_name_of_its_node_alone() -> None:
 
 
 @pytest.mark.parametrize("values", [(), ("a", "b")])
-def test_pod_that_is_meant_for_no_single_node_has_none(values: tuple[str, ...]) -> None:
+def test_pod_without_single_node_affinity_has_no_node(values: tuple[str, ...]) -> None:
     field = NodeSelectorRequirement(key="metadata.name", operator="In", values=values)
     required = NodeSelector(node_selector_terms=(NodeSelectorTerm(match_fields=(field,)),))
     affinity = Affinity(node_affinity=NodeAffinity(required_during_scheduling_ignored_during_execution=required))

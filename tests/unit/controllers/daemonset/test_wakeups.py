@@ -1,4 +1,4 @@
-"""What wakes a set at once, and what is mostly the echo of its own words."""
+"""Tests of events that enqueue a DaemonSet immediately, and of its own status writes."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from msgspec.structs import replace
 
 from kubeloop.api.generated.apps_v1 import DaemonSet, DaemonSetSpec, DaemonSetStatus
 from kubeloop.api.generated.meta_v1 import ManagedFieldsEntry, ObjectMeta
-from kubeloop.controllers.daemonset.wakeups import is_not_status_only, is_status_only
+from kubeloop.controllers.daemonset.event_handlers import is_not_status_only, is_status_only
 
 BEFORE = DaemonSet(metadata=ObjectMeta(name="a", uid="u", resource_version="1"))
 
 
 def later(**metadata: Any) -> DaemonSet:
-    """As after a write of the status."""
+    """Return the set as after a status write."""
     meta = replace(BEFORE.metadata, **{"resource_version": "2", "managed_fields": (ManagedFieldsEntry(),), **metadata})
     return replace(BEFORE, metadata=meta, status=DaemonSetStatus(number_ready=1))
 
 
-def test_a_status_that_changes_is_told_apart() -> None:
+def test_relevant_status_changes_are_detected() -> None:
     assert is_status_only(BEFORE, later())
     assert not is_not_status_only(BEFORE, later())
 
@@ -36,5 +36,5 @@ def test_a_status_that_changes_is_told_apart() -> None:
         (BEFORE, replace(later(), status=DaemonSetStatus(collision_count=1))),
     ],
 )
-def test_everything_else_wakes_a_set_at_once(old: Any, new: Any) -> None:
+def test_other_changes_enqueue_immediately(old: Any, new: Any) -> None:
     assert is_not_status_only(old, new)

@@ -1,4 +1,4 @@
-"""Which replica set gets which size: limits, rolling steps, proportions."""
+"""Tests of replica set sizes: limits, rolling steps, proportions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kubeloop.api.generated.apps_v1 import (
 from kubeloop.api.scalars.wire import Time
 from kubeloop.controllers.deployment.limits import RolloutLimits, limits_of, max_replicas, min_available
 from kubeloop.controllers.deployment.replica_sets import ReplicaSets, replicas_of, total_replicas
-from kubeloop.controllers.deployment.rolling import new_replicas, plan_scale_down
+from kubeloop.controllers.deployment.rolling_update import new_replicas, plan_scale_down
 from kubeloop.controllers.deployment.scaling import (
     DESIRED_REPLICAS,
     MAX_REPLICAS,
@@ -78,7 +78,7 @@ def test_limits_in_pods(
     assert limits_of(rolling(replicas, surge, unavailable)) == RolloutLimits(*expected)
 
 
-def test_recreation_has_no_leeway() -> None:
+def test_recreate_has_no_limits() -> None:
     one = deployment(replicas=3, strategy=DeploymentStrategy(type="Recreate"))
     assert (max_replicas(one), min_available(one)) == (3, 3)
 
@@ -94,9 +94,7 @@ def test_recreation_has_no_leeway() -> None:
         (0, 0, 0, 2, 0),
     ],
 )
-def test_new_replica_set_grows_into_the_room_there_is(
-    replicas: int, surge: int, old: int, new: int, expected: int
-) -> None:
+def test_new_replica_set_grows_within_the_limit(replicas: int, surge: int, old: int, new: int, expected: int) -> None:
     family = ReplicaSets(a_set("new", new), (a_set("old", old),))
     assert new_replicas(rolling(replicas, surge), family) == expected
 
@@ -115,7 +113,7 @@ def test_new_replica_set_grows_into_the_room_there_is(
         (0, 4, 4, 10, 10, 0),
     ],
 )
-def test_old_replica_set_shrinks_by_what_is_not_needed(
+def test_old_replica_set_is_scaled_down_by_the_surplus(
     unavailable: int, old: int, old_available: int, new: int, new_available: int, expected: int | None
 ) -> None:
     family = ReplicaSets(a_set("new", new, new_available), (a_set("old", old, old_available),))
@@ -123,13 +121,13 @@ def test_old_replica_set_shrinks_by_what_is_not_needed(
     assert plan == ({} if expected is None else {"old": expected})
 
 
-def test_unhealthy_pods_of_all_old_sets_go_before_healthy_ones() -> None:
+def test_unhealthy_pods_of_old_sets_are_scaled_down_first() -> None:
     old = (a_set("first", 3, 3, age=9), a_set("second", 4, 1, age=5))
     plan = sizes(plan_scale_down(rolling(5, 3, 1), ReplicaSets(a_set("new", 1, 0), old)))
     assert plan == {"second": 1}
 
 
-def test_oldest_healthy_pods_go_first() -> None:
+def test_oldest_replica_sets_are_scaled_down_first() -> None:
     old = (a_set("first", 2, age=9), a_set("second", 4, age=5))
     plan = sizes(plan_scale_down(rolling(6, 0, 3), ReplicaSets(None, old)))
     assert plan == {"first": 0, "second": 3}
@@ -139,7 +137,7 @@ counts = st.integers(0, 12)
 
 
 @given(counts, counts, counts, st.lists(st.tuples(counts, counts), max_size=3), st.tuples(counts, counts))
-def test_no_step_breaks_a_limit(
+def test_no_step_violates_a_limit(
     replicas: int, surge: int, unavailable: int, olds: list[tuple[int, int]], new: tuple[int, int]
 ) -> None:
     one = rolling(replicas, surge, unavailable)
@@ -173,7 +171,7 @@ def test_no_step_breaks_a_limit(
         (10, 0, 3, (3, 4), {"new": 0, "old-0": 0, "old-1": 0}),
     ],
 )
-def test_change_of_size_is_shared_out(
+def test_scaling_is_proportional(
     before: int, after: int, new: int, olds: tuple[int, ...], expected: dict[str, int]
 ) -> None:
     said = str(before)
@@ -184,7 +182,7 @@ def test_change_of_size_is_shared_out(
 
 
 @given(counts, st.integers(0, 4), st.lists(st.integers(1, 12), min_size=2, max_size=4), st.integers(1, 30))
-def test_all_that_is_allowed_is_shared_out(replicas: int, surge: int, held: list[int], before: int) -> None:
+def test_all_allowed_replicas_are_distributed(replicas: int, surge: int, held: list[int], before: int) -> None:
     new, *olds = held
     said = str(before)
     old = tuple(a_set(f"old-{at}", size, 0, age=at, desired="99", most=said) for at, size in enumerate(olds))
@@ -193,17 +191,17 @@ def test_all_that_is_allowed_is_shared_out(replicas: int, surge: int, held: list
     plan = sizes(plan_scale(one, family))
     assert all(size >= 0 for size in plan.values())
     allowed = max_replicas(one) if replicas else 0
-    # What the largest can't give is left to the rollout.
+    # Replicas beyond the largest set are left to the rollout.
     assert sum(plan.values()) == allowed or (sum(plan.values()) > allowed and min(plan.values()) == 0)
 
 
-def test_lost_annotation_is_made_up_by_the_present_number_of_pods() -> None:
+def test_missing_annotation_defaults_to_the_current_size() -> None:
     family = ReplicaSets(a_set("new", 5, desired="10"), (a_set("old", 5, desired="10"),))
     one = replace(rolling(20, 0, 1), status=DeploymentStatus(replicas=10))
     assert sizes(plan_scale(one, family)) == {"new": 10, "old": 10}
 
 
-def test_saturated_means_complete_and_aware_of_it() -> None:
+def test_saturated_replica_set_is_complete_and_annotated() -> None:
     one = rolling(3)
     assert is_saturated(one, a_set("a", 3, desired="3"))
     assert not is_saturated(one, a_set("a", 3, desired="5"))
@@ -212,11 +210,11 @@ def test_saturated_means_complete_and_aware_of_it() -> None:
     assert not is_saturated(one, None)
 
 
-def test_saturated_one_leaves_nothing_to_adopted_ones() -> None:
+def test_saturated_replica_set_scales_adopted_ones_down() -> None:
     family = ReplicaSets(a_set("new", 3, desired="3"), (a_set("stray", 2, desired="9"),))
     assert sizes(plan_scale(rolling(3), family)) == {"stray": 0}
 
 
 @pytest.mark.parametrize("text", ["-1", "x", "", "1.5", "99999999999"])
-def test_annotation_that_is_no_count_says_nothing(text: str) -> None:
+def test_invalid_annotation_is_ignored(text: str) -> None:
     assert not is_scaling_event(rolling(3), ReplicaSets(a_set("a", 2, desired=text), ()))

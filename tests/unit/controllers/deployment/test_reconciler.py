@@ -1,4 +1,4 @@
-"""What no API server would let happen, but an old store may hold."""
+"""Tests of objects that an API server rejects, but an old store may contain."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from kubeloop.api.generated.apps_v1 import Deployment, DeploymentStrategy
 from kubeloop.api.generated.meta_v1 import LabelSelector
 from kubeloop.clock import SystemClock
-from kubeloop.controllers.deployment.observing import DeploymentCaches
+from kubeloop.controllers.deployment.observer import DeploymentCaches
 from kubeloop.controllers.deployment.reconciler import Reconciler
 from kubeloop.runtime.controller import TerminalError
 from kubeloop.runtime.objects.keys import ObjectKey, key_of
@@ -21,7 +21,7 @@ replace = msgspec.structs.replace
 
 
 class FakeCache:
-    """One deployment, and nothing else."""
+    """Client with one deployment only."""
 
     version = "1"
 
@@ -54,7 +54,8 @@ class FakeRecorder:
 
 def reconcile(one: Deployment) -> tuple[FakeClient, FakeRecorder]:
     client, recorder = FakeClient(), FakeRecorder()
-    caches: Any = DeploymentCaches(*(FakeCache(one) for _ in range(3)))  # type: ignore[arg-type]  # as far as they are asked
+    # as far as they are asked
+    caches: Any = DeploymentCaches(*(FakeCache(one) for _ in range(3)))  # type: ignore[arg-type]
     made = Reconciler(client, recorder, SystemClock(), caches)  # type: ignore[arg-type]
     asyncio.run(made.reconcile(key_of(one)))
     return client, recorder
@@ -65,19 +66,19 @@ def stored(**spec: Any) -> Deployment:
     return replace(one, metadata=replace(one.metadata, uid="u", generation=3, resource_version="1"))
 
 
-def test_deployment_that_selects_everything_is_refused() -> None:
+def test_deployment_that_selects_everything_is_rejected() -> None:
     client, recorder = reconcile(stored(selector=LabelSelector()))
     message = "This deployment is selecting all pods. A non-empty selector is required."
     assert recorder.told == [("Warning", "SelectingAll", message)]
     assert [one.status.observed_generation for one in client.updated] == [3]
 
 
-def test_refusal_is_written_once() -> None:
+def test_rejection_is_written_once() -> None:
     one = stored(selector=LabelSelector())
     client, _ = reconcile(replace(one, status=replace(one.status, observed_generation=3)))
     assert client.updated == []
 
 
-def test_unknown_strategy_is_given_up() -> None:
+def test_unknown_strategy_is_a_terminal_error() -> None:
     with pytest.raises(TerminalError, match="unexpected deployment strategy type: Odd"):
         reconcile(stored(strategy=DeploymentStrategy(type="Odd")))

@@ -37,7 +37,7 @@ def a_deployment(**annotations: str) -> Deployment:
 
 
 @pytest.mark.parametrize(("text", "number"), [("7", 7), ("-1", -1), ("", None), ("x", None), ("1_0", None)])
-def test_revision_is_a_number_or_nothing(text: str, number: int | None) -> None:
+def test_revision_is_a_number_or_missing(text: str, number: int | None) -> None:
     assert revision_of(a_set("a", revision=text)) == number
 
 
@@ -49,14 +49,14 @@ def test_highest_and_last_revision() -> None:
     assert previous_revision([]) == 0
 
 
-def test_revision_rises_and_the_former_one_is_kept() -> None:
+def test_revision_increases_and_history_is_kept() -> None:
     assert changed_annotations(a_deployment(), a_set("a"), 2) == {REVISION: "2"}
     assert changed_annotations(a_deployment(), a_set("a", revision="1"), 3) == {REVISION: "3", HISTORY: "1"}
     known = a_set("a", revision="5", history="1,3")
     assert changed_annotations(a_deployment(), known, 7) == {REVISION: "7", HISTORY: "1,3,5"}
 
 
-def test_revision_never_falls() -> None:
+def test_revision_never_decreases() -> None:
     assert changed_annotations(a_deployment(), a_set("a", revision="9"), 3) == {}
 
 
@@ -68,7 +68,7 @@ def test_history_is_bounded() -> None:
     assert not history.startswith("1000,")
 
 
-def test_what_is_no_number_is_not_touched() -> None:
+def test_non_numeric_revision_is_unchanged() -> None:
     assert changed_annotations(a_deployment(note="new"), a_set("a", revision="x"), 3) == {}
 
 
@@ -77,7 +77,7 @@ def test_only_changed_annotations_are_copied() -> None:
     assert changed_annotations(one, a_set("a", revision="1", same="a", other="x", kept="y"), 1) == {"other": "b"}
 
 
-def test_templates_are_equal_but_for_the_hash() -> None:
+def test_templates_are_compared_without_the_hash() -> None:
     one = deployment().spec.template
     assert one.metadata is not None
     labelled = replace(one, metadata=replace(one.metadata, labels={**one.metadata.labels, HASH_LABEL: "x"}))
@@ -87,7 +87,7 @@ def test_templates_are_equal_but_for_the_hash() -> None:
     assert equal_ignore_hash(PodTemplateSpec(), PodTemplateSpec(metadata=ObjectMeta()))
 
 
-def test_oldest_of_several_with_the_template_is_the_new_one() -> None:
+def test_oldest_of_equal_replica_sets_is_the_new_one() -> None:
     sets = [replica_set("b", labels={"app": "app"}), replica_set("a", labels={"app": "app"})]
     family = split_replica_sets(deployment(), sets)
     assert family.new is not None
@@ -95,13 +95,13 @@ def test_oldest_of_several_with_the_template_is_the_new_one() -> None:
     assert [one.metadata.name for one in family.old] == ["b"]
 
 
-def test_names_are_cut_to_what_is_allowed() -> None:
+def test_names_are_truncated() -> None:
     assert replica_set_name("app", "xyz") == "app-xyz"
     assert len(replica_set_name("a" * 253, "xyz")) == 253
     assert replica_set_name("a" * 253, "xyz").endswith("a-xyz")
 
 
-def test_only_idle_sets_beyond_the_limit_go() -> None:
+def test_only_idle_replica_sets_beyond_the_limit_are_deleted() -> None:
     idle = [a_set(f"idle-{at}", revision=str(at)) for at in (3, 1, 2)]
     busy = a_set("busy", 1, revision="0")
     behind = replace(idle[0], status=ReplicaSetStatus(replicas=1))

@@ -1,4 +1,4 @@
-"""How many pods may go by a budget, from plain values."""
+"""Tests of allowed disruptions with plain values."""
 
 from __future__ import annotations
 
@@ -48,28 +48,28 @@ def test_percentages_are_rounded_up(expected: int, percent: int) -> None:
     assert desired_healthy(PodDisruptionBudgetSpec(max_unavailable=f"{percent}%"), expected) == expected - rounded
 
 
-def test_budget_without_any_word_asks_for_nothing() -> None:
+def test_empty_budget_requires_nothing() -> None:
     assert desired_healthy(PodDisruptionBudgetSpec(), 5) == 0
     assert not needs_scale(PodDisruptionBudgetSpec())
 
 
-def test_text_that_is_no_percentage_is_refused() -> None:
+def test_invalid_percentage_is_rejected() -> None:
     with pytest.raises(IntOrStringError, match="string is not a percentage"):
         desired_healthy(PodDisruptionBudgetSpec(min_available="many"), 5)
 
 
 @given(st.integers(0, 9), st.integers(0, 9), st.integers(0, 9))
-def test_never_more_may_go_than_are_healthy_beyond_need(healthy: int, desired: int, expected: int) -> None:
+def test_allowed_disruptions_are_healthy_minus_desired(healthy: int, desired: int, expected: int) -> None:
     allowed = BudgetCounts(healthy, desired, expected, {}).allowed
     assert allowed == (max(0, healthy - desired) if expected else 0)
 
 
-def test_healthy_are_ready_pods_that_stay() -> None:
+def test_healthy_pods_are_ready_and_not_terminating() -> None:
     pods = [pod("a"), pod("b"), pod("c", ready=False), pod("d", leaving=True)]
     assert count_healthy(pods, {"b": STAMP}) == 1
 
 
-def test_evictions_are_followed_until_the_pod_leaves_or_time_is_over() -> None:
+def test_disrupted_pods_are_tracked_until_deleted_or_expired() -> None:
     announced = {
         "gone": Time("2026-01-01T00:59:50Z"),
         "leaving": Time("2026-01-01T00:59:50Z"),
@@ -81,10 +81,10 @@ def test_evictions_are_followed_until_the_pod_leaves_or_time_is_over() -> None:
     found = evictions_of(budget(disrupted_pods=announced), pods, NOW)
     assert set(found.pending) == {"soon", "later"}
     assert [one.metadata.name for one in found.failed] == ["stays"]
-    assert found.next_look == 60
+    assert found.recheck_after == 60
 
 
-def test_patch_is_of_the_version_that_was_judged_and_forgets_settled_evictions() -> None:
+def test_patch_has_the_evaluated_version_and_drops_settled_evictions() -> None:
     patch = status_patch(budget(disrupted_pods={"gone": EARLIER}), BudgetCounts(3, 2, 3, {"a": EARLIER}), NOW)
     assert patch is not None
     assert patch["metadata"] == {"uid": "u", "resourceVersion": "7"}
@@ -103,14 +103,14 @@ def test_condition_keeps_its_time_while_its_status_stays() -> None:
     assert (condition["reason"], condition["lastTransitionTime"]) == ("InsufficientPods", EARLIER)
 
 
-def test_up_to_date_status_is_left_alone() -> None:
+def test_unchanged_status_is_not_written() -> None:
     told = Condition(type="DisruptionAllowed", status="False", reason="InsufficientPods")
     current = budget(conditions=(told,), current_healthy=1, desired_healthy=2, expected_pods=3)
     assert status_patch(current, BudgetCounts(1, 2, 3, {}), NOW) is None
     assert status_patch(current, BudgetCounts(2, 2, 3, {}), NOW) is not None
 
 
-def test_failure_forbids_everything_and_is_told_once() -> None:
+def test_failure_disallows_disruptions_and_is_reported_once() -> None:
     patch = failure_patch(budget(disruptions_allowed=2), "why", NOW)
     assert patch is not None
     assert patch["status"]["disruptionsAllowed"] == 0
@@ -128,7 +128,7 @@ def test_failure_forbids_everything_and_is_told_once() -> None:
     assert failure_patch(budget(conditions=(told,)), "another", NOW) is not None
 
 
-def test_announcement_is_believed_for_two_minutes() -> None:
+def test_disruption_condition_is_valid_for_two_minutes() -> None:
     said = PodCondition(type="DisruptionTarget", status="True", last_transition_time=Time("2026-01-01T00:59:00Z"))
     one = Pod(status=PodStatus(conditions=(said,)))
     assert is_target(one)
@@ -137,7 +137,7 @@ def test_announcement_is_believed_for_two_minutes() -> None:
     assert not is_target(Pod())
 
 
-def test_selector_is_shown_to_people_as_go_writes_it() -> None:
+def test_selector_is_formatted_like_go() -> None:
     expression = LabelSelectorRequirement(key="tier", operator="In", values=("x", "y"))
     selector = LabelSelector(match_labels={"b": "2", "a": "1"}, match_expressions=(expression,))
     assert go_debug_string(selector) == (

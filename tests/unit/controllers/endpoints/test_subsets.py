@@ -1,4 +1,4 @@
-"""What an Endpoints object says, and how much of it there is room for."""
+"""Tests of the content of an Endpoints object and its limit."""
 
 from __future__ import annotations
 
@@ -33,9 +33,7 @@ def sizes(subsets: Subsets) -> list[tuple[int, int]]:
         ([(1000, 10)], [(1000, 0)]),
     ],
 )
-def test_ready_addresses_come_first_and_each_subset_has_its_part(
-    before: list[tuple[int, int]], after: list[tuple[int, int]]
-) -> None:
+def test_ready_addresses_are_first_in_each_subset(before: list[tuple[int, int]], after: list[tuple[int, int]]) -> None:
     subsets = tuple(subset(ready, others, port) for port, (ready, others) in enumerate(before, 1))
     found = truncate_endpoints(subsets)
     assert sizes(found) == after
@@ -48,12 +46,12 @@ def versioned(version: str, ip: str = "10.0.0.1") -> EndpointSubset:
     return EndpointSubset(addresses=(EndpointAddress(ip=ip, target_ref=target),), ports=(EndpointPort(port=1),))
 
 
-def test_versions_of_pods_make_no_difference() -> None:
+def test_pod_versions_are_ignored() -> None:
     assert are_equal((versioned("5"),), (versioned(""),))
     assert not are_equal((versioned("5", "10.0.0.2"),), (versioned(""),))
 
 
-def test_another_arrangement_makes_no_difference() -> None:
+def test_order_is_ignored() -> None:
     both = (EndpointAddress(ip="10.0.0.1"), EndpointAddress(ip="10.0.0.2"))
     ports = (EndpointPort(port=1),)
     wanted = (EndpointSubset(addresses=both, ports=ports),)

@@ -1,4 +1,4 @@
-"""What a service should have: kinds of addresses, endpoints and ports."""
+"""Tests of desired address types, endpoints and ports of a service."""
 
 from __future__ import annotations
 
@@ -20,7 +20,12 @@ from kubeloop.api.generated.core_v1 import (
     ServiceSpec,
 )
 from kubeloop.api.generated.meta_v1 import ObjectMeta
-from kubeloop.controllers.endpointslice.desired import address_types_of, desired_endpoints_of, endpoint_of, ports_of
+from kubeloop.controllers.endpointslice.desired_slices import (
+    address_types_of,
+    desired_endpoints_of,
+    endpoint_of,
+    ports_of,
+)
 from kubeloop.controllers.endpointslice.slice_labels import are_current, labels_of
 from kubeloop.controllers.endpointslice.traffic import distribution_of, wants_topology
 from kubeloop.controllers.shared.endpoints.slices import name_prefix
@@ -51,11 +56,11 @@ def a_pod(*ips: str, ready: bool = True, phase: str = "Running", **spec: Any) ->
         ({}, ("IPv4", "IPv6")),
     ],
 )
-def test_kinds_of_addresses_are_the_services_families(spec: dict[str, Any], types: tuple[str, ...]) -> None:
+def test_address_types_are_the_services_families(spec: dict[str, Any], types: tuple[str, ...]) -> None:
     assert address_types_of(a_service(**spec)) == types
 
 
-def test_addresses_are_spelled_as_they_should_be() -> None:
+def test_addresses_are_canonical() -> None:
     found = endpoint_of(a_pod("010.001.000.002", "FD00:0::0A"), NODE, a_service(), "IPv4")
     assert found is not None
     assert found.addresses == ("10.1.0.2",)
@@ -64,11 +69,11 @@ def test_addresses_are_spelled_as_they_should_be() -> None:
     assert found.addresses == ("fd00::a",)
 
 
-def test_what_is_no_address_is_left_out() -> None:
+def test_invalid_addresses_are_skipped() -> None:
     assert endpoint_of(a_pod("nonsense"), NODE, a_service(), "IPv4") is None
 
 
-def test_pods_on_unknown_nodes_are_told_apart() -> None:
+def test_pods_on_unknown_nodes_are_separated() -> None:
     found = desired_endpoints_of(a_service(), [a_pod("10.0.0.1")], "IPv4", lambda _: None)
     assert [len(group) for group in found.groups.values()] == [0]
     assert [one.metadata.name for one in found.skipped] == ["p"]
@@ -79,7 +84,7 @@ def test_pods_on_unknown_nodes_are_told_apart() -> None:
 
 
 @pytest.mark.parametrize("pod", [a_pod(), a_pod("10.0.0.1", phase="Failed"), a_pod("10.0.0.1", phase="Succeeded")])
-def test_pods_without_an_address_and_ended_ones_do_not_take_part(pod: Pod) -> None:
+def test_pods_without_address_and_terminated_pods_are_skipped(pod: Pod) -> None:
     assert desired_endpoints_of(a_service(), [pod], "IPv4", lambda _: NODE).groups == {}
 
 
@@ -112,7 +117,7 @@ def test_port_is_found_by_number_or_by_name_and_protocol() -> None:
         ),
     ],
 )
-def test_older_annotation_counts_before_the_newer(annotations: dict[str, str], wanted: bool) -> None:
+def test_older_annotation_takes_precedence(annotations: dict[str, str], wanted: bool) -> None:
     assert wants_topology(annotations) is wanted
 
 
@@ -122,7 +127,7 @@ def test_unknown_distribution_is_none() -> None:
     assert distribution_of(a_service()) == ""
 
 
-def test_reserved_labels_are_not_the_services_to_set() -> None:
+def test_reserved_labels_cannot_be_set_by_the_service() -> None:
     headless = "service.kubernetes.io/headless"
     own = {
         "kubernetes.io/service-name": "s",
@@ -134,6 +139,6 @@ def test_reserved_labels_are_not_the_services_to_set() -> None:
     assert not are_current({"l": "v"}, own)
 
 
-def test_name_that_would_be_too_long_with_a_dash_goes_without() -> None:
+def test_long_name_has_no_dash() -> None:
     assert name_prefix("s") == "s-"
     assert name_prefix("s" * 254) == "s" * 254

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from kubeloop.api.generated.core_v1 import ObjectReference, Service
 from kubeloop.api.generated.discovery_v1 import Endpoint, EndpointPort, EndpointSlice
 from kubeloop.api.generated.meta_v1 import ObjectMeta, OwnerReference
-from kubeloop.controllers.endpointslice.desired import DesiredEndpoints, Group
-from kubeloop.controllers.endpointslice.packing import SliceDraft, SlicePlan, SliceTemplate, plan_slices
+from kubeloop.controllers.endpointslice.desired_slices import DesiredEndpoints, Group
+from kubeloop.controllers.endpointslice.slice_plan import SliceDraft, SlicePlan, SliceTemplate, plan_slices
 from kubeloop.controllers.shared.endpoints.slices import Ports, key_of_endpoint
 
 SERVICE = Service(metadata=ObjectMeta(name="s", namespace="d", uid="service"))
@@ -54,90 +54,90 @@ def bases(drafts: Sequence[SliceDraft]) -> list[str]:
     return sorted(one.base.metadata.name for one in drafts if one.base is not None)
 
 
-def test_new_slices_are_full_but_for_the_last() -> None:
+def test_new_slices_are_filled() -> None:
     found = plan([], {HTTP: group(range(12))})
     assert sizes(found.create) == [5, 5, 2]
     assert (found.update, found.delete, found.added, found.removed) == ([], [], 12, 0)
 
 
-def test_nothing_changes_when_nothing_has_to() -> None:
+def test_unchanged_slices_are_kept() -> None:
     found = plan([a_slice("a", range(3)), a_slice("b", range(3, 6))], {HTTP: group(range(6))})
     assert bases(found.unchanged) == ["a", "b"]
     assert (found.create, found.update, found.delete) == ([], [], [])
 
 
-def test_slice_that_changes_anyway_is_filled_first() -> None:
+def test_changed_slice_is_filled_first() -> None:
     existing = [a_slice("a", (0, 1)), a_slice("b", (2, 3))]
     found = plan(existing, {HTTP: group((0, 2, 3, 4, 5))})
     assert (bases(found.update), bases(found.unchanged)) == (["a"], ["b"])
     assert sizes(found.update) == [3]
 
 
-def test_fullest_of_those_that_change_is_filled_before_others() -> None:
+def test_fullest_changed_slice_is_filled_first() -> None:
     existing = [a_slice("a", (0, 1)), a_slice("b", (2, 3, 4, 5))]
     found = plan(existing, {HTTP: group((0, 2, 3, 4, 6, 7, 8))})
     by_name = {one.base.metadata.name: len(one.endpoints) for one in found.update if one.base is not None}
     assert by_name == {"a": 2, "b": 5}
 
 
-def test_what_is_left_goes_where_it_fits_best() -> None:
+def test_remaining_endpoints_go_to_the_best_fitting_slice() -> None:
     existing = [a_slice("a", (0,)), a_slice("b", (1, 2, 3)), a_slice("c", (4, 5, 6, 7))]
     found = plan(existing, {HTTP: group(range(10))})
     assert (bases(found.update), sizes(found.update)) == (["b"], [5])
     assert found.create == []
 
 
-def test_new_slice_is_made_when_no_slice_has_room_for_all_that_is_left() -> None:
+def test_new_slice_is_created_if_none_has_room_for_the_rest() -> None:
     existing = [a_slice("a", (0, 1, 2)), a_slice("b", (3, 4, 5))]
     found = plan(existing, {HTTP: group(range(9))})
     assert (sizes(found.create), found.update) == ([3], [])
 
 
-def test_slice_that_loses_all_is_deleted_if_others_remain() -> None:
+def test_emptied_slice_is_deleted_if_others_remain() -> None:
     existing = [a_slice("a", (0,)), a_slice("b", (1, 2))]
     found = plan(existing, {HTTP: group((1, 2))})
     assert [one.metadata.name for one in found.delete] == ["a"]
     assert (bases(found.unchanged), found.removed) == (["b"], 1)
 
 
-def test_last_slice_becomes_the_empty_one() -> None:
+def test_last_slice_becomes_the_placeholder() -> None:
     found = plan([a_slice("a", (0,))], {})
     (draft,) = found.update
     assert (draft.base is not None, draft.endpoints, draft.ports) == (True, [], ())
     assert (found.create, found.delete) == ([], [])
 
 
-def test_empty_slice_stays_as_it_is() -> None:
+def test_placeholder_slice_is_kept() -> None:
     found = plan([a_slice("a", (), ())], {})
     assert (bases(found.unchanged), found.create, found.update, found.delete) == (["a"], [], [], [])
 
 
-def test_endpoint_that_says_something_else_is_changed_where_it_is() -> None:
+def test_changed_endpoint_is_updated_in_place() -> None:
     found = plan([a_slice("a", (0, 1))], {HTTP: {**group((0,), zone="z"), **group((1,))}})
     (draft,) = found.update
     assert [one.zone for one in draft.endpoints] == ["z", None]
     assert (found.added, found.removed) == (0, 0)
 
 
-def test_endpoint_that_is_listed_twice_is_kept_once() -> None:
+def test_duplicate_endpoint_is_kept_once() -> None:
     found = plan([a_slice("a", (0, 1)), a_slice("b", (1, 2))], {HTTP: group((0, 1, 2))})
     assert (bases(found.unchanged), bases(found.update)) == (["a"], ["b"])
     assert sizes(found.update) == [1]
 
 
-def test_other_ports_are_in_other_slices() -> None:
+def test_other_ports_have_separate_slices() -> None:
     found = plan([], {HTTP: group((0,)), DNS: group((1, 2))})
     assert [(one.ports, len(one.endpoints)) for one in found.create] == [(HTTP, 1), (DNS, 2)]
 
 
-def test_slice_with_ports_that_nobody_offers_becomes_one_with_new_ports() -> None:
+def test_slice_with_unused_ports_is_reused_for_new_ports() -> None:
     found = plan([a_slice("a", (0, 1))], {DNS: group((0, 1))})
     (draft,) = found.update
     assert (bases([draft]), draft.ports, len(draft.endpoints)) == (["a"], DNS, 2)
     assert (found.create, found.delete) == ([], [])
 
 
-def test_slice_of_another_service_is_deleted_and_not_made_anything_of() -> None:
+def test_slice_of_another_service_is_deleted_and_not_reused() -> None:
     other = OwnerReference(kind="Service", api_version="v1", name="s", uid="former", controller=True)
     found = plan([a_slice("a", (0,), owner=other)], {HTTP: group((0,))})
     assert [one.metadata.name for one in found.delete] == ["a"]
@@ -146,7 +146,7 @@ def test_slice_of_another_service_is_deleted_and_not_made_anything_of() -> None:
     assert ([one.metadata.name for one in found.delete], sizes(found.create)) == (["a"], [0])
 
 
-def test_new_labels_of_the_service_change_every_slice() -> None:
+def test_changed_service_labels_update_every_slice() -> None:
     found = plan([a_slice("a", range(5)), a_slice("b", (5,))], {HTTP: group(range(6))}, labels={"l": "w"})
     assert bases(found.update) == ["a", "b"]
     assert all(one.labels == {"l": "w"} for one in found.update)
@@ -156,9 +156,7 @@ numbers = st.integers(0, 30)
 
 
 @given(st.lists(st.lists(numbers, max_size=4), max_size=6), st.sets(numbers))
-def test_each_wanted_endpoint_is_in_one_slice_and_no_slice_is_too_full(
-    existing: list[list[int]], wanted: set[int]
-) -> None:
+def test_each_endpoint_is_in_one_slice_and_no_slice_is_overfull(existing: list[list[int]], wanted: set[int]) -> None:
     slices = [a_slice(f"s{index}", sorted(set(one))) for index, one in enumerate(existing)]
     found = plan(slices, {HTTP: group(sorted(wanted))} if wanted else {}, capacity=4)
     listed = [key_of_endpoint(one).name for draft in found.drafts for one in draft.endpoints]
@@ -172,7 +170,7 @@ def test_each_wanted_endpoint_is_in_one_slice_and_no_slice_is_too_full(
 
 
 @given(st.lists(st.lists(numbers, max_size=4), max_size=6), st.sets(numbers))
-def test_second_look_changes_nothing(existing: list[list[int]], wanted: set[int]) -> None:
+def test_reconciliation_is_idempotent(existing: list[list[int]], wanted: set[int]) -> None:
     slices = [a_slice(f"s{index}", sorted(set(one))) for index, one in enumerate(existing)]
     groups = {HTTP: group(sorted(wanted))} if wanted else {}
     first = plan(slices, groups, capacity=4)

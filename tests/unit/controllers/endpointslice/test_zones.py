@@ -10,7 +10,7 @@ from kubeloop.api.generated.core_v1 import Node, NodeCondition, NodeStatus
 from kubeloop.api.generated.discovery_v1 import Endpoint, EndpointConditions, EndpointHints, ForZone
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.scalars.wire import Quantity
-from kubeloop.controllers.endpointslice.packing import SliceDraft, SlicePlan
+from kubeloop.controllers.endpointslice.slice_plan import SliceDraft, SlicePlan
 from kubeloop.controllers.endpointslice.zones import (
     HintsUnavailable,
     ZoneAllocation,
@@ -37,22 +37,22 @@ def in_zone(zone: str | None, hint: str = "", ready: bool | None = True) -> Endp
     return Endpoint(addresses=("10.0.0.1",), conditions=EndpointConditions(ready=ready), zone=zone, hints=hints)
 
 
-def test_zones_count_by_the_processors_of_their_ready_nodes() -> None:
+def test_zones_are_weighted_by_cpus_of_ready_nodes() -> None:
     nodes = [a_node("a"), a_node("a", "500m"), a_node("b", "1500m"), a_node("c", ready=False)]
     assert cpu_ratios_by_zone(nodes) == {"a": 0.5, "b": 0.5}
 
 
 @pytest.mark.parametrize("odd", [a_node(""), a_node("b", ""), a_node("b", "0")])
-def test_one_node_that_says_too_little_spoils_it_all(odd: Node) -> None:
+def test_node_without_zone_or_cpu_disables_hints(odd: Node) -> None:
     assert cpu_ratios_by_zone([a_node("a"), a_node("b"), odd]) is None
 
 
-def test_one_zone_is_not_enough() -> None:
+def test_single_zone_has_no_hints() -> None:
     assert cpu_ratios_by_zone([a_node("a"), a_node("a")]) is None
     assert cpu_ratios_by_zone([]) is None
 
 
-def test_shares_leave_room_within_the_overload_that_is_allowed() -> None:
+def test_allocations_stay_within_the_overload_threshold() -> None:
     assert zone_allocations({"a": 0.5, "b": 0.5}, 10) == {
         "a": ZoneAllocation(5, 5, 5.0),
         "b": ZoneAllocation(5, 5, 5.0),
@@ -81,7 +81,7 @@ def test_shares_leave_room_within_the_overload_that_is_allowed() -> None:
         ),
     ],
 )
-def test_shares_that_cannot_be_had_are_explained(ratios: dict[str, float] | None, endpoints: int, why: str) -> None:
+def test_impossible_allocations_are_explained(ratios: dict[str, float] | None, endpoints: int, why: str) -> None:
     with pytest.raises(HintsUnavailable) as caught:
         zone_allocations(ratios, endpoints)
     assert str(caught.value) == why
@@ -99,14 +99,14 @@ def test_shares_that_cannot_be_had_are_explained(ratios: dict[str, float] | None
         ({"a": 1.5, "b": 4.0, "c": 1.0}, {"a": 2, "b": 1, "c": 3}, {"c": 2, "a": 1}, {"b": 3}),
     ],
 )
-def test_zones_with_too_many_give_to_those_with_too_few(
+def test_surplus_zones_give_to_deficient_zones(
     desired: dict[str, float], hints: dict[str, int], giving: dict[str, int], taking: dict[str, int]
 ) -> None:
     shares = {zone: ZoneAllocation(0, 100, count) for zone, count in desired.items()}
     assert giving_and_receiving_zones(shares, hints) == (giving, taking)
 
 
-def test_hints_of_a_slice_are_good_unless_one_lacks_or_a_zone_has_too_many() -> None:
+def test_valid_hints_of_a_slice_are_recognized() -> None:
     shares = {"a": ZoneAllocation(1, 2, 1.5), "b": ZoneAllocation(1, 2, 1.5)}
     assert valid_hints([in_zone("a", "a"), in_zone("a", "b")], {}, shares) == {"a": 1, "b": 1}
     assert valid_hints([in_zone("a", "a"), in_zone("a", ready=False)], {}, shares) == {"a": 1}
@@ -115,7 +115,7 @@ def test_hints_of_a_slice_are_good_unless_one_lacks_or_a_zone_has_too_many() -> 
     assert valid_hints([in_zone("a", "a")], {"a": 2}, shares) is None
 
 
-def test_service_is_overloaded_when_a_zone_has_too_few_hints() -> None:
+def test_service_is_overloaded_if_a_zone_has_too_few_hints() -> None:
     even = {"a": 0.5, "b": 0.5}
     assert not is_overloaded({}, even)
     assert is_overloaded({"a": 1}, None)
@@ -124,14 +124,14 @@ def test_service_is_overloaded_when_a_zone_has_too_few_hints() -> None:
     assert is_overloaded({"a": 7, "b": 3}, even)
 
 
-def test_endpoint_without_a_zone_spoils_hints() -> None:
+def test_endpoint_without_a_zone_prevents_hints() -> None:
     plan = SlicePlan(create=[SliceDraft(None, "IPv4", (), {}, [in_zone("a"), in_zone(None)])])
     with pytest.raises(HintsUnavailable, match="One or more endpoints do not have a zone specified"):
         hint_by_zones(plan, {"a": 0.5, "b": 0.5})
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.booleans()), min_size=1, max_size=30), st.data())
-def test_hinted_zones_are_never_overloaded(pods: list[tuple[str, bool]], data: st.DataObject) -> None:
+def test_hints_never_overload_a_zone(pods: list[tuple[str, bool]], data: st.DataObject) -> None:
     weights = data.draw(st.tuples(*[st.integers(1, 10)] * 3))
     ratios = {zone: weight / sum(weights) for zone, weight in zip("abc", weights, strict=True)}
     endpoints = [in_zone(zone, ready=ready) for zone, ready in pods]

@@ -1,4 +1,4 @@
-"""What slices say that mirror an Endpoints object."""
+"""Tests of slices that mirror an Endpoints object."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ def slices_of(wanted: Endpoints) -> list[EndpointSlice]:
     return [new_slice(wanted, draft) for draft in plan(wanted, []).create]
 
 
-def test_what_is_no_address_is_counted_and_left_out() -> None:
+def test_invalid_addresses_are_counted_and_skipped() -> None:
     found = mirror_endpoints(endpoints("10.0.0.1", "nonsense", "fd00::1"), 1000)
     assert (found.invalid, found.skipped) == (1, 1)
     assert {place[0]: len(group) for place, group in found.groups.items()} == {"IPv4": 1, "IPv6": 1}
 
 
-def test_no_more_than_allowed_are_taken() -> None:
+def test_max_endpoints_is_enforced() -> None:
     found = mirror_endpoints(endpoints("10.0.0.1", "10.0.0.2", "10.0.0.3"), 2)
     assert (found.invalid, found.skipped) == (0, 1)
 
 
-def test_mirror_of_the_same_changes_nothing() -> None:
+def test_unchanged_mirror_is_kept() -> None:
     wanted = endpoints("10.0.0.1", "fd00::1")
     found = plan(wanted, slices_of(wanted))
     assert (found.create, found.update, found.delete) == ([], [], [])
@@ -46,7 +46,7 @@ def test_changes_are_counted() -> None:
     assert (found.added, found.removed, found.updated, len(found.update)) == (1, 1, 0, 1)
 
 
-def test_slice_that_is_no_longer_needed_becomes_the_one_that_is() -> None:
+def test_obsolete_slice_is_reused() -> None:
     found = plan(endpoints("10.0.0.1", port=81), slices_of(endpoints("10.0.0.1")))
     assert (found.create, found.delete, len(found.update)) == ([], [], 1)
     assert found.update[0].base is not None

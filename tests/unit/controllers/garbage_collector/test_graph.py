@@ -1,4 +1,4 @@
-"""The graph of owners: what it asks to be looked at, and what it remembers as gone."""
+"""Tests of the graph of owners: enqueued objects, and the cache of absent owners."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from kubeloop.runtime.causes.cause import Origins
 NOW = Time("2026-01-01T00:00:00Z")
 
 
-class Asked:
-    """Takes note of what a graph asks for."""
+class RecordingQueue:
+    """Records the objects enqueued by a graph."""
 
     def __init__(self) -> None:
         self.examined: list[str] = []
@@ -25,16 +25,16 @@ class Asked:
         self.orphaned: list[str] = []
         self.reported: list[tuple[str, str]] = []
 
-    def examine(self, node: GraphNode, origins: Origins = ()) -> None:
+    def attempt_to_delete(self, node: GraphNode, origins: Origins = ()) -> None:
         self.examined.append(node.identity.name)
 
-    def examine_later(self, node: GraphNode) -> None:
+    def attempt_to_delete_later(self, node: GraphNode) -> None:
         self.later.append(node.identity.kind)
 
-    def orphan(self, node: GraphNode, origins: Origins = ()) -> None:
+    def attempt_to_orphan(self, node: GraphNode, origins: Origins = ()) -> None:
         self.orphaned.append(node.identity.name)
 
-    def misplaced(self, dependent: GraphNode, reference: OwnerReference) -> None:
+    def report_invalid_namespace(self, dependent: GraphNode, reference: OwnerReference) -> None:
         self.reported.append((dependent.identity.name, reference.name))
 
     def taken(self) -> list[str]:
@@ -44,7 +44,7 @@ class Asked:
 
 class World:
     def __init__(self) -> None:
-        self.asked = Asked()
+        self.asked = RecordingQueue()
         self.absent = AbsentOwnerCache()
         self.graph = OwnershipGraph(self.asked, self.absent)
 
@@ -73,7 +73,7 @@ def to(name: str, *, block: bool = False, **other: Any) -> OwnerReference:
     return OwnerReference(**fields)
 
 
-def test_owner_of_which_only_is_heard_is_looked_for() -> None:
+def test_unobserved_owner_is_looked_up() -> None:
     world = World()
     world.put("child", to("owner"))
     assert world.asked.taken() == ["owner"]
@@ -83,14 +83,14 @@ def test_owner_of_which_only_is_heard_is_looked_for() -> None:
     assert world.asked.taken() == []
 
 
-def test_owner_of_which_nobody_speaks_any_more_is_forgotten() -> None:
+def test_unreferenced_owner_is_forgotten() -> None:
     world = World()
     world.put("child", to("owner"))
     world.put("child")
     assert world.graph.get("owner") is None
 
 
-def test_dependents_are_looked_at_when_their_owner_goes_and_it_is_remembered_as_gone() -> None:
+def test_deleted_owner_enqueues_dependents_and_is_cached_as_absent() -> None:
     world = World()
     world.put("owner")
     world.put("child", to("owner"))
@@ -102,7 +102,7 @@ def test_dependents_are_looked_at_when_their_owner_goes_and_it_is_remembered_as_
     assert thing("other") not in world.absent
 
 
-def test_waiting_owner_is_looked_at_when_its_last_blocking_dependent_goes_not_before() -> None:
+def test_waiting_owner_is_enqueued_after_its_last_blocking_dependent() -> None:
     world = World()
     world.put("owner")
     for name in ("a", "b"):
@@ -117,7 +117,7 @@ def test_waiting_owner_is_looked_at_when_its_last_blocking_dependent_goes_not_be
     assert world.asked.taken() == ["owner"]
 
 
-def test_owner_that_is_to_orphan_does_that_before_all_else() -> None:
+def test_orphaning_takes_precedence() -> None:
     world = World()
     world.put("owner", finalizers=("orphan", "foregroundDeletion"), going=True)
     assert world.asked.orphaned == ["owner"]
@@ -126,13 +126,13 @@ def test_owner_that_is_to_orphan_does_that_before_all_else() -> None:
     assert world.asked.taken() == ["owner"]
 
 
-def test_finalizer_alone_means_nothing() -> None:
+def test_finalizer_without_deletion_has_no_effect() -> None:
     world = World()
     world.put("owner", finalizers=("orphan", "foregroundDeletion"))
     assert (world.asked.orphaned, world.asked.taken()) == ([], [])
 
 
-def test_wrong_name_for_a_known_owner_is_looked_into() -> None:
+def test_mismatched_reference_to_a_known_owner_is_verified() -> None:
     world = World()
     world.put("owner")
     world.put("good", to("owner"))
@@ -149,7 +149,7 @@ def test_reference_into_another_namespace_is_reported() -> None:
     assert world.asked.taken() == ["child"]
 
 
-def test_observed_owner_clears_up_what_others_called_it() -> None:
+def test_observed_owner_enqueues_dependents_with_mismatched_references() -> None:
     world = World()
     world.put("bad", to("owner", kind="Other"))
     world.asked.taken()
@@ -157,46 +157,46 @@ def test_observed_owner_clears_up_what_others_called_it() -> None:
     assert world.asked.taken() == ["bad"]
 
 
-def test_owner_that_is_not_what_one_calls_it_may_be_what_another_does() -> None:
+def test_mismatched_reference_does_not_exclude_another() -> None:
     world = World()
     world.put("one", to("owner", kind="A"))
     world.put("two", to("owner", kind="B"))
     world.asked.taken()
-    world.graph.vanished(thing("owner", kind="A"))
+    world.graph.handle_absent(thing("owner", kind="A"))
     assert world.asked.taken() == ["one"]
     assert world.asked.later == ["B"]
     world.graph.remove(thing("one"))
-    world.graph.vanished(thing("owner", kind="B"))
+    world.graph.handle_absent(thing("owner", kind="B"))
     assert world.asked.taken() == ["two"]
     assert world.graph.get("owner") is None
 
 
-def test_seen_owner_does_not_vanish_because_a_wrong_name_for_it_leads_nowhere() -> None:
+def test_absent_mismatched_reference_does_not_remove_an_observed_owner() -> None:
     world = World()
     world.put("owner")
     world.put("bad", to("owner", kind="Other"))
     world.asked.taken()
-    world.graph.vanished(thing("owner", kind="Other"))
+    world.graph.handle_absent(thing("owner", kind="Other"))
     assert world.graph.get("owner") is not None
     assert world.asked.taken() == ["bad"]
 
 
-def test_kind_that_is_no_longer_watched_leaves_owners_in_doubt() -> None:
+def test_unwatched_kind_makes_owners_unverified() -> None:
     world = World()
     world.put("owner")
     world.put("child", to("owner"))
     world.put("lone")
     for uid in ("owner", "lone", "unknown"):
-        world.graph.lose_sight(uid)
+        world.graph.mark_unobserved(uid)
     assert world.asked.taken() == ["owner"]
     assert world.graph.get("lone") is None
     assert thing("owner") not in world.absent
 
 
-def test_dependent_that_corrects_its_reference_is_examined_when_its_owner_goes() -> None:
+def test_dependent_with_a_corrected_reference_is_enqueued() -> None:
     world = World()
     world.put("child", to("owner", kind="Other"))
-    world.graph.vanished(thing("owner", kind="Other"))
+    world.graph.handle_absent(thing("owner", kind="Other"))
     world.put("owner")
     world.put("child", to("owner"))
     world.asked.taken()
@@ -204,7 +204,7 @@ def test_dependent_that_corrects_its_reference_is_examined_when_its_owner_goes()
     assert world.asked.taken() == ["child"]
 
 
-def test_removed_owner_is_forgotten_with_its_last_dependent() -> None:
+def test_deleted_owner_is_forgotten_with_its_last_dependent() -> None:
     world = World()
     world.put("child", to("owner", block=True))
     world.graph.remove(thing("owner"))
@@ -215,7 +215,7 @@ def test_removed_owner_is_forgotten_with_its_last_dependent() -> None:
     assert (owner.dependents, owner.blockers) == ({}, set())
 
 
-def test_alternatives_are_tried_in_order_and_around() -> None:
+def test_alternative_references_are_tried_in_rotation() -> None:
     nodes = []
     for number, kind in enumerate("ABC"):
         node = GraphNode(thing(f"child-{number}"), observed=True)
@@ -230,14 +230,14 @@ def test_alternatives_are_tried_in_order_and_around() -> None:
     assert alternative_identity(nodes[:1], tried[0]) is None
 
 
-def test_cluster_scoped_owner_is_not_looked_for_in_namespaces() -> None:
+def test_cluster_scoped_owner_is_not_looked_up_in_namespaces() -> None:
     node = GraphNode(thing("child"), observed=True)
     node.owners = (to("another", uid="owner"),)
     found = alternative_identity([node], thing("owner", namespace=""))
     assert found == thing("owner", namespace="")._replace(name="another")
 
 
-def test_absent_owners_are_forgotten_when_there_is_no_room() -> None:
+def test_absent_owner_cache_is_bounded() -> None:
     absent = AbsentOwnerCache(room=2)
     for name in ("a", "b"):
         absent.add(thing(name))
@@ -255,7 +255,7 @@ CHANGES = st.lists(st.tuples(NAMES, st.none() | REFERENCES), max_size=30)
 @example(changes=[("b", (to("a"),)), ("a", None), ("a", ()), ("b", (to("a", block=True),))])
 @example(changes=[("b", (to("a"),)), ("a", None), ("c", (to("a"),))])
 @given(CHANGES)
-def test_links_are_those_that_references_say(changes: list[tuple[str, tuple[OwnerReference, ...] | None]]) -> None:
+def test_links_match_references(changes: list[tuple[str, tuple[OwnerReference, ...] | None]]) -> None:
     world, there = World(), dict[str, tuple[OwnerReference, ...]]()
     for name, owners in changes:
         if owners is None:

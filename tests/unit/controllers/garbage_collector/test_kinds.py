@@ -1,4 +1,4 @@
-"""Kinds are asked for again only where something may have changed."""
+"""Tests of discovery: fetched again only if something may have changed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ VERBS = ["delete", "list", "watch"]
 
 
 class Server:
-    """Serves ConfigMaps, and what else it is told to; counts how often it is asked."""
+    """Serves ConfigMaps and given kinds; counts requests."""
 
     def __init__(self) -> None:
         self.now: object | None = object()
@@ -20,7 +20,7 @@ class Server:
         self.asked = 0
         self.failing = False
 
-    def edition(self) -> object | None:
+    def discovery_version(self) -> object | None:
         return self.now
 
     async def document(self, path: str) -> Any:
@@ -42,7 +42,7 @@ def plurals(kinds: RestMapper) -> list[str]:
     return [one.plural for one in found.collectable]
 
 
-def test_edition_that_is_the_same_is_not_asked_for_again() -> None:
+def test_unchanged_etag_is_not_fetched_again() -> None:
     server = Server()
     kinds = RestMapper(server)
     assert plurals(kinds) == plurals(kinds) == ["configmaps"]
@@ -51,7 +51,7 @@ def test_edition_that_is_the_same_is_not_asked_for_again() -> None:
     assert plurals(kinds) == ["configmaps", "secrets"]
 
 
-def test_server_without_editions_is_asked_each_time() -> None:
+def test_server_without_etags_is_fetched_each_time() -> None:
     server = Server()
     server.now = None
     kinds = RestMapper(server)
@@ -59,7 +59,7 @@ def test_server_without_editions_is_asked_each_time() -> None:
     assert server.asked == 6
 
 
-def test_answer_that_was_not_complete_is_asked_for_again() -> None:
+def test_incomplete_response_is_fetched_again() -> None:
     server = Server()
     server.failing = True
     kinds = RestMapper(server)

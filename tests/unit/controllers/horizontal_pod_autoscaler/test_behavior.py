@@ -52,14 +52,14 @@ def test_bounds_without_a_behavior(current: int, desired: int, replicas: int, re
     assert (found.replicas, found.limit[0], found.is_limited) == (replicas, reason, reason != "DesiredWithinRange")
 
 
-def test_highest_recommendation_of_the_window_holds_the_size() -> None:
+def test_highest_recommendation_of_the_window_applies() -> None:
     memory = ScaleHistory([Recommendation(9, ago(400)), Recommendation(7, ago(200))])
     found = normalize_desired_replicas(ReplicaChange(8, 3), ReplicaBounds(1, 10), memory, WINDOW, NOW)
     assert (found.replicas, found.able[0]) == (7, "ScaleDownStabilized")
     assert [one.replicas for one in memory.recommendations] == [7, 3]
 
 
-def test_windows_of_a_behavior_hold_both_ways() -> None:
+def test_behavior_windows_apply_in_both_directions() -> None:
     behavior = HorizontalPodAutoscalerBehavior(
         scale_up=rules(("Percent", 100, 15), window=60), scale_down=rules(("Percent", 100, 15), window=120)
     )
@@ -72,7 +72,7 @@ def test_windows_of_a_behavior_hold_both_ways() -> None:
     assert (down.replicas, down.able[0]) == (9, "ScaleDownStabilized")
 
 
-def test_window_that_is_not_said_is_the_managers() -> None:
+def test_default_window_is_the_flags() -> None:
     behavior = HorizontalPodAutoscalerBehavior(scale_down=rules(("Pods", 1, 15), window=None))
     assert rules_of(behavior, WINDOW).down_window == WINDOW
 
@@ -81,7 +81,7 @@ def test_window_that_is_not_said_is_the_managers() -> None:
     ("select", "up", "down"),
     [("Max", 20, 5), ("Min", 14, 6), ("Disabled", 10, 10)],
 )
-def test_policies_are_chosen_between(select: str, up: int, down: int) -> None:
+def test_select_policy_is_honored(select: str, up: int, down: int) -> None:
     assert scale_up_limit(10, ScaleHistory(), rules(("Pods", 4, 60), ("Percent", 100, 60), select=select), NOW) == up
     assert scale_down_limit(10, ScaleHistory(), rules(("Pods", 4, 60), ("Percent", 50, 60), select=select), NOW) == down
 
@@ -91,20 +91,20 @@ def test_percentage_of_few_pods_is_rounded_up() -> None:
     assert scale_down_limit(3, ScaleHistory(), rules(("Percent", 50, 60)), NOW) == 1
 
 
-def test_what_was_done_in_the_period_counts() -> None:
+def test_scaling_within_the_period_counts() -> None:
     behavior = HorizontalPodAutoscalerBehavior(scale_up=rules(("Pods", 4, 60)), scale_down=rules(("Pods", 2, 60)))
     memory = ScaleHistory()
-    memory.note_change(5, 8, behavior, ago(30))
+    memory.record_scale_event(5, 8, behavior, ago(30))
     assert scale_up_limit(8, memory, rules(("Pods", 4, 60)), NOW) == 9
     assert scale_up_limit(8, memory, rules(("Pods", 4, 20)), NOW) == 12
-    memory.note_change(8, 7, behavior, ago(10))
+    memory.record_scale_event(8, 7, behavior, ago(10))
     assert scale_down_limit(7, memory, rules(("Pods", 2, 15)), NOW) == 6
-    memory.note_change(7, 9, behavior, NOW + timedelta(seconds=60))
+    memory.record_scale_event(7, 9, behavior, NOW + timedelta(seconds=60))
     assert [one.replicas for one in memory.additions] == [2]
 
 
 @given(st.lists(st.integers(0, 60), min_size=1, max_size=60), st.integers(1, 5), st.integers(0, 50))
-def test_size_stays_in_bounds_and_memory_is_bounded(wishes: list[int], least: int, more: int) -> None:
+def test_size_stays_in_bounds_and_history_is_bounded(wishes: list[int], least: int, more: int) -> None:
     memory, current, bounds = ScaleHistory(), least, ReplicaBounds(least, least + more)
     behavior = HorizontalPodAutoscalerBehavior(scale_up=rules(("Pods", 3, 60)), scale_down=rules(("Pods", 2, 60)))
     made = rules_of(behavior, WINDOW)
@@ -113,7 +113,7 @@ def test_size_stays_in_bounds_and_memory_is_bounded(wishes: list[int], least: in
         found = normalize_desired_replicas_with_behaviors(ReplicaChange(current, wish), bounds, memory, made, now)
         assert least <= found.replicas <= least + more
         if found.replicas != current:
-            memory.note_change(current, found.replicas, behavior, now)
+            memory.record_scale_event(current, found.replicas, behavior, now)
         current = found.replicas
         assert len(memory.recommendations) <= 22
         assert len(memory.additions) + len(memory.removals) <= 10

@@ -1,4 +1,4 @@
-"""How many pods the metrics ask for; the cases are those of upstream's replica calculator."""
+"""Tests of replica calculations; the cases are those of upstream's replica calculator."""
 
 from __future__ import annotations
 
@@ -20,10 +20,9 @@ from kubeloop.api.generated.core_v1 import (
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.scalars.times import format_time
 from kubeloop.api.scalars.wire import Quantity, Time
-from kubeloop.controllers.horizontal_pod_autoscaler.metrics import MetricsError, PodMetric
+from kubeloop.controllers.horizontal_pod_autoscaler.metrics_client import MetricsError, PodMetric
 from kubeloop.controllers.horizontal_pod_autoscaler.proposals import MetricProposal, largest_proposal
-from kubeloop.controllers.horizontal_pod_autoscaler.requests import requests_of
-from kubeloop.controllers.horizontal_pod_autoscaler.usage import (
+from kubeloop.controllers.horizontal_pod_autoscaler.replica_calculator import (
     PodGroupsByUsability,
     PodStartupDelays,
     PodUsage,
@@ -33,6 +32,7 @@ from kubeloop.controllers.horizontal_pod_autoscaler.usage import (
     replicas_by_utilization,
     replicas_by_value,
     replicas_by_value_per_pod,
+    requests_of,
 )
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -77,7 +77,7 @@ def requests(of: PodUsage, each: int = 1000) -> dict[str, int]:
         (3, 100, [1010, 1030, 1020], 0, 0, 3, 102),  # near enough
         (5, 50, [100, 300, 500, 250, 250], 0, 0, 3, 28),
         (3, 30, [500, 700], 1, 0, 4, 60),  # an unready one counts as idle
-        (3, 50, [600, 600], 1, 0, 3, 60),  # so that nothing comes of it
+        (3, 50, [600, 600], 1, 0, 3, 60),  # so that it has no effect
         (2, 75, [1000], 0, 1, 2, 100),  # a missing one as idle when growing…
         (2, 30, [200], 0, 1, 2, 20),  # …as busy when shrinking
         (2, 110, [1000], 0, 1, 2, 100),
@@ -113,7 +113,7 @@ def test_average(current: int, target: int, used: list[int], unready: int, missi
     st.integers(0, 4),
     st.integers(0, 4),
 )
-def test_unknown_pods_never_enlarge_or_turn_a_change(
+def test_unready_pods_never_enlarge_or_reverse_a_change(
     current: int, target: int, used: list[int], unready: int, missing: int
 ) -> None:
     known = replicas_by_utilization(current, target, USUAL, counted(used), requests(counted(used)))
@@ -125,7 +125,7 @@ def test_unknown_pods_never_enlarge_or_turn_a_change(
         assert found.replicas >= current if is_growing else found.replicas <= current
 
 
-def test_metrics_of_no_pod_that_counts() -> None:
+def test_metrics_without_ready_pods() -> None:
     with pytest.raises(MetricsError, match=r"did not receive metrics for targeted pods \(pods might be unready\)"):
         replicas_by_average(1, 10, USUAL, counted([], unready=2))
     with pytest.raises(MetricsError, match="no metrics returned matched known pods"):
@@ -142,7 +142,7 @@ def test_single_values() -> None:
         replicas_by_value(2, 300, 100, USUAL, [])
 
 
-def test_values_shared_out() -> None:
+def test_average_values() -> None:
     assert replicas_by_value_per_pod(3, 6000, 1000, USUAL) == (6, 2000, None)
     assert replicas_by_value_per_pod(3, 3100, 1000, USUAL) == (3, 1034, None)
     assert replicas_by_value_per_pod(0, 3100, 1000, USUAL).replicas == 4
@@ -163,7 +163,7 @@ def test_values_shared_out() -> None:
         (Pod(metadata=ObjectMeta(name="p"), status=PodStatus(phase="Running")), 0, "cpu", "unready"),
     ],
 )
-def test_pods_by_what_their_metrics_are_good_for(pod: Pod, sample_age: float, resource: str, group: str) -> None:
+def test_pods_are_grouped_by_usable_metrics(pod: Pod, sample_age: float, resource: str, group: str) -> None:
     groups = group_pods([pod], {"p": metric(1, sample_age)}, resource, PATIENCE, NOW)
     assert {
         "ready": groups.ready == 1,
@@ -193,7 +193,7 @@ def test_requests_of_containers_and_sidecars_are_summed() -> None:
         requests_of([pod], "cpu", "c")
 
 
-def test_request_of_the_pod_itself_counts_before_its_containers() -> None:
+def test_pod_level_request_takes_precedence() -> None:
     whole = ResourceRequirements(requests={"cpu": Quantity("3")})
     pod = Pod(metadata=ObjectMeta(name="p"), spec=PodSpec(containers=(asking("a", "1"),), resources=whole))
     assert requests_of([pod], "cpu") == {"p": 3000}
@@ -202,8 +202,8 @@ def test_request_of_the_pod_itself_counts_before_its_containers() -> None:
         requests_of([pod], "memory")
 
 
-def test_of_idle_metrics_the_last_is_named() -> None:
-    """As upstream's computeReplicasForMetrics does: zero counts as nothing proposed yet."""
+def test_last_idle_metric_is_named() -> None:
+    """Combine like upstream's computeReplicasForMetrics: zero means no proposal yet."""
     proposals = [
         MetricProposal(replicas, name, MetricStatus()) for replicas, name in ((0, "a"), (0, "b"), (3, "c"), (3, "d"))
     ]

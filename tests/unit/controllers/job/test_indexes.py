@@ -27,12 +27,12 @@ some = st.sets(st.integers(0, 60))
         ("0,1-3", 5, "0-3"),
     ],
 )
-def test_text_is_read_as_far_as_it_makes_sense(text: str, completions: int, expected: str) -> None:
+def test_text_is_parsed_as_far_as_valid(text: str, completions: int, expected: str) -> None:
     assert str(Indexes.parse(text, completions)) == expected
 
 
 @given(some)
-def test_text_tells_all_and_only_these(indexes: set[int]) -> None:
+def test_formatting_round_trips(indexes: set[int]) -> None:
     written = Indexes.of(indexes)
     assert Indexes.parse(str(written), 61) == written
     assert {one for one in range(61) if one in written} == indexes
@@ -40,13 +40,13 @@ def test_text_tells_all_and_only_these(indexes: set[int]) -> None:
 
 
 @given(some, some)
-def test_two_sets_are_joined_and_compared_as_sets_are(one: set[int], other: set[int]) -> None:
+def test_union_and_comparison_are_set_operations(one: set[int], other: set[int]) -> None:
     joined = Indexes.of(one) | Indexes.of(other)
     assert joined == Indexes.of(one | other)
-    assert Indexes.of(one).common(Indexes.of(other)) == len(one & other)
+    assert Indexes.of(one).count_common(Indexes.of(other)) == len(one & other)
 
 
 @given(some, st.integers(0, 70), st.integers(0, 10))
-def test_what_is_missing_is_found_in_order(indexes: set[int], completions: int, count: int) -> None:
+def test_missing_indexes_are_found_in_order(indexes: set[int], completions: int, count: int) -> None:
     expected = [one for one in range(completions) if one not in indexes][:count]
     assert list(islice(Indexes.of(indexes).missing(completions), count)) == expected

@@ -1,4 +1,4 @@
-"""What a job's policies say about pods and indexes, and how long it waits after failures."""
+"""Tests of job policies for pods and indexes, and of the backoff."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from kubeloop.api import codec
 from kubeloop.api.generated.batch_v1 import PodFailurePolicy, SuccessPolicy
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.api.scalars.times import format_time
-from kubeloop.controllers.job.backoff import BackoffRecord, index_seconds_left
-from kubeloop.controllers.job.failure_policy import match_failure_policy
 from kubeloop.controllers.job.indexes import Indexes
 from kubeloop.controllers.job.pods import finish_time
-from kubeloop.controllers.job.success_policy import match_success_policy
+from kubeloop.controllers.job.policy.backoff import BackoffRecord, index_seconds_left
+from kubeloop.controllers.job.policy.failure_policy import match_failure_policy
+from kubeloop.controllers.job.policy.success_policy import match_success_policy
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -60,7 +60,7 @@ def on_condition(action: str, kind: str, status: str = "True") -> dict[str, Any]
         ((on_exit("Ignore", "NotIn", 1, 2),), pod(exited(2)), "", ""),
         # Success is no failure, whatever the operator.
         ((on_exit("FailJob", "NotIn", 7),), pod(exited(0)), "", ""),
-        # Who still runs has no code.
+        # A running container has no exit code.
         ((on_exit("FailJob", "NotIn", 7),), pod(exited(None)), "", ""),
         ((on_exit("Count", "In", 5, name="side"),), pod(exited(5)), "", ""),
         ((on_exit("Count", "In", 5, name="side"),), pod(exited(0), exited(5, "side")), "Count", ""),
@@ -91,13 +91,13 @@ def test_first_matching_rule_decides(rules: Any, failed: Pod, action: str, messa
     assert match_failure_policy(policy(*rules), failed) == (action, message)
 
 
-def test_only_what_is_ignored_does_not_count() -> None:
+def test_only_ignored_failures_do_not_count() -> None:
     counted = {
-        action: match_failure_policy(policy(on_exit(action, "In", 1)), pod(exited(1))).counts
+        action: match_failure_policy(policy(on_exit(action, "In", 1)), pod(exited(1))).counts_towards_limit
         for action in ("Ignore", "Count", "FailIndex", "FailJob")
     }
     assert counted == {"Ignore": False, "Count": True, "FailIndex": True, "FailJob": True}
-    assert match_failure_policy(None, pod(exited(1))).counts
+    assert match_failure_policy(None, pod(exited(1))).counts_towards_limit
 
 
 @pytest.mark.parametrize(
@@ -135,21 +135,21 @@ def ended(seconds: int) -> Pod:
         (BackoffRecord(2, NOW), [10, 20], [5, 25, 30], 2, 30),
     ],
 )
-def test_failures_in_a_row(before: BackoffRecord, succeeded: Any, failed: Any, count: int, last: int | None) -> None:
-    after = before.after([ended(one) for one in succeeded], [ended(one) for one in failed])
+def test_consecutive_failures(before: BackoffRecord, succeeded: Any, failed: Any, count: int, last: int | None) -> None:
+    after = before.with_finished([ended(one) for one in succeeded], [ended(one) for one in failed])
     assert after == BackoffRecord(count, None if last is None else NOW + timedelta(seconds=last))
 
 
 @pytest.mark.parametrize(
     ("count", "pause"), [(0, 0), (1, 10), (2, 20), (3, 40), (6, 320), (7, 600), (8, 600), (5000, 600)]
 )
-def test_pause_doubles_up_to_ten_minutes(count: int, pause: float) -> None:
+def test_backoff_doubles_up_to_ten_minutes(count: int, pause: float) -> None:
     assert BackoffRecord(count, NOW).seconds_left(NOW) == pause
     assert BackoffRecord(count, NOW).seconds_left(NOW + timedelta(seconds=5)) == max(0, pause - 5)
     assert BackoffRecord(count, NOW).seconds_left(NOW + timedelta(hours=1)) == 0
 
 
-def test_pause_of_an_index_goes_by_what_its_last_pod_knows() -> None:
+def test_index_backoff_uses_annotations_of_its_last_pod() -> None:
     counts = {
         "batch.kubernetes.io/job-index-failure-count": "1",
         "batch.kubernetes.io/job-index-ignored-failure-count": "1",
@@ -160,7 +160,7 @@ def test_pause_of_an_index_goes_by_what_its_last_pod_knows() -> None:
     assert index_seconds_left(pod(exited(1), annotations=nonsense), NOW) == 10
 
 
-def test_end_of_a_pod_by_the_best_evidence() -> None:
+def test_finish_time_uses_the_best_available_source() -> None:
     later = NOW + timedelta(seconds=9)
     assert finish_time(pod(exited(0), exited(1, "b", at=later))) == later
     unready = pod(exited(None), exited(1))

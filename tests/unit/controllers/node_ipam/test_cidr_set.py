@@ -20,39 +20,39 @@ from kubeloop.controllers.node_ipam.cidr_set import CidrOutOfRange, CidrSet, Net
         ("2001:db8::/111", 112, ["2001:db8::/112", "2001:db8::1:0/112"]),
     ],
 )
-def test_parts_are_given_in_order_until_none_is_left(network: str, bits: int, parts: list[str]) -> None:
+def test_cidrs_are_allocated_in_order_until_exhausted(network: str, bits: int, parts: list[str]) -> None:
     whole = CidrSet(ip_network(network), bits)
-    assert [str(whole.take().network) for _ in parts] == parts
+    assert [str(whole.allocate_next().network) for _ in parts] == parts
     with pytest.raises(NoCidrsRemaining):
-        whole.take()
+        whole.allocate_next()
 
 
 @pytest.mark.parametrize(
     ("held", "used"),
     [("10.0.0.0/23", 2), ("10.0.1.128/25", 1), ("10.0.0.0/8", 4), ("10.0.2.0/24", 1)],
 )
-def test_network_is_held_with_every_part_that_it_touches(held: str, used: int) -> None:
+def test_network_occupies_every_cidr_it_overlaps(held: str, used: int) -> None:
     whole = CidrSet(ip_network("10.0.0.0/22"), 24)
-    assert whole.hold(ip_network(held)) == used
-    assert whole.let_go(ip_network(held)) == used
+    assert whole.occupy(ip_network(held)) == used
+    assert whole.release(ip_network(held)) == used
 
 
 @pytest.mark.parametrize("odd", ["10.0.4.0/24", "192.168.0.0/16", "fd00::/64"])
-def test_what_is_elsewhere_can_not_be_held(odd: str) -> None:
+def test_network_outside_the_range_cannot_be_occupied(odd: str) -> None:
     with pytest.raises(CidrOutOfRange, match="is out the range of cluster cidr"):
-        CidrSet(ip_network("10.0.0.0/22"), 24).hold(ip_network(odd))
+        CidrSet(ip_network("10.0.0.0/22"), 24).occupy(ip_network(odd))
 
 
 @given(st.lists(st.integers(-3, 7), max_size=60))
-def test_nothing_is_given_twice(moves: list[int]) -> None:
+def test_nothing_is_allocated_twice(moves: list[int]) -> None:
     """A move below zero takes, any other lets go one that is held."""
     whole = CidrSet(ip_network("10.0.0.0/21"), 24)
     held: list[Network] = []
     for move in moves:
         if move >= 0 and held:
-            whole.let_go(held.pop(move % len(held)))
+            whole.release(held.pop(move % len(held)))
         elif move < 0 and len(held) < whole.size:
-            taken = whole.take().network
+            taken = whole.allocate_next().network
             assert taken not in held
             held.append(taken)
         assert whole.used == len(held)

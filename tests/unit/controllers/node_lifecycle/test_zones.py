@@ -1,10 +1,10 @@
-"""How zones are, what follows, and whose turn it is."""
+"""Tests of zone states, rates and queues."""
 
 from __future__ import annotations
 
 import pytest
 
-from kubeloop.controllers.node_lifecycle.tainter import RateLimitedTaintQueue, TaintTokenBucket
+from kubeloop.controllers.node_lifecycle.zone_queues import RateLimitedTaintQueue, TaintTokenBucket
 from kubeloop.controllers.node_lifecycle.zones import (
     DisruptionTransition,
     EvictionRates,
@@ -28,7 +28,7 @@ FULL, PARTIAL, NORMAL, INITIAL = ZoneState.FULL, ZoneState.PARTIAL, ZoneState.NO
         (0, 0, NORMAL),
     ],
 )
-def test_state_of_a_zone_is_by_how_many_are_not_ready(size: int, unready: int, state: ZoneState) -> None:
+def test_zone_state_depends_on_not_ready_count(size: int, unready: int, state: ZoneState) -> None:
     assert ZoneTally(size, unready).state(0.55) is state
 
 
@@ -44,13 +44,13 @@ def test_state_of_a_zone_is_by_how_many_are_not_ready(size: int, unready: int, s
         ((FULL, FULL), (FULL, PARTIAL), DisruptionTransition.SOME_BACK),
     ],
 )
-def test_turn_is_when_the_last_zone_is_lost_or_the_first_back(
+def test_full_disruption_begins_with_the_last_zone_and_ends_with_the_first(
     before: tuple[ZoneState, ...], after: tuple[ZoneState, ...], turn: DisruptionTransition
 ) -> None:
     assert disruption_transition(dict(zip("ab", before, strict=False)), dict(zip("ab", after, strict=False))) is turn
 
 
-def test_rates_are_by_state_and_size() -> None:
+def test_rates_depend_on_state_and_size() -> None:
     rates = EvictionRates(0.1, 0.01, 50)
     assert [rates.of(NORMAL, 5), rates.of(FULL, 5), rates.of(PARTIAL, 50), rates.of(PARTIAL, 51)] == [0.1, 0.1, 0, 0.01]
 
@@ -65,27 +65,27 @@ def test_bucket_gives_one_token_a_period() -> None:
     assert TaintTokenBucket(0.0, 0.0).take(1e9) is None
 
 
-def test_change_of_rate_gives_no_token_for_nothing() -> None:
+def test_changed_rate_adds_no_token() -> None:
     tainter = RateLimitedTaintQueue(0.1, 0.0)
     assert tainter.take(0.0) == 0.0
-    tainter.set_rate(1.0, 0.0)
+    tainter.swap_limiter(1.0, 0.0)
     assert tainter.take(0.0) == pytest.approx(1.0)
-    tainter.set_rate(0.0, 2.0)
-    tainter.set_rate(0.1, 3.0)
+    tainter.swap_limiter(0.0, 2.0)
+    tainter.swap_limiter(0.1, 3.0)
     assert tainter.take(3.0) == pytest.approx(10.0)
 
 
-def test_node_has_one_turn_until_it_is_removed() -> None:
+def test_node_is_queued_once_until_removed() -> None:
     tainter = RateLimitedTaintQueue(1.0, 0.0)
     assert tainter.add("a")
     assert not tainter.add("a")
     tainter.add("b")
     tainter.postpone("a")
     assert tainter.first == "b"
-    tainter.finish("b")
+    tainter.mark_processed("b")
     assert not tainter.add("b")
     tainter.remove("b")
     assert tainter.add("b")
     tainter.remove("a")
-    tainter.finish("a")
+    tainter.mark_processed("a")
     assert "a" not in tainter

@@ -1,4 +1,4 @@
-"""What bindings change, from plain values."""
+"""Tests of binding changes with plain values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kubeloop.api.pods.volumes import (
     PROVISIONED_BY,
     STORAGE_PROVISIONER,
 )
-from kubeloop.controllers.persistentvolume_binder.changes import (
+from kubeloop.controllers.persistentvolume_binder.binding_patches import (
     PRE_RESIZE_CAPACITY,
     MissingCapacityError,
     bind_claim_patch,
@@ -41,7 +41,7 @@ def claim(metadata: dict[str, Any] | None = None, status: dict[str, Any] | None 
 REFERENCE = {"kind": "PersistentVolumeClaim", "apiVersion": "v1", "namespace": "ns", "name": "c", "uid": "u"}
 
 
-def test_a_free_volume_gets_the_reference_and_the_mark() -> None:
+def test_available_volume_gets_claim_ref_and_annotation() -> None:
     patch = bind_volume_patch(volume(), claim())
     assert patch == {
         "metadata": {"annotations": {BOUND_BY_CONTROLLER: "yes"}},
@@ -49,17 +49,17 @@ def test_a_free_volume_gets_the_reference_and_the_mark() -> None:
     }
 
 
-def test_a_reserved_volume_gets_only_the_uid() -> None:
+def test_pre_bound_volume_gets_only_the_uid() -> None:
     patch = bind_volume_patch(volume(claimRef={"namespace": "ns", "name": "c"}), claim())
     assert patch is not None
     assert list(patch) == ["spec"]
 
 
-def test_a_bound_volume_is_left_alone() -> None:
+def test_bound_volume_is_unchanged() -> None:
     assert bind_volume_patch(volume(claimRef=REFERENCE), claim()) is None
 
 
-def test_unbinding_undoes_what_the_loop_did_and_no_more() -> None:
+def test_unbind_reverts_only_controller_changes() -> None:
     ours = volume({"annotations": {BOUND_BY_CONTROLLER: "yes"}}, claimRef=REFERENCE)
     assert unbind_volume_patch(ours)["spec"] == {"claimRef": None}
     assert unbind_volume_patch(volume(claimRef=REFERENCE)) == {"spec": {"claimRef": {"uid": None}}}
@@ -79,11 +79,11 @@ def test_unbinding_undoes_what_the_loop_did_and_no_more() -> None:
         (claim({"annotations": {BIND_COMPLETED: "yes"}}, volumeName="v"), None),
     ],
 )
-def test_a_claim_says_what_it_has(found: PersistentVolumeClaim, patch: Any) -> None:
+def test_claim_has_its_volume_details(found: PersistentVolumeClaim, patch: Any) -> None:
     assert bind_claim_patch(found, volume()) == patch
 
 
-def test_a_claim_that_becomes_bound_takes_over_what_its_volume_has() -> None:
+def test_bound_claim_copies_volume_details() -> None:
     has = volume(accessModes=["ReadWriteOnce"], volumeAttributesClassName="gold")
     assert claim_status_patch(claim(status={"phase": "Pending"}), "Bound", has) == {
         "status": {
@@ -95,14 +95,14 @@ def test_a_claim_that_becomes_bound_takes_over_what_its_volume_has() -> None:
     }
 
 
-def test_a_claim_that_loses_its_volume_has_nothing() -> None:
+def test_lost_claim_has_no_volume_details() -> None:
     had = {"phase": "Bound", "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi", "other": "1"}}
     assert claim_status_patch(claim(status=had), "Lost", None) == {
         "status": {"phase": "Lost", "accessModes": None, "capacity": None}
     }
 
 
-def test_nothing_is_written_where_nothing_changes() -> None:
+def test_unchanged_objects_are_not_written() -> None:
     assert (
         claim_status_patch(claim(status={"phase": "Bound", "capacity": {"storage": "1Gi"}}), "Bound", volume()) is None
     )
@@ -110,7 +110,7 @@ def test_nothing_is_written_where_nothing_changes() -> None:
 
 
 @pytest.mark.parametrize(("noted", "told"), [("1Gi", "1Gi"), ("nonsense", "2Gi")])
-def test_a_volume_that_is_growing_gives_the_size_before(noted: str, told: str) -> None:
+def test_expanding_volume_reports_the_previous_size(noted: str, told: str) -> None:
     growing = volume({"annotations": {PRE_RESIZE_CAPACITY: noted}})
     patch = claim_status_patch(claim(), "Bound", growing)
     assert patch is not None
@@ -137,11 +137,11 @@ def test_equal_sizes_may_be_written_differently() -> None:
         ({PROVISIONED_BY: "example.com/x", MIGRATED_TO: "gone"}, {MIGRATED_TO: None}),
     ],
 )
-def test_volumes_say_which_driver_has_become_of_a_disk(annotations: dict[str, str], changes: dict[str, Any]) -> None:
+def test_volumes_have_the_migrated_driver_annotation(annotations: dict[str, str], changes: dict[str, Any]) -> None:
     assert migration_annotations(annotations, False) == changes
 
 
-def test_whoever_is_asked_is_asked_once() -> None:
+def test_external_provisioner_is_requested_once() -> None:
     assert provisioner_patch(claim({"annotations": {STORAGE_PROVISIONER: "x"}}), "x") is None
     patch = provisioner_patch(claim(), "x")
     assert patch is not None
@@ -165,7 +165,9 @@ IN_TREE, EXTERNAL = "kubernetes.io/pv-controller", "external-provisioner.volume.
         ("kubernetes.io/aws-ebs", "Delete", [IN_TREE, EXTERNAL], [EXTERNAL]),
     ],
 )
-def test_which_volumes_are_held_back(provisioner: str, policy: str, before: list[str], after: list[str] | None) -> None:
+def test_deletion_protection_finalizers(
+    provisioner: str, policy: str, before: list[str], after: list[str] | None
+) -> None:
     annotations = {PROVISIONED_BY: provisioner} if provisioner else {}
     found = volume({"annotations": annotations, "finalizers": before}, persistentVolumeReclaimPolicy=policy)
     assert volume_finalizers(found, frozenset({"own"})) == after

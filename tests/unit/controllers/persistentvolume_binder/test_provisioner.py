@@ -30,7 +30,7 @@ def at(path: Path | str, name: str = "v") -> PersistentVolume:
     return codec.from_plain(body, PersistentVolume)
 
 
-def test_a_directory_is_made_and_removed(tmp_path: Path) -> None:
+def test_directory_is_created_and_removed(tmp_path: Path) -> None:
     paths = HostPathProvisioner("x", tmp_path / "root", makes_directories=True)
     made = asyncio.run(paths.provision(request()))
     again = asyncio.run(paths.provision(request()))
@@ -41,7 +41,7 @@ def test_a_directory_is_made_and_removed(tmp_path: Path) -> None:
     assert list((tmp_path / "root").iterdir()) == []
 
 
-def test_directories_that_it_did_not_make_are_not_touched(tmp_path: Path) -> None:
+def test_foreign_directories_are_not_removed(tmp_path: Path) -> None:
     theirs = tmp_path / "theirs"
     theirs.mkdir()
     paths = HostPathProvisioner("x", tmp_path / "root")
@@ -56,7 +56,7 @@ def test_paths_outside_of_tmp_cannot_be_deleted(tmp_path: Path, path: str) -> No
         asyncio.run(HostPathProvisioner("x", tmp_path).delete(at(path)))
 
 
-def test_a_path_that_climbs_out_of_the_root_is_not_removed(tmp_path: Path) -> None:
+def test_path_outside_of_the_root_is_not_removed(tmp_path: Path) -> None:
     root, other = tmp_path / "root", tmp_path / "other"
     other.mkdir(parents=True)
     root.mkdir()

@@ -1,4 +1,4 @@
-"""The order in which claims look at volumes, held against a plain search through all of them."""
+"""Tests of the volume index against a linear search."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kubeloop.api.pods.volumes import (
     is_volume_bound_to_claim,
     requested_size,
 )
-from kubeloop.controllers.persistentvolume_binder.shelf import VolumeIndex
+from kubeloop.controllers.persistentvolume_binder.volume_index import VolumeIndex
 
 MODES = ("ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany")
 SIZES = st.sampled_from(["1Gi", "2Gi", "1024Mi", "3Gi"])
@@ -91,7 +91,7 @@ def _is_free(one: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
 
 @settings(max_examples=100, deadline=None)
 @given(volumes(), volumes(), claims(), st.booleans())
-def test_the_shelf_finds_what_a_plain_search_finds(
+def test_index_finds_what_a_linear_search_finds(
     before: dict[str, PersistentVolume],
     after: dict[str, PersistentVolume],
     claim: PersistentVolumeClaim,
@@ -105,11 +105,11 @@ def test_the_shelf_finds_what_a_plain_search_finds(
     present.update(after)
     for name in {**before, **after}:
         shelf.update(name)
-    found = shelf.find(claim, only_reserved=reserved)
+    found = shelf.find_best_match(claim, only_reserved=reserved)
     assert (None if found is None else found.metadata.name) == plain_search(claim, after, reserved)
 
 
-def test_a_volume_that_is_being_bound_is_passed_over() -> None:
+def test_volume_being_bound_is_skipped() -> None:
     spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"]}
     body = {"metadata": {"name": "v"}, "spec": spec, "status": {"phase": "Available"}}
     one = codec.from_plain(body, PersistentVolume)
@@ -119,6 +119,6 @@ def test_a_volume_that_is_being_bound_is_passed_over() -> None:
         {"metadata": {"namespace": "ns", "name": "c"}, "spec": {"accessModes": ["ReadWriteOnce"]}},
         PersistentVolumeClaim,
     )
-    assert shelf.find(wanted, only_reserved=False) is one
-    shelf.taken.add("v")
-    assert shelf.find(wanted, only_reserved=False) is None
+    assert shelf.find_best_match(wanted, only_reserved=False) is one
+    shelf.being_bound.add("v")
+    assert shelf.find_best_match(wanted, only_reserved=False) is None

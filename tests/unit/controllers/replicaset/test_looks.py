@@ -6,7 +6,7 @@ from kubeloop.api.generated.core_v1 import Pod, PodSpec, PodStatus
 from kubeloop.api.generated.meta_v1 import ObjectMeta, OwnerReference
 from kubeloop.api.scalars.wire import Time
 from kubeloop.api.selectors import selector_from_set
-from kubeloop.controllers.replicaset.looks import (
+from kubeloop.controllers.replicaset.pod_class import (
     count_pods,
     group_by_class,
     group_key_of,
@@ -24,7 +24,7 @@ def pod(name: str = "a", *, phase: str = "Running", owner: str = "ReplicaSet", g
     return Pod(metadata=meta, spec=PodSpec(node_name="n"), status=PodStatus(phase=phase))
 
 
-def test_only_pods_of_replica_sets_and_replication_controllers_are_kept_track_of() -> None:
+def test_only_pods_of_replica_sets_and_controllers_are_tracked() -> None:
     found = {kind: group_key_of(pod(owner=kind)) for kind in ("ReplicaSet", "ReplicationController", "Job", "")}
     assert [kind for kind, place in found.items() if place is not None and place.group == "u"] == [
         "ReplicaSet",
@@ -32,7 +32,7 @@ def test_only_pods_of_replica_sets_and_replication_controllers_are_kept_track_of
     ]
 
 
-def test_names_make_no_difference_but_labels_and_state_do() -> None:
+def test_names_are_ignored_but_labels_and_state_are_not() -> None:
     assert pod_class_of(pod("a", app="x")) == pod_class_of(pod("b", app="x"))
     assert pod_class_of(pod(app="x")) != pod_class_of(pod(app="y"))
     assert pod_class_of(pod(gone="2026-01-01T00:00:00Z")).state == "terminating"
@@ -42,12 +42,12 @@ def test_names_make_no_difference_but_labels_and_state_do() -> None:
     )
 
 
-def test_where_those_stood_that_no_longer_count_makes_no_difference() -> None:
+def test_nodes_of_inactive_pods_are_ignored() -> None:
     here, there = pod(phase="Failed"), Pod(spec=PodSpec(node_name="m"), status=PodStatus(phase="Failed"))
     assert pod_class_of(here) == pod_class_of(there)
 
 
-def test_pods_are_chosen_by_labels_and_state_in_whole_looks() -> None:
+def test_pods_are_selected_by_class() -> None:
     pods = group_by_class(pod("a", app="x"), pod("b", app="x"), pod("c", app="y"), pod("d", app="x", phase="Failed"))
     active = pods_in_state(select_pods(pods, selector_from_set({"app": "x"})), "active")
     assert [[one.metadata.name for one in alike] for alike in active.values()] == [["a", "b"]]

@@ -1,4 +1,4 @@
-"""How many pods to make or delete at a time, and which."""
+"""Tests of the number and choice of pods to create and delete."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pytest
 from kubeloop.api.generated.core_v1 import Pod, PodCondition, PodSpec, PodStatus
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.scalars.wire import Time
-from kubeloop.controllers.replicaset.looks import group_by_class
+from kubeloop.controllers.replicaset.pod_class import group_by_class
 from kubeloop.controllers.replicaset.scaling import age_ratios, pods_per_node, pods_to_delete, surplus
-from kubeloop.controllers.shared.pods.batching import batch_period
+from kubeloop.controllers.shared.pods.batch_period import batch_period
 
 NOW = datetime(2026, 1, 1, 1, tzinfo=UTC)
 
@@ -33,23 +33,23 @@ def names(pods: list[Pod]) -> list[str]:
     ("active", "wanted", "expected"),
     [(3, 3, 0), (0, 5, -5), (5, 0, 5), (0, 500, -500), (0, 501, -500), (2000, 3, 500), (1, 3, -2)],
 )
-def test_at_most_so_many_at_a_time(active: int, wanted: int, expected: int) -> None:
+def test_batch_size_is_limited(active: int, wanted: int, expected: int) -> None:
     assert surplus(active, wanted) == expected
 
 
-def test_pods_on_the_node_with_most_related_ones_go_first() -> None:
+def test_pods_on_nodes_with_most_related_pods_are_deleted_first() -> None:
     pods = [pod("a", "n1"), pod("b", "n2"), pod("c", "n3")]
     related = [group_by_class(*pods), group_by_class(pod("x", "n2"), pod("y", "n2"), pod("z", "n3"))]
     assert names(pods_to_delete(group_by_class(*pods), pods_per_node(related), 2, NOW)) == ["b", "c"]
 
 
-def test_related_pods_that_have_ended_crowd_nobody() -> None:
+def test_terminated_related_pods_do_not_count() -> None:
     pods = [pod("a", "n1"), pod("b", "n2")]
     ended = Pod(spec=PodSpec(node_name="n2"), status=PodStatus(phase="Succeeded"))
     assert pods_per_node([group_by_class(*pods, pod("x", "n1"), ended, ended, ended)]) == {"n1": 2, "n2": 1}
 
 
-def test_unready_pods_go_first_wherever_they_are() -> None:
+def test_unready_pods_are_deleted_first() -> None:
     pods = [pod("a", "n1"), pod("b", "n2", ready=False)]
     assert names(pods_to_delete(group_by_class(*pods), {"n1": 2, "n2": 1}, 1, NOW)) == ["b"]
 
@@ -61,6 +61,6 @@ def test_ages_are_compared_with_the_youngest_ready_pod() -> None:
     assert list(age_ratios([newest], group_by_class(newest), NOW)) == []
 
 
-def test_only_large_groups_wait_for_more_changes() -> None:
+def test_only_large_groups_coalesce_changes() -> None:
     assert batch_period(0) == batch_period(49) == 0
     assert batch_period(1000) == pytest.approx(0.02)

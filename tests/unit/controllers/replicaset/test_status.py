@@ -1,4 +1,4 @@
-"""What a set says of itself."""
+"""Tests of the status of a replica set."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kubeloop.api.generated.apps_v1 import ReplicaSet, ReplicaSetCondition, Repl
 from kubeloop.api.generated.core_v1 import Pod, PodCondition, PodStatus, PodTemplateSpec
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.scalars.wire import Time
-from kubeloop.controllers.replicaset.looks import group_by_class
+from kubeloop.controllers.replicaset.pod_class import group_by_class
 from kubeloop.controllers.replicaset.status import (
     ReplicaCounts,
     count_replicas,
@@ -45,7 +45,7 @@ def patch_of(owner: ReplicaSet, counts: ReplicaCounts, failure: str | None = Non
     return status_patch(owner, counts, failure, ReplicaSetCondition, NOW)
 
 
-def test_each_pod_counts_for_what_it_is() -> None:
+def test_each_pod_counts_by_its_state() -> None:
     pods = [
         pod(app="a", tier="web"),
         pod("2026-01-01T00:59:00Z", app="a", tier="web", more="too"),
@@ -55,18 +55,18 @@ def test_each_pod_counts_for_what_it_is() -> None:
     assert count_replicas(replica_set(), group_by_class(*pods, *pods), None, NOW) == ReplicaCounts(6, 4, 4, 4, None)
 
 
-def test_next_available_pod_is_the_one_that_has_been_ready_for_longest_of_those_that_are_not_available_yet() -> None:
+def test_next_availability_is_of_the_longest_ready_pod() -> None:
     pods = group_by_class(pod("2026-01-01T00:59:00Z"), pod("2026-01-01T00:59:50Z"), pod("2026-01-01T00:59:55Z"), pod())
     assert seconds_until_next_available(pods, 30, NOW) == 20
     assert seconds_until_next_available(pods, 0, NOW) is None
     assert seconds_until_next_available(group_by_class(pod("2026-01-01T00:59:00Z"), pod("")), 30, NOW) is None
 
 
-def test_nothing_is_written_when_nothing_has_changed() -> None:
+def test_unchanged_status_is_not_written() -> None:
     assert patch_of(replica_set(), NONE) is None
 
 
-def test_all_counts_are_written_when_one_has_changed() -> None:
+def test_all_counts_are_written_on_a_change() -> None:
     patch = patch_of(replica_set(), ReplicaCounts(2, 2, 1, 0, 0))
     assert patch["metadata"] == {"uid": "u"}
     assert patch["status"] == {
@@ -79,13 +79,13 @@ def test_all_counts_are_written_when_one_has_changed() -> None:
     }
 
 
-def test_new_generation_is_written_though_counts_are_the_same() -> None:
+def test_new_generation_is_written_with_unchanged_counts() -> None:
     owner = ReplicaSet(metadata=ObjectMeta(generation=2), status=ReplicaSetStatus(observed_generation=1))
     patch = patch_of(owner, ReplicaCounts(0, 0, 0, 0, None))
     assert patch["status"]["observedGeneration"] == 2
 
 
-def test_failure_is_told_once_and_taken_back_when_it_is_over() -> None:
+def test_failure_condition_is_set_once_and_removed() -> None:
     (told,) = patch_of(replica_set(), NONE, "no room")["status"]["conditions"]
     assert told == {
         "type": "ReplicaFailure",
@@ -101,5 +101,5 @@ def test_failure_is_told_once_and_taken_back_when_it_is_over() -> None:
 
 
 @pytest.mark.parametrize(("replicas", "reason"), [(1, "FailedCreate"), (2, ""), (3, "FailedDelete")])
-def test_reason_of_a_failure_is_what_was_tried(replicas: int, reason: str) -> None:
+def test_failure_reason_is_the_operation(replicas: int, reason: str) -> None:
     assert failure_reason(replicas, 2) == reason

@@ -1,4 +1,4 @@
-"""What a quota's status has to become."""
+"""Tests of a quota's status changes."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import pytest
 
 from kubeloop.api.generated.core_v1 import ResourceQuota, ResourceQuotaSpec, ResourceQuotaStatus
 from kubeloop.api.quota import evaluator_of
-from kubeloop.api.quota.meter import QuotaEvaluator
+from kubeloop.api.quota.evaluator import QuotaEvaluator
 from kubeloop.api.scalars.quantity import parse_quantity
-from kubeloop.controllers.resourcequota.counting import calculate_usage, lacks_usage, status_patch
+from kubeloop.controllers.resourcequota.reconciler import calculate_usage, lacks_usage, status_patch
 from kubeloop.sim.loop import START
 
 
 @dataclass
 class Kind:
     meter: QuotaEvaluator
-    is_known: bool = True
+    is_synced: bool = True
     present: Sequence[Any] = field(default_factory=list)
 
     def objects(self, namespace: str) -> Sequence[Any]:
@@ -34,7 +34,7 @@ def quota(
     )
 
 
-def test_kinds_are_counted_by_their_number_under_all_of_their_names() -> None:
+def test_kinds_are_counted_under_all_of_their_names() -> None:
     kinds = [Kind(evaluator_of("secrets"), present=["a", "b"]), Kind(evaluator_of("jobs.batch"), present=["c"])]
     found = calculate_usage(
         quota({"secrets": "9", "count/secrets": "9", "count/jobs.batch": "9", "pods": "1"}), kinds, START
@@ -47,8 +47,8 @@ def test_kinds_are_counted_by_their_number_under_all_of_their_names() -> None:
     assert not found.unknown
 
 
-def test_kinds_whose_objects_are_not_all_known_are_not_counted() -> None:
-    kinds = [Kind(evaluator_of("secrets"), is_known=False, present=["a"]), Kind(evaluator_of("configmaps"))]
+def test_kinds_without_informer_are_not_counted() -> None:
+    kinds = [Kind(evaluator_of("secrets"), is_synced=False, present=["a"]), Kind(evaluator_of("configmaps"))]
     found = calculate_usage(quota({"secrets": "9", "configmaps": "9"}), kinds, START)
     assert (list(found.used), list(found.unknown)) == (["configmaps"], ["secrets"])
 
@@ -66,12 +66,14 @@ def test_kinds_whose_objects_are_not_all_known_are_not_counted() -> None:
     ],
     ids=["new", "as it was", "spelled otherwise", "no longer limited", "not countable now"],
 )  # fmt: skip
-def test_status_changes_by_what_differs(given: ResourceQuota, counted: dict[str, str], change: dict[str, Any]) -> None:
+def test_status_patch_has_only_differences(
+    given: ResourceQuota, counted: dict[str, str], change: dict[str, Any]
+) -> None:
     amounts = {name: parse_quantity(text) for name, text in counted.items()}
     assert status_patch(given, amounts) == change
 
 
-def test_quota_that_blocks_creations_until_it_is_counted_comes_first() -> None:
+def test_quota_that_blocks_creates_is_counted_first() -> None:
     meters = [evaluator_of("pods")]
     assert lacks_usage(quota({"pods": "1"}), meters)
     assert lacks_usage(quota({"pods": "1"}, {"pods": "1"}), meters)

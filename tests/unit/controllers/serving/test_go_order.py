@@ -24,14 +24,14 @@ def discovery(name: str, port: int, protocol: str = "TCP", app: str | None = Non
     return discovery_v1.EndpointPort(name=name, port=port, protocol=protocol, app_protocol=app)
 
 
-def test_ports_are_as_a_real_controller_listed_them() -> None:
+def test_port_order_matches_a_real_controller() -> None:
     udp = ("udp", 5353, "UDP", "example.com/x")
     assert port_sort_key(core(*udp)) < port_sort_key(core("http", 8080))
     assert slice_port_sort_key(discovery("http", 8080)) < slice_port_sort_key(discovery(*udp))
     assert slice_port_sort_key(discovery(*udp)) < slice_port_sort_key(discovery("http", 9090))
 
 
-def test_subsets_that_differ_have_different_places() -> None:
+def test_different_subsets_have_different_hashes() -> None:
     address = core_v1.EndpointAddress(ip="10.0.0.1", target_ref=core_v1.ObjectReference(kind="Pod", name="p"))
     one = core_v1.EndpointSubset(addresses=(address,), ports=(core("a", 1),))
     other = core_v1.EndpointSubset(not_ready_addresses=(address,), ports=(core("a", 1),))

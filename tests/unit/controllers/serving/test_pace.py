@@ -5,15 +5,15 @@ from __future__ import annotations
 from kubeloop.api.generated.core_v1 import Pod, PodCondition, PodStatus, Service
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.scalars.wire import Time
-from kubeloop.controllers.shared.endpoints.pace import pause_after
+from kubeloop.controllers.shared.endpoints.sync_pacer import pause_after
 from kubeloop.controllers.shared.endpoints.trigger_times import TriggerTimeTracker
-from kubeloop.controllers.shared.endpoints.writer import map_patch
 from kubeloop.runtime.objects.keys import ObjectKey
+from kubeloop.runtime.objects.patch_or_update import map_patch
 
 KEY = ObjectKey("d", "s")
 
 
-def test_rest_grows_with_the_service_up_to_a_second() -> None:
+def test_delay_grows_with_the_service_up_to_a_second() -> None:
     assert [pause_after(size) for size in (0, 5, 10, 1000, 10**6)] == [0.0, 0.0, 0.005, 0.5, 1.0]
 
 
@@ -30,28 +30,28 @@ def a_pod(name: str, second: int | None) -> Pod:
     return Pod(metadata=ObjectMeta(name=name), status=PodStatus(conditions=(ready,)))
 
 
-def test_first_look_tells_when_the_service_was_made() -> None:
-    assert TriggerTimeTracker().look(KEY, a_service(1), [a_pod("p", 5)]) == moment(1)
+def test_first_sync_has_the_creation_time_of_the_service() -> None:
+    assert TriggerTimeTracker().compute_trigger_time(KEY, a_service(1), [a_pod("p", 5)]) == moment(1)
 
 
-def test_later_looks_tell_the_earliest_change_since() -> None:
+def test_later_syncs_have_the_earliest_change_since() -> None:
     times = TriggerTimeTracker()
-    times.look(KEY, a_service(1), [a_pod("p", 5)])
-    assert times.look(KEY, a_service(1), [a_pod("p", 5)]) == ""
-    assert times.look(KEY, a_service(1), [a_pod("p", 9), a_pod("q", 7), a_pod("r", None)]) == moment(7)
-    assert times.look(KEY, a_service(1), [a_pod("p", 9)]) == ""
-    assert times.look(KEY, a_service(8), [a_pod("p", 9)]) == moment(8)
+    times.compute_trigger_time(KEY, a_service(1), [a_pod("p", 5)])
+    assert times.compute_trigger_time(KEY, a_service(1), [a_pod("p", 5)]) == ""
+    assert times.compute_trigger_time(KEY, a_service(1), [a_pod("p", 9), a_pod("q", 7), a_pod("r", None)]) == moment(7)
+    assert times.compute_trigger_time(KEY, a_service(1), [a_pod("p", 9)]) == ""
+    assert times.compute_trigger_time(KEY, a_service(8), [a_pod("p", 9)]) == moment(8)
 
 
-def test_forgotten_service_begins_anew() -> None:
+def test_forgotten_service_starts_from_scratch() -> None:
     times = TriggerTimeTracker()
-    times.look(KEY, a_service(1), [])
-    assert times.knows(KEY)
+    times.compute_trigger_time(KEY, a_service(1), [])
+    assert times.has_state(KEY)
     times.forget(KEY)
-    assert not times.knows(KEY)
-    assert times.look(KEY, a_service(1), []) == moment(1)
+    assert not times.has_state(KEY)
+    assert times.compute_trigger_time(KEY, a_service(1), []) == moment(1)
 
 
-def test_patch_of_a_map_says_what_differs() -> None:
+def test_map_patch_has_only_differences() -> None:
     assert map_patch({"a": "1", "b": "2", "c": "3"}, {"a": "1", "b": "5", "d": "4"}) == {"b": "5", "c": None, "d": "4"}
     assert map_patch({}, {}) == {}

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kubeloop.api.generated.core_v1 import EndpointAddress, EndpointPort, EndpointSubset, ObjectReference
-from kubeloop.controllers.shared.endpoints.repacking import repack_subsets
+from kubeloop.controllers.shared.endpoints.repack import repack_subsets
 
 
 def address(ip: str, uid: str = "") -> EndpointAddress:
@@ -21,7 +21,7 @@ def subset(ready: str = "", others: str = "", ports: tuple[int, ...] = ()) -> En
     )
 
 
-def said(subsets: tuple[EndpointSubset, ...]) -> list[tuple[str, str, set[int]]]:
+def subset_tuples(subsets: tuple[EndpointSubset, ...]) -> list[tuple[str, str, set[int]]]:
     return sorted(
         (
             "".join(one.ip for one in each.addresses),
@@ -32,35 +32,35 @@ def said(subsets: tuple[EndpointSubset, ...]) -> list[tuple[str, str, set[int]]]
     )
 
 
-def test_addresses_with_the_same_ports_come_together() -> None:
-    assert said(repack_subsets([subset("b", ports=(1,)), subset("a", ports=(1,))])) == [("ab", "", {1})]
+def test_addresses_with_the_same_ports_are_grouped() -> None:
+    assert subset_tuples(repack_subsets([subset("b", ports=(1,)), subset("a", ports=(1,))])) == [("ab", "", {1})]
 
 
-def test_ports_with_the_same_addresses_come_together() -> None:
-    assert said(repack_subsets([subset("a", ports=(1,)), subset("a", ports=(2,))])) == [("a", "", {1, 2})]
+def test_ports_with_the_same_addresses_are_grouped() -> None:
+    assert subset_tuples(repack_subsets([subset("a", ports=(1,)), subset("a", ports=(2,))])) == [("a", "", {1, 2})]
 
 
-def test_others_stay_apart() -> None:
-    assert said(repack_subsets([subset("a", ports=(1, 2)), subset("b", ports=(1,))])) == [
+def test_other_addresses_are_separate() -> None:
+    assert subset_tuples(repack_subsets([subset("a", ports=(1, 2)), subset("b", ports=(1,))])) == [
         ("a", "", {2}),
         ("ab", "", {1}),
     ]
 
 
-def test_readiness_is_part_of_the_group() -> None:
+def test_readiness_separates_groups() -> None:
     found = repack_subsets([subset("a", ports=(1,)), subset("", "a", ports=(2,)), subset("b", "", ports=(1, 2))])
-    assert said(found) == [("ab", "", {1}), ("b", "a", {2})]
+    assert subset_tuples(found) == [("ab", "", {1}), ("b", "a", {2})]
 
 
-def test_address_that_is_also_said_to_be_unready_is_so() -> None:
-    assert said(repack_subsets([subset("a", ports=(1,)), subset("", "a", ports=(1,))])) == [("", "a", {1})]
+def test_address_both_ready_and_unready_is_unready() -> None:
+    assert subset_tuples(repack_subsets([subset("a", ports=(1,)), subset("", "a", ports=(1,))])) == [("", "a", {1})]
 
 
 def test_addresses_without_ports_are_kept() -> None:
-    assert said(repack_subsets([subset("a"), subset("b")])) == [("ab", "", set())]
+    assert subset_tuples(repack_subsets([subset("a"), subset("b")])) == [("ab", "", set())]
 
 
-def test_same_address_of_two_pods_is_there_twice() -> None:
+def test_same_address_of_two_pods_is_listed_twice() -> None:
     listed = (address("a", "u"), address("a", "v"))
     (found,) = repack_subsets([EndpointSubset(addresses=listed, ports=(EndpointPort(port=1),))])
     assert len(found.addresses) == 2
@@ -71,7 +71,7 @@ subsets = st.lists(st.builds(subset, letters, letters, st.sets(st.integers(1, 3)
 
 
 @given(subsets)
-def test_layout_does_not_change_again_and_order_does_not_matter(given_subsets: list[EndpointSubset]) -> None:
+def test_repacking_is_idempotent_and_order_independent(given_subsets: list[EndpointSubset]) -> None:
     once = repack_subsets(given_subsets)
     assert repack_subsets(once) == once
     assert repack_subsets(reversed(given_subsets)) == once

@@ -1,4 +1,4 @@
-"""Who owns a claim, for every policy and every owner that it may have had before."""
+"""Tests of the owners of a claim, for every policy and previous owner."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ BYSTANDER = reference("ConfigMap", "y", "bystander", controller=None)
         ("unheard", "of", 0, []),
     ],
 )
-def test_owners_by_policy(deleted: str, scaled: str, ordinal: int, expected: list[str]) -> None:
+def test_owners_follow_the_policy(deleted: str, scaled: str, ordinal: int, expected: list[str]) -> None:
     owners = updated_claim_owners(claim(), set_with(deleted, scaled), member(ordinal))
     assert [one.uid for one in owners] == expected
     assert all(one.controller for one in owners)
@@ -82,7 +82,7 @@ def test_owners_by_policy(deleted: str, scaled: str, ordinal: int, expected: lis
     st.sampled_from(POLICIES),
     st.sampled_from([0, 5]),
 )
-def test_right_owners_are_right(before: list[OwnerReference], policy: tuple[str, str], ordinal: int) -> None:
+def test_correct_owners_are_recognized(before: list[OwnerReference], policy: tuple[str, str], ordinal: int) -> None:
     set, one = set_with(*policy), member(ordinal)
     found = claim(*before)
     after = replace(found, metadata=replace(found.metadata, owner_references=updated_claim_owners(found, set, one)))
@@ -93,16 +93,16 @@ def test_right_owners_are_right(before: list[OwnerReference], policy: tuple[str,
 
 @pytest.mark.parametrize("old", [OLD_SET, OLD_POD])
 @pytest.mark.parametrize("policy", POLICIES)
-def test_claim_of_an_earlier_owner_is_left_alone(old: OwnerReference, policy: tuple[str, str]) -> None:
+def test_claim_of_an_earlier_owner_is_ignored(old: OwnerReference, policy: tuple[str, str]) -> None:
     assert is_claim_owner_up_to_date(claim(old), set_with(*policy), member(0))
 
 
-def test_owner_that_does_not_manage_is_to_be_set_right() -> None:
+def test_non_controller_owner_is_corrected() -> None:
     slack = reference("StatefulSet", "web", "set", controller=None)
     assert not is_claim_owner_up_to_date(claim(slack), set_with("Delete", "Retain"), member(0))
 
 
-def test_another_manager_matters_only_to_a_policy_that_deletes() -> None:
+def test_another_controller_matters_only_for_a_deleting_policy() -> None:
     assert not has_unexpected_controller(claim(STRANGER), set_with("Retain", "Retain"), member(0))
     assert has_unexpected_controller(claim(STRANGER), set_with("Delete", "Retain"), member(0))
     assert not has_unexpected_controller(claim(BYSTANDER), set_with("Delete", "Delete"), member(0))
@@ -113,12 +113,12 @@ def test_another_manager_matters_only_to_a_policy_that_deletes() -> None:
     ("scaled", "owner", "stale"),
     [("Delete", OLD_POD, True), ("Delete", OUR_SET, False), ("Retain", OLD_POD, False), ("Delete", OUR_POD, True)],
 )
-def test_claim_of_an_earlier_pod_holds_up_its_successor(scaled: str, owner: OwnerReference, stale: bool) -> None:
+def test_claim_of_an_earlier_pod_blocks_its_successor(scaled: str, owner: OwnerReference, stale: bool) -> None:
     not_yet_made = replace(member(0), metadata=replace(member(0).metadata, uid=""))
     assert is_stale_claim(claim(owner), set_with("Retain", scaled), not_yet_made) is stale
 
 
-def test_claims_are_labelled_as_the_selector_says_and_owned_from_the_beginning() -> None:
+def test_claims_have_selector_labels_and_initial_owners() -> None:
     (made,) = claims_of(set_with("Delete", "Delete"), member(1))
     assert (made.metadata.name, dict(made.metadata.labels)) == ("data-web-1", {"app": "web"})
     assert [one.uid for one in made.metadata.owner_references] == ["set"]
@@ -128,5 +128,5 @@ def test_claims_are_labelled_as_the_selector_says_and_owned_from_the_beginning()
     ("name", "expected"),
     [("data-web-0", True), ("data-web-17", True), ("data-web-x", False), ("data-web", False), ("logs-web-0", False)],
 )
-def test_claim_is_known_by_its_name(name: str, expected: Any) -> None:
+def test_claim_is_identified_by_its_name(name: str, expected: Any) -> None:
     assert is_claim_of(set_with("Retain", "Retain"), name) is expected

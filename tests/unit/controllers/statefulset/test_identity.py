@@ -38,17 +38,17 @@ WITH_DATA = stateful_set("web", replicas=3, volume_claim_templates=(persistent_v
         ("web--1", "web-", 1),
     ],
 )
-def test_name_tells_parent_and_ordinal(name: str, parent: str, ordinal: int) -> None:
+def test_name_is_parsed_to_parent_and_ordinal(name: str, parent: str, ordinal: int) -> None:
     assert parse_pod_name(name) == (parent, ordinal)
 
 
-def test_ordinals_are_a_range_from_the_start() -> None:
+def test_ordinals_are_a_range() -> None:
     assert ordinals_of(stateful_set(replicas=3)) == range(3)
     assert ordinals_of(stateful_set(replicas=2, ordinals=StatefulSetOrdinals(start=5))) == range(5, 7)
     assert ordinals_of(stateful_set(replicas=0)) == range(0)
 
 
-def test_member_is_called_as_one() -> None:
+def test_member_has_a_matching_name() -> None:
     assert is_member(WITH_DATA, pod("web-7"))
     assert not is_member(WITH_DATA, pod("webb-7"))
     assert not is_member(WITH_DATA, pod("web"))
@@ -63,18 +63,18 @@ def test_new_pod_has_identity_and_storage() -> None:
     assert made.metadata.labels["controller-revision-hash"] == "web-hash"
 
 
-def test_claims_take_the_place_of_volumes_of_the_same_name() -> None:
+def test_claims_replace_volumes_of_the_same_name() -> None:
     others = (Volume(name="data", empty_dir=EmptyDirVolumeSource()), Volume(name="tmp"))
     found = volumes_of(WITH_DATA, 1, others)
     assert [(one.name, one.persistent_volume_claim is not None) for one in found] == [("data", True), ("tmp", False)]
 
 
 @pytest.mark.parametrize("name", ["web-00", "web", "other-1"])
-def test_pod_of_another_name_has_no_identity(name: str) -> None:
+def test_pod_with_another_name_does_not_match(name: str) -> None:
     assert not identity_matches(WITH_DATA, pod(name, labels={"statefulset.kubernetes.io/pod-name": name}))
 
 
-def test_repair_names_only_what_lacks() -> None:
+def test_repair_patch_has_only_missing_fields() -> None:
     made = new_pod(WITH_DATA, WITH_DATA.spec.template, 0, "r")
     unlabelled = replace(made, metadata=replace(made.metadata, labels={"app": "web"}))
     patch = repair_patch(WITH_DATA, unlabelled)

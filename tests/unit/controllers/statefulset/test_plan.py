@@ -1,4 +1,4 @@
-"""What is next for a stateful set, decided from plain values."""
+"""Tests of StatefulSet decisions with plain values."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kubeloop.api.scalars.wire import Time
 from kubeloop.controllers.statefulset.history import Rollout
 from kubeloop.controllers.statefulset.identity import new_pod
 from kubeloop.controllers.statefulset.plan import decide, members_of
-from kubeloop.controllers.statefulset.rolling import max_unavailable
+from kubeloop.controllers.statefulset.rolling_update import max_unavailable
 from kubeloop.controllers.statefulset.status import complete_update, status_of, status_patch
 from kubeloop.testing import stateful_set
 
@@ -56,46 +56,46 @@ def next_steps(set: StatefulSet, *pods: Pod) -> list[tuple[str, str]]:
     found = rollout(set)
     plan = decide(set, found, members_of(set, found, pods), lambda _: None, NOW)
     steps = [step for stage in plan.stages for work in stage.work for step in work]
-    return [(step.act.name.lower(), step.pod.metadata.name) for step in steps]
+    return [(step.action.name.lower(), step.pod.metadata.name) for step in steps]
 
 
 @pytest.mark.parametrize("state", ["unready", "going", "Pending"])
-def test_nothing_happens_behind_a_pod_that_is_not_available(state: str) -> None:
+def test_ordered_pods_wait_for_an_unavailable_predecessor(state: str) -> None:
     set = given_set()
     assert next_steps(set, member(set, 0, state)) == []
 
 
-def test_the_first_missing_pod_is_made_alone() -> None:
+def test_first_missing_pod_is_created_alone() -> None:
     set = given_set()
     assert next_steps(set, member(set, 0), member(set, 2)) == [("create", "web-1")]
 
 
-def test_all_missing_pods_are_made_in_parallel() -> None:
+def test_all_missing_pods_are_created_in_parallel() -> None:
     set = given_set("Parallel")
     assert next_steps(set, member(set, 1, "unready")) == [("create", "web-0"), ("create", "web-2")]
 
 
 @pytest.mark.parametrize("state", ["Failed", "Succeeded"])
 @pytest.mark.parametrize("policy", ["OrderedReady", "Parallel"])
-def test_pod_that_has_ended_is_deleted(policy: str, state: str) -> None:
+def test_terminated_pod_is_deleted(policy: str, state: str) -> None:
     set = given_set(policy, replicas=1)
     assert next_steps(set, member(set, 0, state)) == [("delete", "web-0")]
 
 
-def test_condemned_pods_go_one_after_the_other_or_all_at_once() -> None:
+def test_condemned_pods_are_deleted_one_at_a_time_or_in_parallel() -> None:
     for policy, gone in (("OrderedReady", ["web-4"]), ("Parallel", ["web-4", "web-3", "web-2"])):
         set = given_set(policy, replicas=2)
         pods = [member(set, number) for number in range(5)]
         assert next_steps(set, *pods) == [("delete", name) for name in gone]
 
 
-def test_set_that_is_being_deleted_is_left_alone() -> None:
+def test_stateful_set_being_deleted_is_unchanged() -> None:
     set = given_set()
     going = replace(set, metadata=replace(set.metadata, deletion_timestamp=LONG_AGO))
     assert next_steps(going) == []
 
 
-def test_pod_whose_ordinal_is_no_number_of_ours_is_ignored() -> None:
+def test_pod_with_an_invalid_ordinal_is_ignored() -> None:
     set = given_set(replicas=0)
     strange = member(set, 0)
     strange = replace(strange, metadata=replace(strange.metadata, name="web-99999999999"))
@@ -114,14 +114,16 @@ def test_pod_whose_ordinal_is_no_number_of_ours_is_ignored() -> None:
         ("50%", 0, "oooo", "32"),
     ],
 )
-def test_old_pods_go_from_the_top_within_the_limit(limit: Any, partition: int, states: str, gone: str) -> None:
+def test_old_pods_are_deleted_from_the_highest_within_the_limit(
+    limit: Any, partition: int, states: str, gone: str
+) -> None:
     for policy in ("OrderedReady", "Parallel"):
         set = given_set(policy, 4, limit, partition=partition)
         pods = [member(set, number, revision=OLD if one == "o" else NEW) for number, one in enumerate(states)]
         assert next_steps(set, *pods) == [("delete", f"web-{ordinal}") for ordinal in gone]
 
 
-def test_in_parallel_ill_old_pods_go_first_and_use_up_the_room() -> None:
+def test_parallel_update_deletes_unhealthy_old_pods_first() -> None:
     set = given_set("Parallel", 4, 2)
     ill = member(set, 0, "unready", OLD)
     pods = [ill, *(member(set, number, revision=OLD) for number in range(1, 4))]
@@ -133,7 +135,7 @@ def test_limit_is_at_least_one(limit: Any, replicas: int, expected: int) -> None
     assert max_unavailable(given_set(replicas=replicas, limit=limit)) == expected
 
 
-def test_missing_pods_below_the_partition_are_made_at_the_current_revision() -> None:
+def test_missing_pods_below_the_partition_use_the_current_revision() -> None:
     set = given_set(replicas=3, partition=2)
     made = members_of(set, rollout(set), []).replicas
     assert [one.metadata.labels["controller-revision-hash"] for one in made] == [OLD, OLD, NEW]
@@ -148,7 +150,7 @@ def test_update_is_complete_when_all_pods_are_updated_and_ready() -> None:
     assert (unfinished.current_revision, unfinished.current_replicas) == (OLD, 0)
 
 
-def test_status_that_says_it_already_is_not_written() -> None:
+def test_unchanged_status_is_not_written() -> None:
     set = given_set(replicas=1)
     status = status_of(set, rollout(set), [member(set, 0)], NOW)
     assert status_patch(replace(set, status=status), status) is None

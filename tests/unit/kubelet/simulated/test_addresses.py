@@ -7,31 +7,31 @@ import pytest
 from kubeloop.kubelet.simulated.addresses import PodAddressAllocator, node_address, node_address_by_name
 
 
-def test_no_address_is_given_twice_at_a_time() -> None:
+def test_addresses_are_unique_at_a_time() -> None:
     addresses = PodAddressAllocator(lambda _: ())
-    taken = [addresses.take(node) for node in ("a", "b") for _ in range(253)]
+    taken = [addresses.allocate(node) for node in ("a", "b") for _ in range(253)]
     assert len(set(taken)) == len(taken)
     with pytest.raises(OverflowError):
-        addresses.take("a")
+        addresses.allocate("a")
     addresses.release(taken[5])
-    assert addresses.take("a") == taken[5]
+    assert addresses.allocate("a") == taken[5]
 
 
-def test_network_that_a_node_was_given_is_used() -> None:
+def test_pod_cidr_of_a_node_is_used() -> None:
     networks = {"a": ("10.244.7.0/24",), "b": ("10.244.8.0/24", "fd00::/64"), "c": ("10.0.0.1/32",)}
     addresses = PodAddressAllocator(networks.__getitem__)
-    assert addresses.take("a") == ("10.244.7.2",)
-    assert addresses.take("b") == ("10.244.8.2", "fd00::2")
-    assert addresses.take("c")[0].startswith("10.12")
+    assert addresses.allocate("a") == ("10.244.7.2",)
+    assert addresses.allocate("b") == ("10.244.8.2", "fd00::2")
+    assert addresses.allocate("c")[0].startswith("10.12")
 
 
-def test_address_that_a_pod_has_already_is_not_given_again() -> None:
+def test_existing_pod_address_is_not_reused() -> None:
     addresses = PodAddressAllocator(lambda _: ("10.0.0.0/29",))
-    addresses.claim(["10.0.0.2"])
-    assert addresses.take("a") == ("10.0.0.3",)
+    addresses.reserve(["10.0.0.2"])
+    assert addresses.allocate("a") == ("10.0.0.3",)
 
 
-def test_nodes_have_addresses_apart_from_each_other() -> None:
+def test_nodes_have_disjoint_addresses() -> None:
     counted = {node_address(number) for number in range(1, 5001)}
     assert len(counted) == 5000
     assert node_address_by_name("extra") not in counted

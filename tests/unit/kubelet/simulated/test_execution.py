@@ -1,4 +1,4 @@
-"""What commands in simulated containers answer, and how a terminal behaves."""
+"""Tests of commands in simulated containers, and of terminals."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Iterable
 
 import pytest
 
-from kubeloop.api.node_calls import TerminalSize
-from kubeloop.kubelet.simulated.execution import CommandContext, is_interactive, run_command
+from kubeloop.api.kubelet_requests import TerminalSize
+from kubeloop.kubelet.simulated.commands import CommandContext, is_interactive, run_command
 from kubeloop.kubelet.simulated.files import MAX_TOTAL_BYTES, FileSystemFull, InMemoryFiles
 
 
 class Client:
-    """Somebody who says a few things and hears the rest."""
+    """Client that sends a few inputs and records the output."""
 
     def __init__(self, *said: bytes, tty: bool = False) -> None:
         self.stdin, self.tty = bool(said), tty
@@ -57,7 +57,7 @@ def run(command: Iterable[str], client: Client, files: InMemoryFiles | None = No
         (["pwd"], b"/\n", 0),
     ],
 )
-def test_commands_do_what_they_say(command: list[str], said: bytes, code: int) -> None:
+def test_commands_are_executed(command: list[str], said: bytes, code: int) -> None:
     client = Client()
     assert (run(command, client), client.out, client.err) == (code, said, b"")
 
@@ -65,7 +65,7 @@ def test_commands_do_what_they_say(command: list[str], said: bytes, code: int) -
 @pytest.mark.parametrize(
     ("command", "complaint", "code"),
     [
-        (["nginx", "-t"], b"nginx: not found in a simulated container\n", 127),
+        (["nginx", "-t"], b"nginx: not found (simulated container)\n", 127),
         (["cat", "/none"], b"cat: can't open '/none': No such file or directory\n", 1),
         (["ls", "/none"], b"ls: /none: No such file or directory\n", 1),
         (["rm", "/none"], b"rm: can't remove '/none': No such file or directory\n", 1),
@@ -73,29 +73,29 @@ def test_commands_do_what_they_say(command: list[str], said: bytes, code: int) -
         (["stty", "size"], b"stty: standard input: Not a tty\n", 1),
     ],
 )
-def test_commands_that_cannot_be_done_complain_where_errors_go(command: list[str], complaint: bytes, code: int) -> None:
+def test_failing_commands_write_to_stderr(command: list[str], complaint: bytes, code: int) -> None:
     client = Client()
     assert (run(command, client), client.out, client.err) == (code, b"", complaint)
 
 
-def test_what_is_piped_in_comes_out_as_it_comes() -> None:
+def test_piped_input_is_streamed() -> None:
     client = Client(b"one", b"two")
     assert (run(["cat"], client), client.out) == (0, b"onetwo")
 
 
-def test_shell_reads_its_script_line_by_line_until_it_is_told_to_end() -> None:
+def test_shell_reads_its_script_line_by_line_until_exit() -> None:
     client = Client(b"echo on", b"e\nhostname\nexit 4\necho never\n")
     assert (run(["sh"], client), client.out) == (4, b"one\nweb\n")
 
 
-def test_terminal_shows_what_is_typed_and_lets_it_be_corrected() -> None:
+def test_terminal_echoes_and_supports_editing() -> None:
     client = Client(b"ecko\x7f\x7fho hi\r", b"half a line\x03", b"stty size\r", b"\x04", tty=True)
     assert run(["sh"], client) == 0
     shown = client.out.decode().replace("\b \b", "<").splitlines()
     assert shown == ["/ # ecko<<ho hi", "hi", "/ # half a line^C", "/ # stty size", "24 80", "/ # "]
 
 
-def test_files_that_are_packed_and_unpacked_are_the_same() -> None:
+def test_tar_round_trips() -> None:
     files, client = InMemoryFiles(), Client()
     files.write("/data/a", b"one")
     files.write("/data/deep/b", b"two")
@@ -109,14 +109,14 @@ def test_files_that_are_packed_and_unpacked_are_the_same() -> None:
     assert broken.err.startswith(b"tar: ")
 
 
-def test_container_has_room_for_so_much() -> None:
+def test_container_storage_is_limited() -> None:
     files, client = InMemoryFiles(), Client(b"x")
     files.write("/a", bytes(MAX_TOTAL_BYTES))
     with pytest.raises(FileSystemFull):
         files.write("/b", b"x")
     files.write("/a", bytes(MAX_TOTAL_BYTES))
     assert run(["tee", "/b"], client, files) == 1
-    assert client.err == b"no room is left in a simulated container\n"
+    assert client.err == b"No space left on device\n"
     files.remove("/a")
     files.write("/b", b"x")
 
@@ -125,5 +125,5 @@ def test_container_has_room_for_so_much() -> None:
     ("command", "waits"),
     [((), True), (("sh",), True), (("cat",), True), (("sh", "-c", "x"), False), (("nginx",), False)],
 )
-def test_shells_and_cat_wait_for_somebody_to_speak_to_them(command: tuple[str, ...], waits: bool) -> None:
+def test_shells_and_cat_wait_for_input(command: tuple[str, ...], waits: bool) -> None:
     assert is_interactive(command) is waits

@@ -1,4 +1,4 @@
-"""What answers on the ports of simulated containers."""
+"""Tests of ports of simulated containers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Connection:
         self.heard += data
 
 
-def talk(*pieces: bytes) -> bytes:
+def exchange_bytes(*pieces: bytes) -> bytes:
     connection = Connection(*pieces)
     asyncio.run(serve_connection(POD, APP, 80, connection))
     return connection.heard
@@ -47,25 +47,25 @@ def page(path: bytes, more: bytes = b"", *, shown: bool = True) -> bytes:
     return head + more + b"\r\n" + (body if shown else b"")
 
 
-def test_page_tells_where_one_has_got_to() -> None:
-    assert talk(b"GET /a?b HT", b"TP/1.1\r\nHost: x\r\n", b"\r\n") == page(b"/a?b")
-    assert talk(b"HEAD / HTTP/1.1\r\n\r\n") == page(b"/", shown=False)
+def test_page_shows_its_pod() -> None:
+    assert exchange_bytes(b"GET /a?b HT", b"TP/1.1\r\nHost: x\r\n", b"\r\n") == page(b"/a?b")
+    assert exchange_bytes(b"HEAD / HTTP/1.1\r\n\r\n") == page(b"/", shown=False)
 
 
-def test_requests_follow_each_other_behind_their_bodies() -> None:
+def test_pipelined_requests_with_bodies_are_served() -> None:
     first = b"POST /one HTTP/1.1\r\nContent-Length: 5\r\n\r\nhel"
     second = b"loGET /two HTTP/1.1\r\nConnection: close\r\n\r\n"
-    assert talk(first, second, b"GET /never HTTP/1.1\r\n\r\n") == page(b"/one") + page(
+    assert exchange_bytes(first, second, b"GET /never HTTP/1.1\r\n\r\n") == page(b"/one") + page(
         b"/two", b"Connection: close\r\n"
     )
 
 
-def test_what_is_not_http_is_sent_back() -> None:
-    assert talk(b"PING\r\n", b"again\r\n") == b"PING\r\nagain\r\n"
-    assert talk(b"\x16\x03\x01") == b"\x16\x03\x01"
+def test_non_http_data_is_echoed() -> None:
+    assert exchange_bytes(b"PING\r\n", b"again\r\n") == b"PING\r\nagain\r\n"
+    assert exchange_bytes(b"\x16\x03\x01") == b"\x16\x03\x01"
 
 
-def test_ports_are_those_that_containers_name_and_are_probed_at() -> None:
+def test_listening_ports_are_container_and_probe_ports() -> None:
     probed = Container(
         name="probed",
         ports=(ContainerPort(container_port=8080, name="web"),),

@@ -32,23 +32,23 @@ def test_times_are_durations_or_seconds(text: str, seconds: float | None) -> Non
         ("nonsense", ()),
     ],
 )
-def test_intervals_say_when_something_is_so(text: str, intervals: tuple[Interval, ...]) -> None:
+def test_intervals_define_states_over_time(text: str, intervals: tuple[Interval, ...]) -> None:
     assert script(fail_readiness=text).intervals("fail-readiness") == intervals
 
 
-def test_direction_for_one_container_comes_before_that_for_all() -> None:
+def test_directive_for_a_container_overrides_the_general_one() -> None:
     annotations = {PREFIX + "exit-code": "1", PREFIX + "exit-code.app": "2"}
     assert Script(annotations, "app").number("exit-code") == 2
     assert Script(annotations, "other").number("exit-code") == 1
 
 
-def test_what_cannot_be_understood_is_left_out() -> None:
+def test_invalid_directives_are_ignored() -> None:
     assert script(exit_code="one").number("exit-code") is None
     assert script(cpu="much").quantity("cpu") is None
     assert has_directions({PREFIX + "cpu": "1"})
     assert not has_directions({"example.com/cpu": "1"})
 
 
-def test_every_direction_is_documented() -> None:
+def test_every_directive_is_documented() -> None:
     text = (Path(__file__).parents[4] / "docs" / "nodes.md").read_text()
     assert [one for one in sorted(DIRECTIONS) if f"`{one}`" not in text] == []

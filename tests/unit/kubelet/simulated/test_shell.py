@@ -1,4 +1,4 @@
-"""What command lines do, as far as a simulation can tell."""
+"""Tests of simulated command lines."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from kubeloop.kubelet.simulated.shell import ENDLESS, command_behavior
         (["sh", "-c", ""], 0, 0),
     ],
 )
-def test_known_commands_end_as_they_say(command: list[str], seconds: float, code: int) -> None:
+def test_known_commands_have_their_exit_code(command: list[str], seconds: float, code: int) -> None:
     course = command_behavior(command)
     assert (course.seconds, course.exit_code) == (seconds, code)
 
@@ -51,11 +51,11 @@ def test_known_commands_end_as_they_say(command: list[str], seconds: float, code
         ["python", "-c", "exit(1)"],
     ],
 )
-def test_what_is_not_known_runs_on(command: list[str]) -> None:
+def test_unknown_commands_keep_running(command: list[str]) -> None:
     assert command_behavior(command).seconds is None
 
 
-def test_lines_are_written_when_their_turn_comes() -> None:
+def test_lines_are_written_on_schedule() -> None:
     course = command_behavior(["sh", "-c", "echo one; sleep 2; echo 'two three' && sh -c 'sleep 1; echo four'; exit 1"])
     assert course.lines == ((0.0, "one"), (2.0, "two three"), (3.0, "four"))
     assert command_behavior(["server"]) is ENDLESS

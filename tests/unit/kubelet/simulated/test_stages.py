@@ -1,4 +1,4 @@
-"""Stage files: directions for many pods at once."""
+"""Tests of stage files: directives for many pods."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from kubeloop.kubelet.simulated.stages import StageError, Stages, parse_rules, r
 from kubeloop.testing import builders
 
 
-class Dice(SystemClock):
-    """A clock whose chance repeats."""
+class SeededClock(SystemClock):
+    """Clock with deterministic randomness."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
 
 
 def stages(text: str, seed: int = 0) -> Stages:
-    return Stages(parse_rules(yaml.safe_load(text)), Dice(seed))
+    return Stages(parse_rules(yaml.safe_load(text)), SeededClock(seed))
 
 
 def pod(namespace: str = "default", **annotations: str) -> Pod:
@@ -49,23 +49,23 @@ APP = builders.container(image="nginx:1.27")
         ("{container: other}", False),
     ],
 )
-def test_rule_is_about_what_it_names(match: str, fits: bool) -> None:
-    script = stages(f"[{{match: {match}, do: {{exit-code: 3}}}}]").script(pod(), APP)
+def test_rule_matches_its_selectors(match: str, fits: bool) -> None:
+    script = stages(f"[{{match: {match}, do: {{exit-code: 3}}}}]").script_for(pod(), APP)
     assert (script is not None) == fits
     assert script is None or script.number("exit-code") == 3
 
 
-def test_annotations_come_first_then_earlier_rules() -> None:
+def test_annotations_precede_earlier_rules() -> None:
     rules = "[{do: {exit-code: 1, cpu: 1}}, {do: {exit-code: 2, memory: 1Gi}}]"
-    script = stages(rules).script(pod(cpu="2"), APP)
+    script = stages(rules).script_for(pod(cpu="2"), APP)
     assert script is not None
     assert [script.text(key) for key in ("exit-code", "cpu", "memory", "log")] == ["1", "2", "1Gi", ""]
 
 
-def test_chance_is_drawn_for_each_run_and_repeats_with_the_seed() -> None:
+def test_probability_is_drawn_per_run_and_deterministic_by_seed() -> None:
     def drawn(seed: int) -> list[bool]:
         rules = stages("[{chance: 0.5, do: {exit-code: 1}}]", seed)
-        return [rules.script(pod(), APP) is not None for _ in range(50)]
+        return [rules.script_for(pod(), APP) is not None for _ in range(50)]
 
     assert drawn(1) == drawn(1) != drawn(2)
     assert 10 < sum(drawn(1)) < 40
@@ -73,21 +73,21 @@ def test_chance_is_drawn_for_each_run_and_repeats_with_the_seed() -> None:
 
 def test_time_may_be_drawn_from_a_range() -> None:
     rules = stages("[{do: {start-delay: 1s..5s}}]")
-    scripts = [rules.script(pod(), APP) for _ in range(20)]
+    scripts = [rules.script_for(pod(), APP) for _ in range(20)]
     delays = {script.seconds("start-delay") for script in scripts if script is not None}
     assert len(delays) > 10
     assert all(delay is not None and 1 <= delay <= 5 for delay in delays)
 
 
-def test_without_rules_and_annotations_there_is_no_script() -> None:
-    assert stages("[]").script(pod(), APP) is None
-    assert stages("[]").script(pod(cpu="1"), APP) is not None
+def test_no_rules_and_annotations_give_no_script() -> None:
+    assert stages("[]").script_for(pod(), APP) is None
+    assert stages("[]").script_for(pod(cpu="1"), APP) is not None
 
 
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("[{do: {exitcode: 1}}]", "there is no direction called exitcode"),
+        ("[{do: {exitcode: 1}}]", "unknown direction exitcode"),
         ("[{match: {}}]", "missing required"),
         ("[{do: {}, when: now}]", "unknown field"),
         ("[{match: {labels: 'a in'}, do: {}}]", "found"),
@@ -95,7 +95,7 @@ def test_without_rules_and_annotations_there_is_no_script() -> None:
         ("[", "while parsing"),
     ],
 )
-def test_file_that_cannot_be_used_says_why(tmp_path: Path, text: str, complaint: str) -> None:
+def test_invalid_file_is_reported(tmp_path: Path, text: str, complaint: str) -> None:
     file = tmp_path / "stages.yaml"
     file.write_text(text)
     with pytest.raises(StageError, match=complaint) as raised:

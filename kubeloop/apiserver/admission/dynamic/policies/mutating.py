@@ -60,7 +60,7 @@ class MutatingPolicyDispatcher:
         self, matcher: Matcher, registry: StorageRegistry, authorizer: UnionAuthorizer, judge: ExpressionEvaluator
     ) -> None:
         self._matcher = matcher
-        self._judge = judge
+        self._evaluator = judge
         self._registry = registry
         self._authorizer = authorizer
 
@@ -71,7 +71,7 @@ class MutatingPolicyDispatcher:
         found = list(invocations(policies, subject, self._matcher, self._registry))
         if not found:
             return
-        own = subject.attempt.resource
+        own = subject.attributes.resource
         problems: list[_PolicyError] = []
         participants.begin(await subject.document(own))
         for one in found:
@@ -80,7 +80,7 @@ class MutatingPolicyDispatcher:
             else:
                 problems += await self._invoke(one, subject, participants)
         participants.end(await subject.document(own))
-        told = [problem for problem in problems if not problem.policy.is_lenient]
+        told = [problem for problem in problems if not problem.policy.ignores_failures]
         if told:
             raise _policy_error(subject, told)
 
@@ -94,33 +94,33 @@ class MutatingPolicyDispatcher:
         except MatchConditionsError as error:
             return [_PolicyError(policy, found.binding, str(error), "Invalid")]
         who = (policy.name, found.binding.name, _name_of(found.params))
-        if not participants.is_asked(who):
+        if not participants.should_invoke(who):
             return []
         problems: list[_PolicyError] = []
         changed = False
-        clock, note = self._judge.clock, self._judge.metrics.policies.mutated
+        clock, note = self._evaluator.clock, self._evaluator.metrics.policies.observe_mutation
         for kind, expression in policy.mutations:
             started, error_type = clock.monotonic(), NO_ERROR
             try:
-                changed |= await self._change(found, subject, kind, expression)
+                changed |= await self._apply_mutation(found, subject, kind, expression)
             except (PolicyPatchError, CelBudgetExceeded) as error:
                 error_type = _error_type(expression, error)
                 problems.append(_PolicyError(policy, found.binding, str(error), "Invalid"))
             note(policy.name, found.binding.name, error_type, clock.monotonic() - started)
         comes_again = policy.spec.reinvocation_policy == "IfNeeded"
-        participants.took_part(who, changed=changed, comes_again=comes_again)
+        participants.record_call(who, changed=changed, comes_again=comes_again)
         return problems
 
     async def _applies(self, found: PolicyInvocation, subject: VersionedAttributes) -> bool:
         policy: MutatingPolicy = found.policy
         inputs = await cel_variables_of(subject, found.resource, None, self._authorizer, found.params)
-        about = MatchConditionLabels(policy.name, "policy", "validate", subject.attempt.operation)
+        about = MatchConditionLabels(policy.name, "policy", "validate", subject.attributes.operation)
         variables = policy.expressions.variables
-        return await self._judge.are_met(
-            policy.conditions, inputs, about, lenient=policy.is_lenient, variables=variables
+        return await self._evaluator.match_conditions(
+            policy.conditions, inputs, about, lenient=policy.ignores_failures, variables=variables
         )
 
-    async def _change(
+    async def _apply_mutation(
         self, found: PolicyInvocation, subject: VersionedAttributes, kind: str, expression: CompiledExpression
     ) -> bool:
         """Apply one mutation and return True if it changed the object.
@@ -131,31 +131,33 @@ class MutatingPolicyDispatcher:
         if document is None:
             return False
         if expression.program is None:
-            raise PolicyPatchError(expression.problem)
+            raise PolicyPatchError(expression.error)
         namespace = namespace_of_subject(subject, self._registry)
         inputs = await cel_variables_of(subject, found.resource, namespace, self._authorizer, found.params)
         variables = found.policy.expressions.variables
 
         def evaluated() -> EvaluationResult:
-            return Evaluation(inputs, CelCostBudget(POLICY_BUDGET), variables).outcome(expression)
+            return Evaluation(inputs, CelCostBudget(POLICY_BUDGET), variables).evaluate(expression)
 
-        outcome, _ = await self._judge.evaluated(evaluated)
-        if outcome.problem:
-            raise PolicyPatchError(outcome.problem)
-        made = self._made(document, outcome.value, kind, subject, found.resource)
+        outcome, _ = await self._evaluator.run_timed(evaluated)
+        if outcome.error:
+            raise PolicyPatchError(outcome.error)
+        made = self._patched(document, outcome.value, kind, subject, found.resource)
         if made is document:
             return False
         try:
-            return await subject.accept(made, found.resource)
+            return await subject.replace_object(made, found.resource)
         except errors.ApiError as error:
             raise errors.internal_error(error.message) from None
 
-    def _made(
+    def _patched(
         self, document: Document, value: Any, kind: str, subject: VersionedAttributes, resource: Resource
     ) -> Document:
         if kind == "JSONPatch":
             return apply_operations(document, value)
-        node = node_of(_definition(document)) if subject.kind_in(resource).kind != resource.kind else resource.node
+        node = (
+            node_of(_definition(document)) if subject.kind_in(resource).kind != resource.kind else resource.schema_node
+        )
         return apply_configuration(document, value, node)
 
 
@@ -179,7 +181,7 @@ def _name_of(params: Any) -> tuple[str, str]:
 def _policy_error(subject: VersionedAttributes, problems: Sequence[_PolicyError]) -> errors.ApiError:
     """Return upstream's error: the first message and reason, and code 403 whatever the reason."""
     causes = [errors.StatusCause(message=str(problem)) for problem in problems]
-    forbidden = subject.attempt.forbidden("", causes)
+    forbidden = subject.attributes.forbidden("", causes)
     error = errors.ApiError(str(problems[0]), forbidden.details, code=403)
     error.reason = problems[0].reason or "Forbidden"
     return error

@@ -40,7 +40,7 @@ def apply_configuration(document: dict[str, Any], config: Any, node: SchemaNode)
 
 def _atomics(value: Any, shape: OwnershipShape, path: str) -> Iterator[str]:
     """Yield the paths of values that could only be replaced as a whole."""
-    if shape.free_form or not isinstance(value, dict | list):
+    if shape.is_free_form or not isinstance(value, dict | list):
         return
     if shape.kind == LEAF:
         yield path
@@ -49,7 +49,7 @@ def _atomics(value: Any, shape: OwnershipShape, path: str) -> Iterator[str]:
             yield from _atomics(inner, shape.at(name), f"{path}.{name}")
     else:
         for index, item in enumerate(value):
-            yield from _atomics(item, shape.other, f"{path}[{index}]")
+            yield from _atomics(item, shape.unknown_field_shape, f"{path}[{index}]")
 
 
 def apply_operations(document: dict[str, Any], operations: Any) -> dict[str, Any]:

@@ -49,7 +49,7 @@ class AdmissionPolicy:
     bindings: Sequence[PolicyBinding]
 
     @property
-    def is_lenient(self) -> bool:
+    def ignores_failures(self) -> bool:
         """True if the failure policy is Ignore."""
         return bool(self.spec.failure_policy == "Ignore")
 
@@ -69,7 +69,7 @@ class AdmissionPolicy:
     @cached_property
     def conditions(self) -> tuple[CompiledExpression, ...]:
         """Compiled match conditions."""
-        return tuple(self.expressions.truth(one.expression) for one in self.spec.match_conditions)
+        return tuple(self.expressions.compile_condition(one.expression) for one in self.spec.match_conditions)
 
 
 class ValidatingPolicy(AdmissionPolicy):
@@ -80,7 +80,11 @@ class ValidatingPolicy(AdmissionPolicy):
         """Validations, each with its compiled expression and message expression."""
         make = self.expressions
         return tuple(
-            (one, make.truth(one.expression), make.message(one.message_expression) if one.message_expression else None)
+            (
+                one,
+                make.compile_condition(one.expression),
+                make.compile_message(one.message_expression) if one.message_expression else None,
+            )
             for one in self.spec.validations
         )
 
@@ -88,7 +92,8 @@ class ValidatingPolicy(AdmissionPolicy):
     def annotations(self) -> tuple[tuple[str, CompiledExpression], ...]:
         """Audit annotations: keys and compiled value expressions."""
         return tuple(
-            (one.key, self.expressions.annotation(one.value_expression.strip())) for one in self.spec.audit_annotations
+            (one.key, self.expressions.compile_annotation(one.value_expression.strip()))
+            for one in self.spec.audit_annotations
         )
 
 
@@ -99,7 +104,7 @@ class MutatingPolicy(AdmissionPolicy):
     def mutations(self) -> tuple[tuple[str, CompiledExpression], ...]:
         """Mutations: patch types and compiled expressions."""
         return tuple(
-            (one.patch_type, self.expressions.patch(_patch_text(one).strip(), one.patch_type))
+            (one.patch_type, self.expressions.compile_mutation(_patch_text(one).strip(), one.patch_type))
             for one in self.spec.mutations
         )
 

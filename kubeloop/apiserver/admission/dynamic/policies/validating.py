@@ -50,7 +50,7 @@ class Denial(NamedTuple):
 
     message: str
     reason: str = "Invalid"
-    place: int = 0
+    validation_index: int = 0
     error_type: str = NO_ERROR
 
 
@@ -60,7 +60,7 @@ class ValidationResult(NamedTuple):
     denials: Sequence[Denial] = ()
     annotations: Sequence[tuple[str, str]] = ()
     failed_annotations: Sequence[str] = ()
-    forgiven: Sequence[str] = ()  # error types that the failure policy ignores
+    ignored_errors: Sequence[str] = ()  # error types that the failure policy ignores
     seconds: float = 0.0  # for each of its validations
 
 
@@ -71,38 +71,40 @@ class ValidatingPolicyDispatcher:
         self, matcher: Matcher, registry: StorageRegistry, authorizer: UnionAuthorizer, judge: ExpressionEvaluator
     ) -> None:
         self._matcher = matcher
-        self._judge = judge
+        self._evaluator = judge
         self._registry = registry
         self._authorizer = authorizer
 
     async def validate(self, policies: Sequence[ValidatingPolicy], subject: VersionedAttributes) -> None:
         """Evaluate the policies for a write; raises the first denial."""
-        record = _Record(subject, self._judge.metrics.policies)
+        record = _Record(subject, self._evaluator.metrics.policies)
         for found in invocations(policies, subject, self._matcher, self._registry):
             if isinstance(found, InvocationFailure):
-                if not found.policy.is_lenient:
+                if not found.policy.ignores_failures:
                     record.deny(found.policy, found.binding, Denial(found.message))
                 continue
-            record.add(found, await self._verdict(found, subject))
-        record.tell()
+            record.add(found, await self._evaluate(found, subject))
+        record.finish()
 
-    async def _verdict(self, found: PolicyInvocation, subject: VersionedAttributes) -> ValidationResult:
+    async def _evaluate(self, found: PolicyInvocation, subject: VersionedAttributes) -> ValidationResult:
         policy: ValidatingPolicy = found.policy
         namespace = namespace_of_subject(subject, self._registry)
         inputs = await cel_variables_of(subject, found.resource, namespace, self._authorizer, found.params)
-        about = MatchConditionLabels(policy.name, "policy", "validate", subject.attempt.operation)
+        about = MatchConditionLabels(policy.name, "policy", "validate", subject.attributes.operation)
         seen = {**inputs, "namespaceObject": None}
         variables = policy.expressions.variables
         try:
-            if policy.conditions and not await self._judge.are_met(
-                policy.conditions, seen, about, lenient=policy.is_lenient, variables=variables
+            if policy.conditions and not await self._evaluator.match_conditions(
+                policy.conditions, seen, about, lenient=policy.ignores_failures, variables=variables
             ):
                 return ValidationResult()
         except MatchConditionsError as error:
             return (
-                ValidationResult() if policy.is_lenient else ValidationResult((Denial(str(error), error_type=INVALID),))
+                ValidationResult()
+                if policy.ignores_failures
+                else ValidationResult((Denial(str(error), error_type=INVALID),))
             )
-        verdict, seconds = await self._judge.evaluated(_evaluate_policy, policy, inputs)
+        verdict, seconds = await self._evaluator.run_timed(_evaluate_policy, policy, inputs)
         return verdict._replace(seconds=seconds / max(1, len(policy.validations)))
 
 
@@ -111,8 +113,8 @@ def _evaluate_policy(policy: ValidatingPolicy, inputs: dict[str, Any]) -> Valida
         denials, forgiven = _denials(policy, inputs)
         annotations, failed = _annotations(policy, inputs)
     except CelBudgetExceeded as error:
-        if policy.is_lenient:
-            return ValidationResult(forgiven=(OUT_OF_BUDGET,))
+        if policy.ignores_failures:
+            return ValidationResult(ignored_errors=(OUT_OF_BUDGET,))
         return ValidationResult((Denial(str(error), error_type=OUT_OF_BUDGET),))
     return ValidationResult(denials, annotations, failed, forgiven)
 
@@ -123,15 +125,15 @@ def _denials(policy: ValidatingPolicy, inputs: dict[str, Any]) -> tuple[list[Den
     forgiven: list[str] = []
     budget = CelCostBudget(POLICY_BUDGET)
     evaluation = Evaluation(inputs, budget, policy.expressions.variables)
-    outcomes = [evaluation.outcome(expression) for _, expression, _ in policy.validations]
+    outcomes = [evaluation.evaluate(expression) for _, expression, _ in policy.validations]
     messages, trouble = _messages(policy, inputs, budget)
     for index, ((validation, _, _), outcome) in enumerate(zip(policy.validations, outcomes, strict=True)):
-        if outcome.problem or trouble:
-            error_type = error_type_of(outcome.problem) if outcome.problem else OUT_OF_BUDGET
-            if policy.is_lenient:
+        if outcome.error or trouble:
+            error_type = error_type_of(outcome.error) if outcome.error else OUT_OF_BUDGET
+            if policy.ignores_failures:
                 forgiven.append(error_type)
             else:
-                said = outcome.problem or f"failed messageExpression: {trouble}"
+                said = outcome.error or f"failed messageExpression: {trouble}"
                 denials.append(Denial(said, "Invalid", index, error_type))
         elif outcome.value is not True:
             said = messages[index]
@@ -145,7 +147,7 @@ def _messages(policy: ValidatingPolicy, inputs: dict[str, Any], budget: CelCostB
     evaluation = Evaluation(inputs, budget, policy.expressions.variables)
     try:
         outcomes = [
-            evaluation.outcome(message) if message else EvaluationResult(None) for _, _, message in policy.validations
+            evaluation.evaluate(message) if message else EvaluationResult(None) for _, _, message in policy.validations
         ]
     except CelBudgetExceeded as error:
         return [], str(error)
@@ -162,9 +164,9 @@ def _annotations(policy: ValidatingPolicy, inputs: dict[str, Any]) -> tuple[list
     found: list[tuple[str, str]] = []
     failed: list[str] = []
     for key, expression in policy.annotations:
-        value, problem = evaluation.outcome(expression)
+        value, problem = evaluation.evaluate(expression)
         if problem:
-            failed += [] if policy.is_lenient else [problem]
+            failed += [] if policy.ignores_failures else [problem]
         elif isinstance(value, str) and value.strip():
             found.append((key, value.strip()))
     return found, failed
@@ -186,12 +188,12 @@ class _Record:
 
     def add(self, found: PolicyInvocation, verdict: ValidationResult) -> None:
         policy, binding = found.policy, found.binding
-        note, names = self._metrics.validated, (policy.name, binding.name)
-        for error_type in verdict.forgiven:
+        note, names = self._metrics.observe_validation, (policy.name, binding.name)
+        for error_type in verdict.ignored_errors:
             note(*names, error_type, "allow", verdict.seconds)
         for denial in verdict.denials:
             for action in binding.spec.validation_actions:
-                self._act(action, policy, binding, denial)
+                self._enforce(action, policy, binding, denial)
                 note(*names, denial.error_type, action.lower(), verdict.seconds)
         for key, value in verdict.annotations:
             values = self._annotations.setdefault(f"{policy.name}/{key}", [])
@@ -201,38 +203,38 @@ class _Record:
             note(*names, error_type_of(message), "deny", verdict.seconds)
             self.deny(policy, binding, Denial(message))
 
-    def _act(self, action: str, policy: AdmissionPolicy, binding: PolicyBinding, denial: Denial) -> None:
+    def _enforce(self, action: str, policy: AdmissionPolicy, binding: PolicyBinding, denial: Denial) -> None:
         if action == "Deny":
             self.deny(policy, binding, denial)
         elif action == "Warn":
             where = f"ValidatingAdmissionPolicy '{policy.name}' with binding '{binding.name}'"
-            self._subject.attempt.warn(f"Validation failed for {where}: {denial.message}")
+            self._subject.attributes.warn(f"Validation failed for {where}: {denial.message}")
         elif action == "Audit":
             self._audited.append(
                 {
                     "message": denial.message,
                     "policy": policy.name,
                     "binding": binding.name,
-                    "expressionIndex": denial.place,
+                    "expressionIndex": denial.validation_index,
                     "validationActions": binding.spec.validation_actions,
                 }
             )
 
-    def tell(self) -> None:
+    def finish(self) -> None:
         """Set the audit annotations, and raise the denial if there is one."""
-        annotations = self._subject.attempt.annotations
+        annotations = self._subject.attributes.annotations
         for key, values in self._annotations.items():
             annotations.setdefault(key, ", ".join(values))
         if self._audited:
             annotations[_FAILURES] = msgspec.json.encode(self._audited[:_MAX_FAILURES]).decode()
         if self._first is not None:
-            raise self._refusal(*self._first)
+            raise self._denial_error(*self._first)
 
-    def _refusal(self, policy: AdmissionPolicy, binding: PolicyBinding | None, denial: Denial) -> errors.ApiError:
+    def _denial_error(self, policy: AdmissionPolicy, binding: PolicyBinding | None, denial: Denial) -> errors.ApiError:
         who = f"ValidatingAdmissionPolicy '{policy.name}'"
         if binding is not None:
             who += f" with binding '{binding.name}'"
         message = f"{who} denied request: {denial.message}"
-        forbidden = self._subject.attempt.forbidden(message, [errors.StatusCause(message=message)])
+        forbidden = self._subject.attributes.forbidden(message, [errors.StatusCause(message=message)])
         kind = errors.ApiError.by_reason[denial.reason]
         return kind(forbidden.message, forbidden.details, code=_CODES.get(denial.reason, 422))

@@ -29,12 +29,12 @@ class WebhookAccessor:
         return self.spec.name
 
     @property
-    def is_lenient(self) -> bool:
+    def ignores_failures(self) -> bool:
         """True if the failure policy is Ignore."""
         return self.spec.failure_policy == "Ignore"
 
     @property
-    def may_come_again(self) -> bool:
+    def is_reinvocable(self) -> bool:
         """True if the reinvocation policy is IfNeeded."""
         return isinstance(self.spec, admission_v1.MutatingWebhook) and self.spec.reinvocation_policy == "IfNeeded"
 

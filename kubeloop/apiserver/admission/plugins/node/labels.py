@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-_RESTRICTED = "node-restriction.kubernetes.io"
 _ALLOWED = frozenset(
     {
         "kubernetes.io/hostname",
@@ -32,8 +31,6 @@ def forbidden_labels(new: Mapping[str, str], old: Mapping[str, str]) -> list[str
 
 def _is_forbidden(key: str) -> bool:
     domain = key.partition("/")[0] if "/" in key else ""
-    if _within(domain, _RESTRICTED):
-        return True
     if not any(_within(domain, one) for one in _KUBERNETES_DOMAINS):
         return False
     return key not in _ALLOWED and not any(_within(domain, one) for one in _ALLOWED_DOMAINS)

@@ -8,7 +8,7 @@ from kubeloop.api import errors
 from kubeloop.api.meta.field_path import quote
 from kubeloop.api.pods.references import MIRROR_ANNOTATION
 from kubeloop.apiserver.admission import Attributes, Lookup
-from kubeloop.apiserver.admission.plugins.pod_secrets import has_secret_reference
+from kubeloop.apiserver.admission.plugins.pods.pod_secrets import has_secret_reference
 
 # Volume sources that name an API object, and its resource.
 _REFERRING = (
@@ -57,7 +57,7 @@ def _problem_of_owner(pod: Any, node: str, who: str, lookup: Lookup) -> str:
         return f"{who} can only create pods with a controller owner reference set to itself"
     if owner.block_owner_deletion:
         return f"{who} must not set blockOwnerDeletion on an owner reference"
-    found = lookup.find("nodes", "", node)
+    found = lookup.get_object("nodes", "", node)
     if found is None:
         raise errors.not_found("", "nodes", node)
     if owner.uid != found.metadata.uid:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any, NoReturn
 
 import msgspec
@@ -28,10 +29,10 @@ class NodeRestriction(AdmissionPlugin):
     name = "NodeRestriction"
 
     def __init__(self, lookup: Lookup, authorizer: UnionAuthorizer) -> None:
-        self._find = lookup.find
+        self._find = lookup.get_object
         self._lookup = lookup
         self._authorizer = authorizer
-        self._rules = {
+        self._rules: dict[str, Callable[[Attributes, str], Awaitable[None] | None]] = {
             "pods": self._pod,
             "nodes": self._node,
             "persistentvolumeclaims": self._claim,
@@ -45,16 +46,16 @@ class NodeRestriction(AdmissionPlugin):
 
     def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
         """Return True for all writes of resources that have a rule."""
-        return operation != "CONNECT" and resource.qualified in self._rules
+        return operation != "CONNECT" and resource.group_resource in self._rules
 
-    def admit(self, attempt: Attributes) -> None:
+    def admit(self, attempt: Attributes) -> Awaitable[None] | None:
         """Apply the resource's rule if the user is a node."""
         node = node_of(attempt.user)
         if node is None:
-            return
+            return None
         if not node:
             raise attempt.forbidden(f"could not determine node from user {quote(attempt.user.name)}")
-        self._rules[attempt.resource.qualified](attempt, node)
+        return self._rules[attempt.resource.group_resource](attempt, node)
 
     # -- pods -------------------------------------------------------------------------------------------------------
 
@@ -70,7 +71,7 @@ class NodeRestriction(AdmissionPlugin):
         elif attempt.operation == "CREATE":
             validate_mirror_pod(attempt, node, self._lookup)
         elif attempt.operation == "DELETE":
-            if attempt.old is None or attempt.old.spec.node_name != node:
+            if attempt.old_obj is None or attempt.old_obj.spec.node_name != node:
                 told = f"node {quote(node)} can only delete pods with spec.nodeName set to itself"
                 raise attempt.forbidden(told)
         else:
@@ -80,7 +81,7 @@ class NodeRestriction(AdmissionPlugin):
     def _pod_status(self, attempt: Attributes, node: str) -> None:
         if attempt.operation != "UPDATE":
             _unexpected(attempt)
-        old: Any = attempt.old
+        old: Any = attempt.old_obj
         new: Any = attempt.obj
         if old.spec.node_name != node:
             told = f"node {quote(node)} can only update pod status for pods with spec.nodeName set to itself"
@@ -106,7 +107,7 @@ class NodeRestriction(AdmissionPlugin):
     def _node(self, attempt: Attributes, node: str) -> None:
         if attempt.name != node:
             raise attempt.forbidden(f"node {quote(node)} is not allowed to modify node {quote(attempt.name)}")
-        new, old = attempt.obj, attempt.old
+        new, old = attempt.obj, attempt.old_obj
         if new is None or attempt.operation == "DELETE":
             return
         before = old.metadata.labels if old is not None else {}
@@ -142,7 +143,7 @@ class NodeRestriction(AdmissionPlugin):
         if attempt.operation == "UPDATE":
             return  # the authorizer has checked the stored one, and its node is immutable
         told = "create" if attempt.operation == "CREATE" else "delete"
-        found = attempt.obj if attempt.operation == "CREATE" else attempt.old
+        found = attempt.obj if attempt.operation == "CREATE" else attempt.old_obj
         if found is None or found.spec.node_name != node:
             raise attempt.forbidden(f"can only {told} ResourceSlice with the same NodeName as the requesting node")
 
@@ -153,15 +154,15 @@ class NodeRestriction(AdmissionPlugin):
             raise attempt.forbidden("may only update PVC status")
         if attempt.operation != "UPDATE":
             _unexpected(attempt)
-        if _without_node_reported_status(attempt.old) != _without_node_reported_status(attempt.obj):
+        if _without_node_reported_status(attempt.old_obj) != _without_node_reported_status(attempt.obj):
             told = (
                 f"node {quote(node)} is not allowed to update fields other than status.quantity and status.conditions"
             )
             raise attempt.forbidden(told)
 
-    def _token(self, attempt: Attributes, node: str) -> None:
+    def _token(self, attempt: Attributes, node: str) -> Awaitable[None] | None:
         if attempt.operation != "CREATE" or attempt.subresource != "token":
-            return
+            return None
         spec = attempt.obj.spec  # type: ignore[union-attr]  # a POST has an object
         bound = spec.bound_object_ref
         if bound is None or bound.api_version != "v1" or bound.kind != "Pod" or not bound.name:
@@ -176,28 +177,29 @@ class NodeRestriction(AdmissionPlugin):
             )
         if pod.spec.node_name != node:
             raise attempt.forbidden("node requested token bound to a pod scheduled on a different node")
-        self._check_audience(attempt, pod, spec.audiences or ())
+        return self._check_audience(attempt, pod, spec.audiences or ())
 
-    def _check_audience(self, attempt: Attributes, pod: Any, audiences: tuple[str, ...]) -> None:
+    def _check_audience(self, attempt: Attributes, pod: Any, audiences: tuple[str, ...]) -> Awaitable[None] | None:
         if len(audiences) > 1:
             raise attempt.forbidden("node may only request 0 or 1 audiences")
         audience = audiences[0] if audiences else ""
         if has_mounted_audience(pod, audience, self._lookup):
-            return
-        if not self._may(attempt, "request-serviceaccounts-token-audience", audience, attempt.name):
-            who = attempt.user.name
-            raise attempt.forbidden(f"{who} is not authorized to request tokens for audience {quote(audience)}")
+            return None
+        told = f"{attempt.user.name} is not authorized to request tokens for audience {quote(audience)}"
+        return self._require(attempt, "request-serviceaccounts-token-audience", audience, attempt.name, told)
 
-    def _may(self, attempt: Attributes, verb: str, resource: str, name: str) -> bool:
+    async def _require(self, attempt: Attributes, verb: str, resource: str, name: str, told: str) -> None:
+        """Reject the write unless the node has a permission."""
         kind = attempt.resource
         asked = AuthorizationAttributes(
             attempt.user, verb, kind.group, kind.version, resource, namespace=attempt.namespace, name=name
         )
-        return self._authorizer.decide(asked).allowed
+        if not (await self._authorizer.wait_decision(asked)).allowed:
+            raise attempt.forbidden(told)
 
     # -- certificates -----------------------------------------------------------------------------------------------
 
-    def _pod_certificate(self, attempt: Attributes, node: str) -> None:
+    def _pod_certificate(self, attempt: Attributes, node: str) -> Awaitable[None] | None:
         if attempt.operation != "CREATE":
             raise attempt.forbidden(f"unexpected operation {attempt.operation}")
         if attempt.subresource:
@@ -224,12 +226,12 @@ class NodeRestriction(AdmissionPlugin):
                 f"({quote(spec.service_account_name)}) that differs from running pod "
                 f"({quote(pod.spec.service_account_name)})"
             )
+        if has_mounted_signer(pod, spec.signer_name):
+            return None
         signer = spec.signer_name.replace("/", ":")
         verb = "request-serviceaccounts-podcertificate-signer"
-        mounted = has_mounted_signer(pod, spec.signer_name)
-        if not mounted and not self._may(attempt, verb, signer, spec.service_account_name):
-            told = f"pod {where} does not mount a podCertificate projected volume for signer {quote(spec.signer_name)}"
-            raise attempt.forbidden(told)
+        told = f"pod {where} does not mount a podCertificate projected volume for signer {quote(spec.signer_name)}"
+        return self._require(attempt, verb, signer, spec.service_account_name, told)
 
     def _signing_request(self, attempt: Attributes, node: str) -> None:
         if attempt.operation != "CREATE" or attempt.obj is None:

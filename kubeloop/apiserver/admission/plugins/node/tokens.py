@@ -18,7 +18,7 @@ def has_mounted_audience(pod: Any, audience: str, lookup: Lookup) -> bool:
                 token = source.service_account_token
                 if token is not None and token.audience == audience:
                     return True
-    drivers = (lookup.find("csidrivers", "", name, _STORAGE) for name in _drivers_of(pod, lookup))
+    drivers = (lookup.get_object("csidrivers", "", name, _STORAGE) for name in _drivers_of(pod, lookup))
     return any(
         request.audience == audience
         for driver in drivers
@@ -46,7 +46,7 @@ def _drivers_of(pod: Any, lookup: Lookup) -> Iterator[str]:
             claim_name = volume.persistent_volume_claim.claim_name
         elif volume.ephemeral is not None:
             claim_name = f"{pod.metadata.name}-{volume.name}"
-        claim = lookup.find("persistentvolumeclaims", pod.metadata.namespace, claim_name) if claim_name else None
-        bound = lookup.find("persistentvolumes", "", claim.spec.volume_name) if claim is not None else None
+        claim = lookup.get_object("persistentvolumeclaims", pod.metadata.namespace, claim_name) if claim_name else None
+        bound = lookup.get_object("persistentvolumes", "", claim.spec.volume_name) if claim is not None else None
         if bound is not None and bound.spec.csi is not None:
             yield bound.spec.csi.driver

@@ -1,9 +1,11 @@
 """PodSecurity: enforces the Pod Security Standards that a namespace's labels select.
 
-namespace labels ─▶ labels.policy_of ─▶ enforce, warn ─▶ evaluation.evaluate(pod) ─▶ rejection, or warnings
+namespace labels ─▶ labels.policy_of ─▶ enforce, audit, warn ─▶ evaluation.evaluate(pod) ─▶ rejection
+                                                                      audit annotations, warnings
 
-Pods must meet the enforced level; workloads (Deployments, Jobs, …) only get warnings; a namespace whose level is
-raised gets warnings about existing pods that violate it.
+Pods must meet the enforced level; workloads (Deployments, Jobs, …) are only audited and warned about; a namespace
+whose level is raised gets warnings about existing pods that violate it. The configuration exempts namespaces, users
+and runtime classes.
 """
 
 from __future__ import annotations
@@ -16,9 +18,18 @@ from kubeloop.api.generated.core_v1 import Pod, PodSpec
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.kinds import Resource
 from kubeloop.apiserver.admission import AdmissionPlugin, Attributes, Lookup, Operation
+from kubeloop.apiserver.admission.plugins.pod_security.configuration import PodSecurityConfiguration
 from kubeloop.apiserver.admission.plugins.pod_security.evaluation import evaluate, forbidden_details, forbidden_reasons
-from kubeloop.apiserver.admission.plugins.pod_security.labels import PREFIX, LevelVersion, is_stricter, policy_of
+from kubeloop.apiserver.admission.plugins.pod_security.labels import (
+    PREFIX,
+    LevelVersion,
+    PodSecurityPolicy,
+    is_stricter,
+    labelled_modes,
+    policy_of,
+)
 
+_Template = tuple[ObjectMeta, PodSpec]
 _TEMPLATED = frozenset(
     {
         "podtemplates",
@@ -33,9 +44,9 @@ _TEMPLATED = frozenset(
 )
 # Subresources of a pod that can change its containers.
 _POD_WRITES = ("", "ephemeralcontainers", "resize")
-_ENFORCE, _WARN = PREFIX + "enforce", PREFIX + "warn"
 # Maximum number of pods that are evaluated when a namespace's level is raised.
 _MAX_PODS = 3000
+_NO_CONFIGURATION = PodSecurityConfiguration()
 
 
 class PodSecurity(AdmissionPlugin):
@@ -44,46 +55,73 @@ class PodSecurity(AdmissionPlugin):
     name = "PodSecurity"
     operations = frozenset({"CREATE", "UPDATE"})
 
-    def __init__(self, lookup: Lookup) -> None:
+    def __init__(self, lookup: Lookup, config: PodSecurityConfiguration = _NO_CONFIGURATION) -> None:
         self._lookup = lookup
+        self._defaults = config.policy()
+        self._exempt = config.exemptions
 
     def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
         """Return True for pods, their spec-changing subresources, pod templates and namespaces."""
         if operation not in self.operations:
             return False
-        if resource.qualified == "pods":
+        if resource.group_resource == "pods":
             return subresource in _POD_WRITES
-        return not subresource and (resource.qualified == "namespaces" or resource.qualified in _TEMPLATED)
+        return not subresource and (resource.group_resource == "namespaces" or resource.group_resource in _TEMPLATED)
 
-    def check(self, attempt: Attributes) -> None:
-        """Evaluate the namespace's policy: reject a violating pod, or warn."""
-        if attempt.resource.qualified == "namespaces":
+    def validate(self, attempt: Attributes) -> None:
+        """Evaluate the namespace's policy: reject a violating pod, or audit and warn."""
+        if attempt.resource.group_resource == "namespaces":
             self._check_namespace(attempt)
+        elif attempt.namespace in self._exempt.namespaces:
+            _annotate(attempt, "exempt", "namespace")
+        elif attempt.user.name in self._exempt.usernames:
+            _annotate(attempt, "exempt", "user")
+        else:
+            self._check_pod(attempt)
+
+    def _check_pod(self, attempt: Attributes) -> None:
+        namespace = self._lookup.get_object("namespaces", "", attempt.namespace)
+        policy = policy_of(namespace.metadata.labels if namespace is not None else {}, self._defaults)
+        is_pod = isinstance(attempt.obj, Pod)
+        if not policy.errors and policy.is_privileged():
+            if is_pod:
+                _annotate(attempt, "enforce-policy", "privileged:latest")
             return
-        namespace = self._lookup.find("namespaces", "", attempt.namespace)
-        labels = namespace.metadata.labels if namespace is not None else {}
-        if _ENFORCE not in labels and _WARN not in labels:
+        if is_pod and attempt.old_obj is not None and not _is_significant_update(attempt.obj, attempt.old_obj):
             return
-        policy = policy_of(labels)
-        if isinstance(attempt.obj, Pod):
-            if isinstance(attempt.old, Pod) and not _is_significant_update(attempt.obj, attempt.old):
-                return
-            _enforce(attempt, policy.enforce, attempt.obj)
-        _warn(attempt, policy.warn)
+        template = _template_of(attempt.obj)
+        if template is None:
+            return
+        if template[1].runtime_class_name in self._exempt.runtime_classes:
+            _annotate(attempt, "exempt", "runtimeClass")
+            return
+        _evaluate(attempt, policy, template, enforced=is_pod)
 
     def _check_namespace(self, attempt: Attributes) -> None:
         assert attempt.obj is not None
-        new = policy_of(attempt.obj.metadata.labels)
-        old = policy_of(attempt.old.metadata.labels) if attempt.old is not None else None
+        labels = attempt.obj.metadata.labels
+        new = policy_of(labels, self._defaults)
+        old = policy_of(attempt.old_obj.metadata.labels, self._defaults) if attempt.old_obj is not None else None
         if new.errors and (old is None or _texts(new.errors) != _texts(old.errors)):
             raise errors.invalid("", "Namespace", attempt.name, new.errors)
-        if old is None or new.enforce == old.enforce or new.enforce.level == "privileged":
+        if old is not None and not _is_tightened(new.enforce, old.enforce):
             return
-        if new.enforce.version != old.enforce.version or is_stricter(new.enforce, old.enforce):
-            attempt.warnings.extend(self._violations_in(attempt.name, new.enforce))
+        if attempt.name in self._exempt.namespaces:
+            if not new.is_privileged() and not new.is_equivalent(self._defaults):
+                attempt.warn(
+                    f'namespace "{attempt.name}" is exempt from Pod Security, '
+                    f"and the policy ({labelled_modes(labels, new)}) will be ignored"
+                )
+        elif old is not None:
+            for text in self._violations_in(attempt.name, new.enforce):
+                attempt.warn(text)
 
     def _violations_in(self, namespace: str, enforce: LevelVersion) -> Iterator[str]:
-        pods = self._lookup.every("pods", namespace)
+        pods = [
+            pod
+            for pod in self._lookup.list_objects("pods", namespace)
+            if pod.spec.runtime_class_name not in self._exempt.runtime_classes
+        ]
         if len(pods) > _MAX_PODS:
             yield (
                 f"new PodSecurity enforce level only checked against the first {_MAX_PODS} of {len(pods)} existing pods"
@@ -98,22 +136,41 @@ class PodSecurity(AdmissionPlugin):
         yield from sorted(f"{_with_others(violating)}: {reason}" for reason, violating in names.items())
 
 
-def _enforce(attempt: Attributes, enforce: LevelVersion, pod: Pod) -> None:
-    found = evaluate(enforce, pod.metadata, pod.spec)
-    if found:
-        raise attempt.forbidden(f'violates PodSecurity "{enforce}": {forbidden_details(found)}')
+def _is_tightened(new: LevelVersion, old: LevelVersion) -> bool:
+    """Return True if existing pods may violate a new level."""
+    if new.level == "privileged":
+        return False
+    return new.version != old.version or is_stricter(new, old)
 
 
-def _warn(attempt: Attributes, warn: LevelVersion) -> None:
-    template = _template_of(attempt.obj)
-    if template is None:
-        return
-    found = evaluate(warn, *template)
-    if found:
-        attempt.warnings.append(f'would violate PodSecurity "{warn}": {forbidden_details(found)}')
+def _evaluate(attempt: Attributes, policy: PodSecurityPolicy, template: _Template, *, enforced: bool) -> None:
+    """Annotate the audit event with violations; then reject a pod, or warn."""
+    results: dict[LevelVersion, str] = {}
+
+    def violations(level: LevelVersion) -> str:
+        if level not in results:
+            results[level] = forbidden_details(evaluate(level, *template))
+        return results[level]
+
+    if policy.errors:
+        texts = _texts(policy.errors)
+        text = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+        _annotate(attempt, "error", f"Failed to parse policy: {text}")
+    if enforced:
+        _annotate(attempt, "enforce-policy", str(policy.enforce))
+    if found := violations(policy.audit):
+        _annotate(attempt, "audit-violations", f'would violate PodSecurity "{policy.audit}": {found}')
+    if enforced and (found := violations(policy.enforce)):
+        raise attempt.forbidden(f'violates PodSecurity "{policy.enforce}": {found}')
+    if found := violations(policy.warn):
+        attempt.warn(f'would violate PodSecurity "{policy.warn}": {found}')
 
 
-def _template_of(obj: Any) -> tuple[ObjectMeta, PodSpec] | None:
+def _annotate(attempt: Attributes, key: str, value: str) -> None:
+    attempt.annotations.setdefault(PREFIX + key, value)
+
+
+def _template_of(obj: Any) -> _Template | None:
     """Return the pod metadata and spec in an object: its own, or its (nested) template's; None if there is none."""
     if isinstance(obj, Pod):
         return obj.metadata, obj.spec
@@ -122,7 +179,7 @@ def _template_of(obj: Any) -> tuple[ObjectMeta, PodSpec] | None:
     return None if holder.template is None else (holder.template.metadata, holder.template.spec)
 
 
-def _is_significant_update(pod: Pod, old: Pod) -> bool:
+def _is_significant_update(pod: Any, old: Any) -> bool:
     """Return True if images changed or ephemeral containers were added; other updates can't violate a level."""
     for new, before in (
         (pod.spec.containers or (), old.spec.containers or ()),

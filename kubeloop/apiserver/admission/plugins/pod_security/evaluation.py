@@ -20,7 +20,7 @@ class _VersionedCheck(NamedTuple):
     """Check with its revisions by minor version, and the check that it replaces at a stricter level."""
 
     revisions: tuple[tuple[int, Check], ...]
-    instead_of: str = ""
+    overrides: str = ""
 
 
 _SYSCTLS = (
@@ -116,7 +116,7 @@ def _checks(level: str, minor: int) -> tuple[Check, ...]:
         check = _revision(rule, minor)
         if check is not None:
             added.append(check)
-            base.pop(rule.instead_of, None)
+            base.pop(rule.overrides, None)
     return (*base.values(), *added)
 
 

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+import msgspec
+
+from kubeloop.api import errors
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.api.generated.resource_v1 import DeviceClass, ResourceClaim
 from kubeloop.api.kinds import Resource
-from kubeloop.api.quota import QuotaExceeded, check_request, evaluator_of, has_evaluator
+from kubeloop.api.meta.field_path import FieldError, FieldPath, required
+from kubeloop.api.quota import (
+    QuotaExceeded,
+    QuotaRequest,
+    UncoveredScopes,
+    check_request,
+    evaluator_of,
+    has_evaluator,
+)
 from kubeloop.api.quota.devices import DEVICE_CLAIMS, ResourceClaimEvaluator
-from kubeloop.api.quota.meter import QuotaEvaluator
+from kubeloop.api.quota.evaluator import QuotaEvaluator
+from kubeloop.api.quota.limited_resources import LimitedResource, LimitedResources
 from kubeloop.apiserver.admission import AdmissionPlugin, Attributes, Lookup, Operation
-from kubeloop.apiserver.admission.plugins.quota.quota_ledger import QuotaAccessor
+from kubeloop.apiserver.admission.plugins.quota.quota_accessor import QuotaAccessor
 
 # Updates that can increase usage: resizing a pod, and a claim's status with storage that it already has.
 _UPDATES_INCREASING_USAGE = frozenset(
@@ -26,40 +38,66 @@ _UPDATES_INCREASING_USAGE = frozenset(
 )
 
 
+class ResourceQuotaConfiguration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """Configuration file of the plugin: resources that may be consumed only under a quota."""
+
+    kind: str = ""
+    api_version: str = ""
+    limited_resources: tuple[LimitedResource, ...] = ()
+
+    def validate(self) -> Iterator[FieldError]:
+        """Yield the errors of the configuration."""
+        path = FieldPath("limitedResources")
+        for index, limited in enumerate(self.limited_resources):
+            if not limited.resource:
+                yield required(path.index(index).child("resource"))
+
+
+_NO_CONFIGURATION = ResourceQuotaConfiguration()
+
+
 class ResourceQuotaPlugin(AdmissionPlugin):
     """Charges ResourceQuotas for creates, and for updates that increase usage."""
 
     name = "ResourceQuota"
-    charges = True  # runs last: rejected objects must not be charged
+    is_quota = True  # runs last: rejected objects must not be charged
 
-    def __init__(self, lookup: Lookup, ledger: QuotaAccessor) -> None:
-        self._ledger = ledger
+    def __init__(
+        self, lookup: Lookup, ledger: QuotaAccessor, config: ResourceQuotaConfiguration = _NO_CONFIGURATION
+    ) -> None:
+        self._quota_accessor = ledger
+        self._limited_resources = config.limited_resources
         self._meters: dict[str, QuotaEvaluator] = {DEVICE_CLAIMS: ResourceClaimEvaluator(_DeviceUsageLookup(lookup))}
 
     def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
         """Return True for creates of metered resources, and for updates that can increase usage."""
-        if not resource.namespaced or not has_evaluator(resource.qualified):
+        if not resource.namespaced or not has_evaluator(resource.group_resource):
             return False
         if operation == "CREATE":
             return not subresource
-        return operation == "UPDATE" and (resource.qualified, subresource) in _UPDATES_INCREASING_USAGE
+        return operation == "UPDATE" and (resource.group_resource, subresource) in _UPDATES_INCREASING_USAGE
 
-    def check(self, attempt: Attributes) -> None:
+    def validate(self, attempt: Attributes) -> None:
         """Charge the matching quotas, or reject the object."""
-        quotas = self._ledger.quotas(attempt.namespace)
-        if not quotas:
+        quotas = self._quota_accessor.get_quotas(attempt.namespace)
+        if not quotas and not self._limited_resources:
             return
-        meter = self._meter(attempt.resource.qualified)
-        if not meter.concerns(attempt.operation, attempt.subresource, attempt.obj, attempt.old):
+        meter = self._meter(attempt.resource.group_resource)
+        if not meter.handles(attempt.operation, attempt.subresource, attempt.obj, attempt.old_obj):
             return
-        enforced = attempt.subresource != "status"
+        request = QuotaRequest(attempt.obj, attempt.old_obj, attempt.now, attempt.subresource != "status")
         try:
-            charges = check_request(quotas, meter, attempt.obj, attempt.old, attempt.now, enforced)
+            charges = check_request(quotas, meter, request, self._limits_of(attempt.resource.group_resource))
         except QuotaExceeded as refusal:
             raise attempt.forbidden(str(refusal)) from None
+        except UncoveredScopes as refusal:
+            raise errors.ApiError(str(refusal)) from None
         if not attempt.dry_run:
             for charge in charges:
-                self._ledger.enter(charge, attempt.now)
+                self._quota_accessor.update_quota_status(charge, attempt.now)
+
+    def _limits_of(self, qualified: str) -> LimitedResources | None:
+        return LimitedResources(self._limited_resources, qualified) if self._limited_resources else None
 
     def _meter(self, qualified: str) -> QuotaEvaluator:
         meter = self._meters.get(qualified)
@@ -75,10 +113,10 @@ class _DeviceUsageLookup:
         self._lookup = lookup
 
     def device_classes(self) -> Sequence[DeviceClass]:
-        return self._lookup.every("deviceclasses", group="resource.k8s.io")
+        return self._lookup.list_objects("deviceclasses", group="resource.k8s.io")
 
     def pod(self, namespace: str, name: str) -> Pod | None:
-        return self._lookup.find("pods", namespace, name)
+        return self._lookup.get_object("pods", namespace, name)
 
     def claims(self, namespace: str) -> Sequence[ResourceClaim]:
-        return self._lookup.every("resourceclaims", namespace, "resource.k8s.io")
+        return self._lookup.list_objects("resourceclaims", namespace, "resource.k8s.io")

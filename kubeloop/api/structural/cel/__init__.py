@@ -1,0 +1,4 @@
+"""Validation rules of custom resources in CEL.
+
+declarations + expression_checks (when a CRD is written) ──▶ compiled_rules ──▶ rule_evaluation with values (per object)
+"""

@@ -1,0 +1,1 @@
+"""Validation of a pod's containers: resources, environment, handlers, probes and resize."""

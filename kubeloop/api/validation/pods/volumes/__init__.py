@@ -1,0 +1,1 @@
+"""Validation of a pod's volumes: sources, projections, downward API files and mounts."""

@@ -1,0 +1,360 @@
+"""Request counters and histograms.
+
+A request costs one lookup of its series and a few additions: a request within the first bucket of every histogram is
+counted in plain attributes, from which the histograms are completed on collection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, TypeAlias
+
+from kubeloop.apiserver.nonresource.discovery import wants_aggregated
+from kubeloop.apiserver.request.context import RequestContext
+from kubeloop.apiserver.request.routing import Target
+from kubeloop.apiserver.response.observed_stream import ObservedStream
+from kubeloop.http import Request, Response, StreamResponse, UpgradeResponse
+from kubeloop.metrics import Histogram, MetricRegistry, exponential_bounds, linear_bounds
+
+DURATION_BOUNDS: Final = (
+    *(0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60),
+)
+_SLI_BOUNDS: Final = DURATION_BOUNDS[2:]
+_SIZE_BOUNDS: Final = exponential_bounds(1000, 10, 7)
+_BODY_BOUNDS: Final = linear_bounds(50_000, 100_000, 31)
+_FAST_SECONDS: Final = DURATION_BOUNDS[0]
+_SMALL_BYTES: Final = _SIZE_BOUNDS[0]
+_SMALL_BODY_BYTES: Final = _BODY_BOUNDS[0]
+
+_KIND_LABELS: Final = ("component", "group", "resource", "scope", "subresource", "verb", "version")
+_COMPONENT: Final = "apiserver"
+_VERBS: Final = {
+    "list": "LIST",
+    "watch": "WATCH",
+    "get": "GET",
+    "create": "POST",
+    "update": "PUT",
+    "patch": "PATCH",
+    "apply": "APPLY",
+    "delete": "DELETE",
+    "deletecollection": "DELETE",
+}
+_HEALTH_PATHS: Final = ("/healthz", "/livez", "/readyz")
+_APPLY: Final = "application/apply-patch+yaml"
+_WEBSOCKET_SUBRESOURCES: Final = ("exec", "attach", "portforward")
+_SELF: Final = "system:apiserver"
+_CONNECT: Final = frozenset({"log", "exec", "portforward", "attach", "proxy"})
+
+# Verb, group, version, resource, subresource, scope, dry-run value and status code of requests counted together.
+SeriesKey: TypeAlias = tuple[str, str, str, str, str, str, str, int]
+
+
+class RequestSeries:
+    """Requests that are counted together; histograms exist from the first request beyond the first bucket."""
+
+    __slots__ = (
+        *("bodies", "code", "dropped", "dry_run", "durations", "fast"),
+        *("is_sized", "kind", "seconds", "size", "sizes", "sli", "small"),
+    )
+
+    def __init__(self, kind: tuple[str, ...], dry_run: str, code: int, bodies: Histogram | None) -> None:
+        self.kind = kind
+        self.dry_run = dry_run
+        self.code = str(code)
+        self.bodies = bodies
+        self.is_sized = kind[-2] in ("GET", "LIST")
+        self.dropped = 0
+        self.fast = 0
+        self.seconds = 0.0
+        self.small = 0
+        self.size = 0
+        self.durations: Histogram | None = None
+        self.sli: Histogram | None = None
+        self.sizes: Histogram | None = None
+
+    @property
+    def count(self) -> int:
+        """Number of requests."""
+        return self.dropped + self.fast + (sum(self.durations.counts) if self.durations is not None else 0)
+
+    @property
+    def has_duration(self) -> bool:
+        """True unless all requests were dropped."""
+        return bool(self.fast) or self.durations is not None
+
+    def observe(self, seconds: float, excluded: float) -> None:
+        """Count a request by its duration."""
+        if seconds <= _FAST_SECONDS and not excluded:
+            self.fast += 1
+            self.seconds += seconds
+        else:
+            self.observe_slow(seconds, excluded)
+
+    def observe_size(self, size: int) -> None:
+        """Count the size of a response."""
+        if size <= _SMALL_BYTES:
+            self.small += 1
+            self.size += size
+        else:
+            self.observe_large(size)
+
+    def observe_slow(self, seconds: float, excluded: float) -> None:
+        """Count a request by its duration; `excluded` is the part that the service level indicator leaves out."""
+        if self.durations is None or self.sli is None:
+            self.durations, self.sli = Histogram(DURATION_BOUNDS), Histogram(_SLI_BOUNDS)
+        self.durations.observe(seconds)
+        self.sli.observe(seconds - excluded)
+
+    def observe_large(self, size: int) -> None:
+        """Count the size of a response beyond the first bucket."""
+        if self.sizes is None:
+            self.sizes = Histogram(_SIZE_BOUNDS)
+        self.sizes.observe(size)
+
+
+class RequestMetrics:
+    """Metrics of finished requests, and gauges of long-running ones."""
+
+    def __init__(self, registry: MetricRegistry) -> None:
+        self._series: dict[SeriesKey, RequestSeries] = {}
+        counter, gauge, histogram = registry.counter, registry.gauge, registry.histogram
+        counter("apiserver_request_total", "code", "dry_run", *_KIND_LABELS).set_collector(self._totals)
+        histogram("apiserver_request_duration_seconds", "dry_run", *_KIND_LABELS, bounds=DURATION_BOUNDS).set_collector(
+            self._durations
+        )
+        histogram("apiserver_request_sli_duration_seconds", *_KIND_LABELS, bounds=_SLI_BOUNDS).set_collector(self._slis)
+        histogram("apiserver_response_sizes", *_KIND_LABELS, bounds=_SIZE_BOUNDS).set_collector(self._sizes)
+        self._bodies = histogram("apiserver_request_body_size_bytes", "group", "resource", "verb", bounds=_BODY_BOUNDS)
+        self._deprecated = gauge(
+            "apiserver_requested_deprecated_apis", "group", "version", "resource", "subresource", "removed_release"
+        )
+        self._long_running = gauge("apiserver_longrunning_requests", *_KIND_LABELS)
+        self._self_requests = counter("apiserver_selfrequest_total", "verb", "group", "resource", "subresource")
+        self._field_validation = histogram(
+            "field_validation_request_duration_seconds", "field_validation", bounds=_SLI_BOUNDS
+        )
+        self._field_validation.with_labels("")
+        self._websockets = counter("apiserver_websocket_streaming_requests_total", "subresource", "proxy_type")
+        self._translated = counter("apiserver_stream_translator_requests_total", "code")
+        self._insecure_logs = counter("kube_apiserver_pod_logs_insecure_backend_total", "usage")
+        self._terminated = counter("apiserver_request_terminations_total", "code", *_KIND_LABELS)
+
+    def observe(self, ctx: RequestContext, verb: str, response: Response, seconds: float) -> None:
+        """Count a finished request by its duration in seconds."""
+        series = self._series_of(ctx, verb, response.status)
+        if seconds <= _FAST_SECONDS and ctx.latency is None:
+            series.fast += 1
+            series.seconds += seconds
+        else:
+            series.observe_slow(seconds, ctx.latency.excluded if ctx.latency is not None else 0.0)
+        if series.is_sized:
+            body = response.body
+            size = len(body) if isinstance(body, bytes) else sum(map(len, body))
+            if size <= _SMALL_BYTES:
+                series.small += 1
+                series.size += size
+            else:
+                series.observe_large(size)
+        elif series.bodies is not None and (size := len(ctx.request.body)):
+            if size <= _SMALL_BODY_BYTES:
+                series.bodies.counts[0] += 1
+                series.bodies.total += size
+            else:
+                series.bodies.observe(size)
+
+    def observe_call(self, ctx: RequestContext, verb: str, code: int, seconds: float) -> None:
+        """Count a finished call within the process; nothing is encoded, so it has no sizes."""
+        series = self._series_of(ctx, verb, code)
+        if seconds <= _FAST_SECONDS:
+            series.fast += 1
+            series.seconds += seconds
+        else:
+            series.observe_slow(seconds, ctx.latency.excluded if ctx.latency is not None else 0.0)
+
+    def observe_stream(
+        self, ctx: RequestContext, verb: str, response: StreamResponse, elapsed: Callable[[], float]
+    ) -> StreamResponse:
+        """Return a response that is counted as active while it is sent, and as a request at its end."""
+        return ObservedStream(response, self._observation(ctx, verb, response.status, elapsed))
+
+    def observe_upgrade(
+        self, ctx: RequestContext, verb: str, response: UpgradeResponse, elapsed: Callable[[], float]
+    ) -> None:
+        """Count an upgraded connection as active, and as a request at its end."""
+        subresource = ctx.target.subresource
+        if subresource in _WEBSOCKET_SUBRESOURCES and ctx.request.headers.get("upgrade", "").lower() == "websocket":
+            self._websockets.with_labels(subresource, "translated_at_apiserver").value += 1
+            if subresource != "portforward":
+                self._translated.with_labels("200").value += 1
+        response.on_close = self._observation(ctx, verb, response.status, elapsed)()
+
+    def _observation(
+        self, ctx: RequestContext, verb: str, code: int, elapsed: Callable[[], float]
+    ) -> Callable[[], Callable[[], None]]:
+        """Return the function that begins the observation of a long-running request, and returns the one to end it."""
+
+        def begin() -> Callable[[], None]:
+            end = self.begin_long_running(verb, ctx.target)
+
+            def finish() -> None:
+                end()
+                self._series_of(ctx, verb, code).observe(elapsed(), 0.0)
+
+            return finish
+
+        return begin
+
+    def observe_nonresource(self, request: Request, response: Response, seconds: float) -> None:
+        """Count a request for one of the non-resource paths that are counted."""
+        component, path = _nonresource_of(request)
+        if not path:
+            return
+        key = ("get", component, "", "", path, "", "", response.status)
+        series = self._series.get(key)
+        if series is None:
+            kind = (component, "", "", "", path, "GET", "")
+            series = self._series[key] = RequestSeries(kind, "", response.status, None)
+        series.observe(seconds, 0.0)
+        body = response.body
+        series.observe_size(len(body) if isinstance(body, bytes) else sum(map(len, body)))
+
+    def count_dropped(self, ctx: RequestContext, verb: str) -> None:
+        """Count a request that flow control rejected; it has no duration."""
+        series = self._series_of(ctx, verb, 429)
+        series.dropped += 1
+        self._terminated.with_labels(series.code, *series.kind).value += 1
+
+    def begin_long_running(self, verb: str, target: Target) -> Callable[[], None]:
+        """Count a long-running request as active; returns the function that ends it."""
+        gauge = self._long_running.with_labels(*_kind_of(verb, target))
+        gauge.value += 1
+
+        def end() -> None:
+            gauge.value -= 1
+
+        return end
+
+    def _series_of(self, ctx: RequestContext, verb: str, code: int) -> RequestSeries:
+        target = ctx.target
+        resource = target.resource
+        if verb == "patch" and ctx.request.headers.get("content-type") == _APPLY:
+            verb = "apply"
+        if target.subresource == "log" and code == 200:
+            usage = "skip_tls_allowed" if ctx.query.flag("insecureSkipTLSVerifyBackend") else "enforce_tls"
+            self._insecure_logs.with_labels(usage).value += 1
+        if ctx.user.name == _SELF:
+            self._count_self_request(verb, target)
+        dry_run = ""
+        if ctx.query:
+            dry_run = _dry_run_of(ctx)
+            if "fieldValidation" in ctx.query:
+                self._add_field_validation(ctx.query.all_values("fieldValidation"))
+        key = (
+            verb,
+            resource.group,
+            resource.version,
+            resource.plural,
+            target.subresource,
+            "resource" if target.name or verb == "create" else "namespace" if target.namespace else "cluster",
+            dry_run,
+            code,
+        )
+        return self._series.get(key) or self._add_series(key, target)
+
+    def _count_self_request(self, verb: str, target: Target) -> None:
+        _, group, resource, _, subresource, shown, _ = _kind_of(verb, target)
+        self._self_requests.with_labels(shown, group, resource, subresource).value += 1
+
+    def _add_field_validation(self, values: Sequence[str]) -> None:
+        """Add the series of a fieldValidation value; upstream never observes a duration in it."""
+        valid = len(values) == 1 and values[0] in ("", "Ignore", "Warn", "Strict")
+        self._field_validation.with_labels(values[0] if valid else "invalid")
+
+    def _add_series(self, key: SeriesKey, target: Target) -> RequestSeries:
+        verb, resource = key[0], target.resource
+        bodies = None
+        if verb in ("create", "update", "patch", "apply", "delete", "deletecollection"):
+            named = f"{resource.plural}/{target.subresource}" if target.subresource else resource.plural
+            bodies = self._bodies.with_labels(resource.group, named, "patch" if verb == "apply" else verb)
+        if resource.deprecation:
+            self._deprecated.with_labels(
+                resource.group, resource.version, resource.plural, target.subresource, resource.removed_release
+            ).value = 1
+        series = self._series[key] = RequestSeries(_kind_of(verb, target), key[6], key[7], bodies)
+        return series
+
+    def _totals(self) -> dict[tuple[str, ...], float]:
+        found: dict[tuple[str, ...], float] = {}
+        for one in self._series.values():
+            labels = (one.code, one.dry_run, *one.kind)
+            found[labels] = found.get(labels, 0) + one.count
+        return found
+
+    def _durations(self) -> dict[tuple[str, ...], Histogram]:
+        return self._merged(
+            lambda one: (one.dry_run, *one.kind) if one.has_duration else (), DURATION_BOUNDS, _durations_of
+        )
+
+    def _slis(self) -> dict[tuple[str, ...], Histogram]:
+        return self._merged(lambda one: one.kind if one.has_duration and not one.dry_run else (), _SLI_BOUNDS, _slis_of)
+
+    def _sizes(self) -> dict[tuple[str, ...], Histogram]:
+        return self._merged(lambda one: one.kind if one.small or one.sizes else (), _SIZE_BOUNDS, _sizes_of)
+
+    def _merged(
+        self,
+        labels_of: Callable[[RequestSeries], tuple[str, ...]],
+        bounds: tuple[float, ...],
+        parts_of: Callable[[RequestSeries], tuple[int, float, Histogram | None]],
+    ) -> dict[tuple[str, ...], Histogram]:
+        """Return histograms by labels: counts of the first bucket and slow requests of all series, added up."""
+        found: dict[tuple[str, ...], Histogram] = {}
+        for one in self._series.values():
+            labels = labels_of(one)
+            if not labels:
+                continue
+            merged = found.setdefault(labels, Histogram(bounds))
+            first, total, rest = parts_of(one)
+            merged.counts[0] += first
+            merged.total += total
+            if rest is not None:
+                merged.add(rest.counts, rest.total)
+        return found
+
+
+def _durations_of(one: RequestSeries) -> tuple[int, float, Histogram | None]:
+    return one.fast, one.seconds, one.durations
+
+
+def _slis_of(one: RequestSeries) -> tuple[int, float, Histogram | None]:
+    return one.fast, one.seconds, one.sli
+
+
+def _sizes_of(one: RequestSeries) -> tuple[int, float, Histogram | None]:
+    return one.small, one.size, one.sizes
+
+
+def _kind_of(verb: str, target: Target) -> tuple[str, ...]:
+    """Return the label values of a request, in the order of the kind labels."""
+    resource, subresource = target.resource, target.subresource
+    shown = "CONNECT" if subresource in _CONNECT else _VERBS.get(verb, verb.upper())
+    scope = "resource" if target.name or verb == "create" else "namespace" if target.namespace else "cluster"
+    return _COMPONENT, resource.group, resource.plural, scope, subresource, shown, resource.version
+
+
+def _dry_run_of(ctx: RequestContext) -> str:
+    if not ctx.dry_run:
+        return ""
+    return "All" if all(one == "All" for one in ctx.query.all_values("dryRun")) else "invalid"
+
+
+def _nonresource_of(request: Request) -> tuple[str, str]:
+    """Return component and subresource label of a path; the latter is empty if the path is not counted."""
+    path = request.path
+    if path in _HEALTH_PATHS:
+        return "", path
+    if path.startswith("/openapi/v3"):
+        return "", "openapi/v3" if path == "/openapi/v3" else "openapi/v3/"
+    if path in ("/api", "/apis") and wants_aggregated(request.headers.get("accept", "")):
+        return _COMPONENT, path
+    return "", ""

@@ -1,0 +1,52 @@
+"""Counters of lists and watch events of one resource, read when metrics are collected."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from typing import Final
+
+from kubeloop.metrics import Histogram, exponential_bounds
+
+EVENT_SIZE_BOUNDS: Final = exponential_bounds(1024, 2, 8)
+
+
+class ListCounters:
+    """Lists of one resource, and the objects that were read, tested and returned."""
+
+    __slots__ = ("count", "evaluated", "fetched", "returned")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.evaluated = 0
+        self.fetched = 0
+        self.returned = 0
+
+
+class WatchEventCounters:
+    """Events sent to watchers of one version of a resource, and sizes of those that were encoded."""
+
+    __slots__ = ("count", "sizes")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.sizes = Histogram(EVENT_SIZE_BOUNDS)
+
+    def add(self, batch: EncodedBatch) -> None:
+        """Count the events of a batch for all watchers that got it."""
+        times, sizes = batch.watchers, self.sizes
+        self.count += times * len(batch.sizes)
+        for size in batch.sizes:
+            sizes.counts[bisect_left(EVENT_SIZE_BOUNDS, size)] += times
+            sizes.total += times * size
+
+
+class EncodedBatch:
+    """Encoded events of one delivery, and the number of watchers that got the same bytes."""
+
+    __slots__ = ("counters", "data", "sizes", "watchers")
+
+    def __init__(self, frames: list[bytes], counters: WatchEventCounters) -> None:
+        self.data = b"".join(frames)
+        self.sizes = [len(frame) for frame in frames]
+        self.counters = counters
+        self.watchers = 0

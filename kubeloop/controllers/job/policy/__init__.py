@@ -1,0 +1,1 @@
+"""Policies of a job: pod failure policy, success policy and backoff. Pure."""

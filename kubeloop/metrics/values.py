@@ -1,0 +1,83 @@
+"""Values that components count: plain attributes, so that a count on a hot path costs an addition."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Iterable, Sequence
+from math import nan
+from typing import Final
+
+# Values from which a summary computes its quantiles.
+_SUMMARY_VALUES: Final = 1000
+
+
+class MetricValue:
+    """Counter or gauge: add to it or set it."""
+
+    __slots__ = ("value",)
+
+    def __init__(self) -> None:
+        self.value: float = 0
+
+    def increment(self, amount: float = 1) -> None:
+        """Add to the value."""
+        self.value += amount
+
+
+class Histogram:
+    """Counts by bucket, with their sum."""
+
+    __slots__ = ("bounds", "counts", "total")
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self.bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        self.total = 0.0
+
+    def observe(self, value: float) -> None:
+        """Count a value."""
+        self.counts[bisect_left(self.bounds, value)] += 1
+        self.total += value
+
+    def add(self, counts: Iterable[int], total: float) -> None:
+        """Add counts by bucket, in the order of the bounds, and their sum."""
+        self.counts = [one + more for one, more in zip(self.counts, counts, strict=True)]
+        self.total += total
+
+
+class Summary:
+    """Count and sum of all values, with quantiles of the latest ones."""
+
+    __slots__ = ("_latest", "count", "total")
+
+    quantiles = (0.5, 0.9, 0.99)
+
+    def __init__(self) -> None:
+        self._latest: deque[float] = deque(maxlen=_SUMMARY_VALUES)
+        self.count = 0
+        self.total = 0.0
+
+    def observe(self, value: float) -> None:
+        """Count a value."""
+        self._latest.append(value)
+        self.count += 1
+        self.total += value
+
+    def values(self) -> tuple[float, ...]:
+        """Return the values at the quantiles; NaN without values."""
+        found = sorted(self._latest)
+        return tuple(found[int(share * len(found))] if found else nan for share in self.quantiles)
+
+
+def exponential_bounds(first: float, factor: float, count: int) -> tuple[float, ...]:
+    """Return bounds that each are a factor larger than the one before."""
+    bounds = [first]
+    while len(bounds) < count:
+        bounds.append(bounds[-1] * factor)
+    return tuple(bounds)
+
+
+def linear_bounds(first: float, width: float, count: int) -> tuple[float, ...]:
+    """Return bounds at equal distances."""
+    return tuple(first + width * index for index in range(count))

@@ -1,0 +1,57 @@
+"""Command line of the differential tests.
+
+    python -m tools.differential --ours ours.conf --theirs theirs.conf --requests 100000 --report found.json
+
+Both servers should be API servers without controllers, with the same flags. Exit status 1 if answers differ.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+from pathlib import Path
+
+from tools.differential.case import Case, Step
+from tools.differential.generator import CaseGenerator, read_seeds
+from tools.differential.openapi import read_resources
+from tools.differential.run import DifferentialRun
+from tools.differential.server import ServerUnderTest
+
+
+def main() -> int:
+    """Run as the command line asks."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--ours", type=Path, required=True, help="kubeconfig of the server under test")
+    parser.add_argument("--theirs", type=Path, required=True, help="kubeconfig of the reference server")
+    parser.add_argument("--requests", type=int, default=1000, help="number of requests to compare (default: 1000)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the generator (default: 0)")
+    parser.add_argument("--jobs", type=int, default=2, help="parallel cases (default: 2)")
+    parser.add_argument("--kind", action="append", help="generate cases of this kind only; may be repeated")
+    parser.add_argument("--replay", type=Path, help="compare the cases of an earlier report instead of new ones")
+    parser.add_argument("--report", type=Path, help="file for the differences found, as JSON")
+    arguments = parser.parse_args()
+    ours, theirs = ServerUnderTest(arguments.ours), ServerUnderTest(arguments.theirs)
+    run = DifferentialRun(ours.send, theirs.send, f"d{random.SystemRandom().randrange(16**6):06x}")
+    if arguments.replay:
+        for case in _read_cases(arguments.replay):
+            run.compare(case)
+    else:
+        seeds = read_seeds(read_resources(ours.get))
+        seeds = [one for one in seeds if not arguments.kind or one.document["kind"] in arguments.kind]
+        run.run(CaseGenerator(seeds, arguments.seed).case, arguments.requests, arguments.jobs)
+    if arguments.report:
+        arguments.report.write_text(run.report.to_json())
+    print(run.report.summary())
+    return 1 if run.report.findings else 0
+
+
+def _read_cases(path: Path) -> list[Case]:
+    cases = [finding["case"] for finding in json.loads(path.read_text())["findings"]]
+    return [
+        Case(one["name"], tuple(Step(**step) for step in one["steps"]), tuple(one.get("cleanup", ()))) for one in cases
+    ]
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

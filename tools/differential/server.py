@@ -1,0 +1,101 @@
+"""Connections to a server under test, as its kubeconfig says."""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import ssl
+import tempfile
+import threading
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import yaml
+
+from tools.differential.case import Answer, Step
+
+_TIMEOUT_SECONDS = 60
+
+
+class ServerUnderTest:
+    """One API server; every thread has a connection of its own."""
+
+    def __init__(self, kubeconfig: Path) -> None:
+        config = yaml.safe_load(kubeconfig.read_text())
+        context = _named(config["contexts"], config["current-context"])["context"]
+        cluster = _named(config["clusters"], context["cluster"])["cluster"]
+        user = _named(config["users"], context["user"])["user"]
+        address = urlsplit(cluster["server"])
+        self._host, self._port = address.hostname or "", address.port or 443
+        self._tls = _tls_context(user, kubeconfig.parent)
+        self._headers = {"Authorization": f"Bearer {user['token']}"} if "token" in user else {}
+        self._local = threading.local()
+
+    def send(self, step: Step) -> Answer:
+        """Send one request; a connection that the server has closed is opened again once."""
+        for is_last in (False, True):
+            connection = self._connection()
+            try:
+                return self._exchange(connection, step)
+            except (http.client.HTTPException, OSError) as error:
+                connection.close()
+                if is_last:
+                    return Answer(-1, f"no answer: {type(error).__name__}")
+        raise AssertionError("unreachable")
+
+    def get(self, path: str) -> Any:
+        """Return the body of a read that must succeed."""
+        answer = self.send(Step("GET", path))
+        if answer.status != http.client.OK:
+            raise RuntimeError(f"GET {path}: {answer.status} {answer.body}")
+        return answer.body
+
+    def _connection(self) -> http.client.HTTPSConnection:
+        connection: http.client.HTTPSConnection | None = getattr(self._local, "connection", None)
+        if connection is None:
+            connection = http.client.HTTPSConnection(
+                self._host, self._port, context=self._tls, timeout=_TIMEOUT_SECONDS
+            )
+            self._local.connection = connection
+        return connection
+
+    def _exchange(self, connection: http.client.HTTPSConnection, step: Step) -> Answer:
+        connection.request(step.method, step.path, step.encoded_body(), {**self._headers, **step.headers})
+        response = connection.getresponse()
+        raw = response.read()
+        warnings = tuple(sorted(value for name, value in response.getheaders() if name.lower() == "warning"))
+        return Answer(response.status, _decoded(raw), warnings, response.getheader("Content-Type") or "")
+
+
+def _decoded(raw: bytes) -> Any:
+    try:
+        return json.loads(raw)
+    except ValueError:
+        pass
+    lines = raw.splitlines()
+    try:
+        return [json.loads(line) for line in lines] if len(lines) > 1 else raw.decode("utf-8", "replace")
+    except ValueError:
+        return raw.decode("utf-8", "replace")
+
+
+def _named(items: list[dict[str, Any]], name: str) -> dict[str, Any]:
+    return next(item for item in items if item["name"] == name)
+
+
+def _tls_context(user: dict[str, Any], folder: Path) -> ssl.SSLContext:
+    """Return the context with the user's certificate; the server is on loopback and is not verified."""
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    if "client-certificate" in user:
+        context.load_cert_chain(folder / user["client-certificate"], folder / user["client-key"])
+    elif "client-certificate-data" in user:
+        with tempfile.NamedTemporaryFile() as file:
+            for part in ("certificate", "key"):
+                file.write(base64.b64decode(user[f"client-{part}-data"]) + b"\n")
+            file.flush()
+            context.load_cert_chain(file.name)
+    return context

@@ -1,0 +1,76 @@
+"""Shrinking: reduces a case to the smallest one that still shows a difference of the same kind."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from tools.differential.case import Case, Step
+
+_MAX_TRIES = 200
+
+
+def shrink(case: Case, still_differs: Callable[[Case], bool]) -> Case:
+    """Return the smallest case found by removing steps, headers, query parameters and parts of bodies."""
+    tries = 0
+    while True:
+        for candidate in _smaller(case):
+            tries += 1
+            if tries > _MAX_TRIES:
+                return case
+            if still_differs(candidate):
+                case = candidate
+                break
+        else:
+            return case
+
+
+def _smaller(case: Case) -> Iterator[Case]:
+    for index in range(len(case.steps)):
+        if len(case.steps) > 1:
+            yield replace(case, steps=case.steps[:index] + case.steps[index + 1 :])
+    for index, step in enumerate(case.steps):
+        for smaller in _smaller_steps(step):
+            yield replace(case, steps=(*case.steps[:index], smaller, *case.steps[index + 1 :]))
+
+
+def _smaller_steps(step: Step) -> Iterator[Step]:
+    path, _, query = step.path.partition("?")
+    parameters = query.split("&") if query else []
+    for index, parameter in enumerate(parameters):
+        if parameter == "dryRun=All":
+            continue  # objects of some kinds must never be stored
+        rest = "&".join(parameters[:index] + parameters[index + 1 :])
+        yield replace(step, path=f"{path}?{rest}" if rest else path)
+    for name in step.headers:
+        if name != "Content-Type":
+            yield replace(step, headers={key: value for key, value in step.headers.items() if key != name})
+    for body in smaller_values(step.body):
+        yield replace(step, body=body)
+
+
+def smaller_values(value: Any) -> Iterator[Any]:
+    """Yield copies of a JSON value with one part removed, large parts first."""
+    for path in _paths(value):
+        copied = copy.deepcopy(value)
+        place = copied
+        for key in path[:-1]:
+            place = place[key]
+        del place[path[-1]]
+        yield copied
+
+
+def _paths(value: Any) -> list[tuple[Any, ...]]:
+    """Return the paths to all parts of a value, outer ones first; apiVersion and kind stay."""
+    found: list[tuple[Any, ...]] = []
+    pending: list[tuple[tuple[Any, ...], Any]] = [((), value)]
+    while pending:
+        path, part = pending.pop(0)
+        keys = list(part) if isinstance(part, dict) else range(len(part)) if isinstance(part, list) else ()
+        for key in keys:
+            if key not in ("apiVersion", "kind"):
+                found.append((*path, key))
+            pending.append(((*path, key), part[key]))
+    return found
