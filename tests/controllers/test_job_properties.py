@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from kubeloop.api.errors import Conflict, NotFound
@@ -227,13 +227,14 @@ _JOB = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "job", "na
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
-@given(st.integers(0, 2**32))
+@given(seed=st.integers(0, 2**32))
+@example(seed=2597040)
 def test_every_pod_is_counted_once_and_parallelism_holds(seed: int) -> None:
     check(seed, restless=False)
 
 
 @settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
-@given(st.integers(0, 2**32))
+@given(seed=st.integers(0, 2**32))
 def test_invariants_hold_while_suspended_resumed_and_scaled(seed: int) -> None:
     check(seed, restless=True)
 
@@ -249,7 +250,10 @@ def check(seed: int, *, restless: bool) -> None:
         succeeded, failed = done.status.succeeded, done.status.failed
         kinds = {one.type for one in done.status.conditions}
         assert succeeded <= happened["Succeeded"] + slack
-        assert happened.total() <= succeeded + failed <= len(world.created)
+        # A pod of an indexed job may be recorded as failed because the job ends, and succeed before its finalizer is
+        # removed: then its index counts as well, as upstream's calculateSucceededIndexes does.
+        twice = happened["Succeeded"] if world.spec.get("completionMode") == "Indexed" and "Failed" in kinds else 0
+        assert happened.total() <= succeeded + failed <= len(world.created) + twice
         if "Complete" in kinds:
             assert happened["Succeeded"] <= succeeded
             assert happened["Failed"] <= failed <= happened["Failed"] + slack
