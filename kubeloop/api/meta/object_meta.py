@@ -82,10 +82,13 @@ def set_deletion_timestamp(meta: Any, now: datetime, grace_seconds: int) -> None
         force_setattr(meta, "generation", meta.generation + 1)
 
 
-def shorten_grace_period(meta: Any, grace_seconds: int) -> None:
-    """Shorten the grace period of an object that is being deleted."""
+def shorten_grace_period(meta: Any, grace_seconds: int, now: datetime) -> None:
+    """Shorten the grace period of an object that is being deleted; if it is over already, to one second, or to zero."""
     begun = parse_time(meta.deletion_timestamp) - timedelta(seconds=meta.deletion_grace_period_seconds)
-    force_setattr(meta, "deletion_timestamp", time_of(begun + timedelta(seconds=grace_seconds)))
+    end = begun + timedelta(seconds=grace_seconds)
+    if end < now:
+        end, grace_seconds = now, min(grace_seconds, 1)
+    force_setattr(meta, "deletion_timestamp", time_of(end))
     force_setattr(meta, "deletion_grace_period_seconds", grace_seconds)
 
 

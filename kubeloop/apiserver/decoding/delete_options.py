@@ -27,7 +27,7 @@ _POLICIES: Final = ("Foreground", "Background", "Orphan")
 # Kinds of options that the scheme knows beside DeleteOptions: in every version, and in that of meta alone.
 _UNVERSIONED: Final = ("CreateOptions", "UpdateOptions")
 _OF_META: Final = ("GetOptions", "ListOptions", "PatchOptions", "Table", "TableOptions", "WatchEvent")
-_IGNORES_READ_ERROR: Final = FieldPath("ignoreStoreReadErrorWithClusterBreakingPotential")
+IGNORES_READ_ERROR: Final = FieldPath("ignoreStoreReadErrorWithClusterBreakingPotential")
 
 
 def read_delete_options(ctx: RequestContext) -> DeleteOptions:
@@ -120,7 +120,7 @@ def _check(options: DeleteOptions) -> list[FieldError]:
         found.append(field_path.not_supported(FieldPath("dryRun"), list(options.dry_run), ("All",)))
     if options.ignore_store_read_error_with_cluster_breaking_potential:
         found += [
-            field_path.invalid(_IGNORES_READ_ERROR, True, f"cannot be set together with .{name}")
+            field_path.invalid(IGNORES_READ_ERROR, True, f"cannot be set together with .{name}")
             for name, held in (
                 ("propagationPolicy", policy),
                 ("orphanDependents", options.orphan_dependents),

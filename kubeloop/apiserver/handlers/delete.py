@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from kubeloop.api import codec, errors
 from kubeloop.api.generated.meta_v1 import DeleteOptions
-from kubeloop.api.meta import object_meta
-from kubeloop.apiserver.decoding.delete_options import read_delete_options
+from kubeloop.api.meta import field_path, object_meta
+from kubeloop.apiserver.decoding.delete_options import IGNORES_READ_ERROR, read_delete_options
 from kubeloop.apiserver.handlers.list_objects import list_page
 from kubeloop.apiserver.registry.storage import ResourceStorage
 from kubeloop.apiserver.registry.store import ObjectStore, WriteResult
@@ -27,6 +28,7 @@ _ORPHANS_PODS = (
     "child pods are preserved by default when jobs are deleted; "
     "set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning"
 )
+_NO_UNSAFE_COLLECTIONS = "is not allowed with DELETECOLLECTION, try again after removing the option"
 # Resources whose DELETE returns the object instead of a Status.
 _ANSWER_WITH_OBJECT = {
     "csidrivers.storage.k8s.io",
@@ -57,9 +59,7 @@ async def delete_object(ctx: RequestContext, storage: ResourceStorage, mutations
     record = storage.peek(ctx.target.namespace, ctx.target.name)
     if record is None:
         raise errors.not_found(ctx.resource.group, ctx.resource.plural, ctx.target.name)
-    await storage.prepare_conversion(record)
-    await mutations.admit_delete(ctx, storage.peek_decoded(record), options)
-    removed, written = await delete_record(ctx, storage, mutations, record, options)
+    removed, written = await Deletion(ctx, storage, mutations, options).delete(record)
     if removed and storage.resource.group_resource not in _ANSWER_WITH_OBJECT:
         return document_response(ctx, _success(ctx, written.obj.metadata.uid))
     if isinstance(ctx, InProcessRequest) and ctx.wants_object:
@@ -70,29 +70,112 @@ async def delete_object(ctx: RequestContext, storage: ResourceStorage, mutations
 
 async def delete_collection(ctx: RequestContext, storage: ResourceStorage, mutations: ObjectStore) -> Response:
     """Handle DELETE of a collection: delete what a list would return, and respond with that list."""
-    options = await mutations.worker_thread.run_for(ctx.request, read_delete_options, ctx)
-    _set_dry_run(ctx, options)
-    _warn_of_orphans(ctx, options)
     long = has_long_selector(ctx.query)
     selected = await mutations.worker_thread.run_if(long, parse_list_options, ctx.query, storage.field_cache, False)
+    options = await mutations.worker_thread.run_for(ctx.request, read_delete_options, ctx)
+    if options.ignore_store_read_error_with_cluster_breaking_potential:
+        problem = field_path.invalid(IGNORES_READ_ERROR, True, _NO_UNSAFE_COLLECTIONS)
+        raise errors.invalid("meta.k8s.io", "DeleteOptions", "", [problem])
+    _set_dry_run(ctx, options)
+    _warn_of_orphans(ctx, options)
     page = await list_page(storage.store, storage.prefix(ctx.target.namespace), selected, storage.lists)
+    await _delete_records(page.records, Deletion(ctx, storage, mutations, options))
+    return list_response(ctx, storage, page)
+
+
+async def _delete_records(records: Sequence[Record], deletion: Deletion) -> None:
+    """Delete the newest state of each record; after a failure, no further deletion begins."""
+    failures: list[BaseException] = []
 
     async def delete(record: Record) -> None:
-        newest = storage.store.peek(record.key)
+        newest = None if failures else deletion.storage.store.peek(record.key)
         if newest is None:
             return
-        await storage.prepare_conversion(newest)
-        await mutations.admit_delete(ctx, storage.peek_decoded(newest), options)
-        await delete_record(ctx, storage, mutations, newest, msgspec.structs.replace(options))
+        try:
+            await deletion.delete(newest)
+        except errors.NotFound:
+            return
+        except Exception as error:
+            failures.append(error)
 
-    for begin in range(0, len(page.records), _CONCURRENT_DELETES):
-        ended = await asyncio.gather(
-            *map(delete, page.records[begin : begin + _CONCURRENT_DELETES]), return_exceptions=True
+    for begin in range(0, len(records), _CONCURRENT_DELETES):
+        await asyncio.gather(*map(delete, records[begin : begin + _CONCURRENT_DELETES]))
+        if failures:
+            raise failures[0]
+
+
+class Deletion:
+    """Deletion of objects of one resource, for one request: preconditions, admission, grace period, finalizers."""
+
+    def __init__(
+        self,
+        ctx: RequestContext,
+        storage: ResourceStorage,
+        object_store: ObjectStore,
+        options: DeleteOptions,
+        *,
+        admit: bool = True,
+    ) -> None:
+        self.storage = storage
+        self._ctx = ctx
+        self._object_store = object_store
+        self._options = options
+        self._admit = admit
+
+    async def delete(self, record: Record) -> tuple[bool, WriteResult]:
+        """Delete an object; return (is removed, last or remaining state).
+
+        If it changes meanwhile, preconditions and admission are checked again for its new state.
+        """
+        resource, name = self.storage.resource, record.key.rpartition("/")[2]
+        for _ in range(_ATTEMPTS):
+            try:
+                return await self._delete_once(record)
+            except StoreConflict as conflict:
+                if conflict.current is None:
+                    raise errors.not_found(resource.group, resource.plural, name) from None
+                record = conflict.current
+        raise errors.conflict(resource.group, resource.plural, name)
+
+    async def _delete_once(self, record: Record) -> tuple[bool, WriteResult]:
+        ctx, storage, options = self._ctx, self.storage, self._options
+        await storage.prepare_conversion(record)
+        obj = storage.serializer.decode_stored(record.value, record.mod_revision)
+        if options.ignore_store_read_error_with_cluster_breaking_potential:
+            raise _decodable_error(storage, record, obj.metadata.name)
+        check_delete_preconditions(storage, obj.metadata, options)
+        if _is_definition(storage) and obj.metadata.deletion_timestamp is None:
+            await self._run_admission(record)
+            return False, await _mark_definition(ctx, storage, self._object_store, record, obj)
+        changed = _set_grace(ctx, storage, obj, options.grace_period_seconds)
+        if changed is None:
+            return False, WriteResult(record.value, await storage.store.wait_durable(record), obj=obj)
+        await self._run_admission(record)
+        orphan, foreground = _propagation_of(storage, obj.metadata, options)
+        changed |= _set_finalizers(ctx, storage, obj, orphan, foreground)
+        return await self._write(record, obj, changed)
+
+    async def _write(self, record: Record, obj: Any, changed: bool) -> tuple[bool, WriteResult]:
+        ctx, storage, object_store = self._ctx, self.storage, self._object_store
+        graceful = storage.strategy.grace_period is not None
+        waits = (
+            bool(obj.metadata.finalizers)
+            or object_meta.has_spec_finalizers(obj)
+            or (graceful and bool(obj.metadata.deletion_grace_period_seconds))
         )
-        for failure in ended:
-            if failure is not None and not isinstance(failure, errors.NotFound):
-                raise failure
-    return list_response(ctx, storage, page)
+        if not changed:
+            if waits:
+                return False, WriteResult(record.value, await storage.store.wait_durable(record), obj=obj)
+            return True, (await object_store.remove_record(ctx, storage, record))._replace(obj=obj)
+        written = await object_store.put_record(ctx, storage, record, obj)
+        if waits or ctx.dry_run:
+            return not waits, written
+        marked = Record(record.key, written.value, record.create_revision, written.revision)
+        return True, (await object_store.remove_record(ctx, storage, marked))._replace(obj=obj)
+
+    async def _run_admission(self, record: Record) -> None:
+        if self._admit:
+            await self._object_store.admit_delete(self._ctx, self.storage.peek_decoded(record), self._options)
 
 
 def _warn_of_orphans(ctx: RequestContext, options: DeleteOptions) -> None:
@@ -100,52 +183,6 @@ def _warn_of_orphans(ctx: RequestContext, options: DeleteOptions) -> None:
     undecided = options.propagation_policy is None and options.orphan_dependents is None
     if undecided and ctx.resource.group_resource == "jobs.batch":
         ctx.warn(_ORPHANS_PODS)
-
-
-async def delete_record(
-    ctx: RequestContext, storage: ResourceStorage, mutations: ObjectStore, record: Record, options: DeleteOptions
-) -> tuple[bool, WriteResult]:
-    """Delete an object, with retries if it changes meanwhile; return (is removed, last or remaining state)."""
-    for _ in range(_ATTEMPTS):
-        try:
-            return await _delete_once(ctx, storage, mutations, record, options)
-        except StoreConflict as conflict:
-            if conflict.current is None:
-                raise errors.not_found(ctx.resource.group, ctx.resource.plural, ctx.target.name) from None
-            record = conflict.current
-    raise errors.conflict(ctx.resource.group, ctx.resource.plural, ctx.target.name)
-
-
-async def _delete_once(
-    ctx: RequestContext, storage: ResourceStorage, mutations: ObjectStore, record: Record, options: DeleteOptions
-) -> tuple[bool, WriteResult]:
-    await storage.prepare_conversion(record)
-    obj = storage.serializer.decode_stored(record.value, record.mod_revision)
-    if options.ignore_store_read_error_with_cluster_breaking_potential:
-        raise _decodable_error(storage, record, obj.metadata.name)
-    check_delete_preconditions(storage, obj.metadata, options)
-    if _is_definition(storage) and obj.metadata.deletion_timestamp is None:
-        return False, await _mark_definition(ctx, storage, mutations, record, obj)
-    changed = _set_grace(ctx, storage, obj, options.grace_period_seconds)
-    if changed is None:
-        return False, WriteResult(record.value, await storage.store.wait_durable(record), obj=obj)
-    orphan, foreground = _propagation_of(storage, obj.metadata, options)
-    changed |= _set_finalizers(ctx, storage, obj, orphan, foreground)
-    graceful = storage.strategy.grace_period is not None
-    waits = (
-        bool(obj.metadata.finalizers)
-        or object_meta.has_spec_finalizers(obj)
-        or (graceful and bool(obj.metadata.deletion_grace_period_seconds))
-    )
-    if not changed:
-        if waits:
-            return False, WriteResult(record.value, await storage.store.wait_durable(record), obj=obj)
-        return True, (await mutations.remove_record(ctx, storage, record))._replace(obj=obj)
-    written = await mutations.put_record(ctx, storage, record, obj)
-    if waits or ctx.dry_run:
-        return not waits, written
-    marked = Record(record.key, written.value, record.create_revision, written.revision)
-    return True, (await mutations.remove_record(ctx, storage, marked))._replace(obj=obj)
 
 
 async def _mark_definition(
@@ -167,11 +204,13 @@ def _set_grace(ctx: RequestContext, storage: ResourceStorage, obj: Any, asked: i
     if meta.deletion_timestamp is None:
         object_meta.set_deletion_timestamp(meta, ctx.now, grace_period(obj, asked))
         return True
-    if meta.deletion_grace_period_seconds is None:
+    if not meta.deletion_grace_period_seconds:
         return False
+    if asked is not None and asked < 0:
+        asked = 1
     if asked is None or asked >= meta.deletion_grace_period_seconds:
-        return None if meta.deletion_grace_period_seconds or meta.finalizers else False
-    object_meta.shorten_grace_period(meta, max(asked, 0))
+        return None
+    object_meta.shorten_grace_period(meta, asked, ctx.now)
     return True
 
 

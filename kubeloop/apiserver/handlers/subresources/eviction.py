@@ -23,7 +23,7 @@ from kubeloop.api.kinds import Resource
 from kubeloop.api.meta import field_path
 from kubeloop.api.meta.field_path import FieldPath
 from kubeloop.api.meta.object_meta import time_of
-from kubeloop.apiserver.handlers.delete import check_delete_preconditions, delete_record
+from kubeloop.apiserver.handlers.delete import Deletion, check_delete_preconditions
 from kubeloop.apiserver.handlers.subresources import disruption
 from kubeloop.apiserver.handlers.subresources.unstored_responses import success_response
 from kubeloop.apiserver.handlers.write import read_body
@@ -170,7 +170,7 @@ async def _mark_and_delete(
         record = await _mark(ctx, server, storage, record, options)
         if not _has_no_version_precondition(options):
             options = _with_version(options, str(record.mod_revision))
-    await delete_record(ctx, storage, server.object_store, record, options)
+    await Deletion(ctx, storage, server.object_store, options, admit=False).delete(record)
 
 
 async def _mark(
