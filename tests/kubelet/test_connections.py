@@ -144,6 +144,10 @@ def test_kubelet_pages_are_proxied_by_the_api_server(cluster: Cluster) -> None:
     assert summary["pods"][0]["containers"][0]["cpu"]["usageNanoCores"] == 500_000_000
     assert summary["node"]["memory"]["usageBytes"] == (512 + 256) << 20
     assert text(ask(cluster, f"{node}/run/default/here/app?cmd=hostname", "POST")) == "here\n"
+    assert text(ask(cluster, "/api/v1/nodes/n1:10250/proxy/healthz")) == "ok"
+    refused = ask(cluster, "/api/v1/nodes/n1:2379/proxy/healthz")
+    assert refused.status == 503
+    assert ":2379: connect: connection refused" in text(refused)
 
 
 def test_missing_pages_return_404(cluster: Cluster) -> None:

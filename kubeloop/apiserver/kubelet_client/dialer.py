@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import suppress
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from kubeloop.api import errors
 from kubeloop.api.generated.core_v1 import Node, Pod
@@ -16,7 +17,7 @@ from kubeloop.api.kubelet_requests import (
     PodStreamRequest,
     PortConnection,
 )
-from kubeloop.apiserver.aggregator.dialer import RemoteUnreachable, reason_of
+from kubeloop.apiserver.aggregator.dialer import RemoteUnreachable, dial, reason_of
 from kubeloop.apiserver.aggregator.endpoints import HostPort
 from kubeloop.apiserver.aggregator.proxy_identity import forwarded_headers
 from kubeloop.apiserver.aggregator.responses import proxied_response
@@ -30,6 +31,8 @@ from kubeloop.http.client import HttpClientConnection, ResponseHead, encode_requ
 _HEAD_SECONDS: Final = 30.0  # seconds within which a response has to begin
 _LONGEST_REFUSAL: Final = 50_000
 _LARGEST_PAGE: Final = 16 << 20
+_MAX_PORT: Final = 65_535
+_LONGEST_PORT: Final = len(str(_MAX_PORT))
 _LOGS: Final = "pods/log"
 _COMMANDS: Final = "v4.channel.k8s.io"
 _PORTS: Final = "portforward.k8s.io"
@@ -39,6 +42,26 @@ FindNode = Callable[[str], Node | None]
 Made = TypeVar("Made")
 _DIAL_SECONDS = 10.0
 _PIECE = 64 << 10
+
+
+class NodePort(NamedTuple):
+    """Port and scheme of a request that is forwarded to a node, as in `https:NAME:PORT`; empty for the kubelet's."""
+
+    number: str = ""
+    scheme: str = ""
+
+    def parse(self) -> int:
+        """Return the port; raises `RemoteUnreachable`."""
+        text = self.number
+        if not (text.isascii() and text.isdigit()):
+            raise RemoteUnreachable(f"dial tcp: lookup tcp/{text}: unknown port")
+        digits = text.lstrip("0") or "0"
+        if len(digits) > _LONGEST_PORT or int(digits) > _MAX_PORT:
+            raise RemoteUnreachable(f"dial tcp: address {text}: invalid port")
+        return int(digits)
+
+
+DEFAULT_NODE_PORT: Final = NodePort()
 
 
 class KubeletClient:
@@ -102,14 +125,21 @@ class KubeletClient:
             raise errors.ApiError(f'Get "https://{address}{target}": bad status code {head.status}')
         return body.decode("utf-8", "replace")
 
-    async def proxy(self, request: Request, name: str, path: str) -> Response:
+    async def proxy(self, request: Request, name: str, path: str, port: NodePort = DEFAULT_NODE_PORT) -> Response:
         """Forward a client's request to a node and return its response, which may be an upgrade."""
         node, address = self._locate(name)
-        dialled = address if self._config.allow_local_addresses else await _resolve(address)
         target = f"{path or '/'}?{request.query}" if request.query else path or "/"
+        has_body = request.method != "HEAD"
         try:
-            sent = _forwarded_request(request, address, target)
-            connection, head = await self._send(node, address, sent, has_body=request.method != "HEAD", dialled=dialled)
+            if port.number in ("", str(address.port)):
+                dialled = address if self._config.allow_local_addresses else await _resolve(address)
+                sent = _forwarded_request(request, address, target)
+                connection, head = await self._send(node, address, sent, has_body=has_body, dialled=dialled)
+            else:
+                # Not the kubelet: any program of the node. It must not see the certificate of this server.
+                dialled = await _resolve(HostPort(address.host, port.parse()))
+                sent = _forwarded_request(request, HostPort(address.host, dialled.port), target)
+                connection, head = await _send_without_identity(dialled, port.scheme == "https", sent, has_body)
         except RemoteUnreachable as error:
             if request.upgrade:
                 raise errors.ApiError(f"error dialing backend: {error}") from None
@@ -150,6 +180,26 @@ class KubeletClient:
                 raise
 
         return await _with_timeout(ask())
+
+
+async def _send_without_identity(
+    dialled: HostPort, secure: bool, request: bytes, has_body: bool
+) -> tuple[HttpClientConnection, ResponseHead]:
+    """Connect to a port of a node without this server's certificate, and without verifying the node's."""
+    context = None
+    if secure:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+
+    async def ask() -> tuple[HttpClientConnection, ResponseHead]:
+        connection = await dial(*dialled, context, dialled.host, _DIAL_SECONDS)
+        try:
+            return connection, await connection.exchange(request, has_body=has_body)
+        except BaseException:
+            connection.abort()
+            raise
+
+    return await _with_timeout(ask())
 
 
 async def _with_timeout(work: Coroutine[Any, Any, Made]) -> Made:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -18,10 +19,11 @@ from kubeloop.api.kubelet_requests import (
     PodStreamRequest,
     TerminalSize,
 )
-from kubeloop.apiserver.kubelet_client.dialer import KubeletClient
+from kubeloop.apiserver.kubelet_client.dialer import KubeletClient, NodePort
 from kubeloop.apiserver.kubelet_client.kubelet_tls import KubeletClientConfig
 from kubeloop.apiserver.kubelet_client.proxyable_address import parse_address, resolve_proxyable
-from kubeloop.http import Request
+from kubeloop.clock import SystemClock
+from kubeloop.http import HttpLimits, Request, Response, serve
 from tests.bounds import GIVE_UP_SECONDS
 from tests.unit.apiserver.kubelet_client.kubelet_world import POD, Authority, FakeNodes, Terminal, kubelet, node_at
 from tests.unit.apiserver.streaming.wires import in_loop
@@ -257,5 +259,79 @@ def test_a_server_is_no_node_of_its_own(certificate: tuple[Authority, Path], ins
             kubelets = KubeletClient({"n1": node_at(port, "localhost")}.get, config)
             with pytest.raises(BadRequest, match="address not allowed"):
                 await kubelets.proxy(Request("GET", "/"), "n1", "/healthz")
+
+    asyncio.run(ask())
+
+
+@asynccontextmanager
+async def program_of_a_node(certificate: Path | None, heard: list[Request]) -> AsyncIterator[int]:
+    """A port of a node that is not its kubelet's; it asks for a client certificate, if it has one itself."""
+    tls = None
+    if certificate is not None:
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        tls.load_cert_chain(certificate)
+        tls.load_verify_locations(certificate)
+        tls.verify_mode = ssl.CERT_OPTIONAL
+
+    async def answer(request: Request) -> Response:
+        heard.append(request)
+        return Response(200, b"another program")
+
+    server = await serve(answer, "127.0.0.1", 0, tls, HttpLimits(), SystemClock())
+    try:
+        yield server.port
+    finally:
+        await server.close(0.1)
+
+
+async def resolve_to_loopback(host: str) -> str:
+    """Stand-in for a global unicast address."""
+    assert host == "node.example"
+    return "127.0.0.1"
+
+
+@pytest.mark.parametrize("scheme", ["", "http", "https"])
+def test_a_port_of_a_node_is_reached_without_the_identity_of_the_server(
+    certificate: tuple[Authority, Path], monkeypatch: pytest.MonkeyPatch, scheme: str
+) -> None:
+    monkeypatch.setattr("kubeloop.apiserver.kubelet_client.dialer.resolve_proxyable", resolve_to_loopback)
+    _, pem = certificate
+    config = KubeletClientConfig(certificate=pem, key=pem)
+    heard: list[Request] = []
+
+    async def ask() -> None:
+        async with program_of_a_node(pem if scheme == "https" else None, heard) as port:
+            kubelets = KubeletClient({"n1": node_at(NOWHERE, "node.example")}.get, config)
+            request = Request("GET", "/", "", {"authorization": "Bearer x", "impersonate-user": "y"})
+            response = await kubelets.proxy(request, "n1", "/metrics", NodePort(str(port), scheme))
+            assert (response.status, response.body) == (200, b"another program")
+            assert heard[0].headers["host"] == f"node.example:{port}"
+
+    asyncio.run(ask())
+    assert heard[0].path == "/metrics"
+    assert heard[0].peer_certificate is None
+    assert not {"authorization", "impersonate-user"} & set(heard[0].headers)
+
+
+@in_loop
+async def test_other_ports_of_a_node_at_a_local_address_are_not_reached() -> None:
+    """Not even if nodes may have local addresses: the port may be of any program of this machine."""
+    with pytest.raises(BadRequest, match="address not allowed"):
+        await nowhere().proxy(Request("GET", "/"), "n1", "/", NodePort("2379"))
+
+
+@pytest.mark.parametrize(
+    ("port", "message"),
+    [
+        ("metrics", "dial tcp: lookup tcp/metrics: unknown port"),
+        ("70000", "dial tcp: address 70000: invalid port"),
+        (str(NOWHERE), "dial tcp 127.0.0.1:1: connect: connection refused"),
+    ],
+)
+def test_a_port_of_a_node_that_cannot_be_reached_is_named(port: str, message: str) -> None:
+    async def ask() -> None:
+        with pytest.raises(ServiceUnavailable) as refused:
+            await nowhere().proxy(Request("GET", "/"), "n1", "/", NodePort(port))
+        assert refused.value.message == f"error trying to reach service: {message}"
 
     asyncio.run(ask())

@@ -27,7 +27,8 @@ from kubeloop.apiserver.handlers.subresources.connect.node_connection import (
     pod_dialer,
 )
 from kubeloop.apiserver.handlers.subresources.connect.pod_connect import get_pod
-from kubeloop.apiserver.kubelet_client.dialer import dial_pod
+from kubeloop.apiserver.kubelet_client.dialer import NodePort, dial_pod
+from kubeloop.apiserver.kubelet_client.kubelet_address import ADDRESS_TYPES, address_of
 from kubeloop.apiserver.kubelet_client.proxyable_address import require_global_unicast
 from kubeloop.apiserver.request.context import RequestContext
 from kubeloop.apiserver.streaming.exchange import send_request
@@ -46,20 +47,26 @@ async def proxy(ctx: RequestContext, server: ApiServer) -> Response:
     """Handle a proxy request: forward it to the target and return its response."""
     await admit_connection(ctx, server)
     what = ctx.resource.singular
-    name, port = _name_and_port(ctx.target.name, what)
+    name, port = _split_target(ctx.target.name, what)
     match what:
         case "pod":
-            return await _to_pod(ctx, server, get_pod(ctx, server.registry, name), port)
+            return await _to_pod(ctx, server, get_pod(ctx, server.registry, name), port.number)
         case "service":
-            return await _to_service(ctx, server, name, port)
+            return await _to_service(ctx, server, name, port.number)
         case _:
-            return await _to_node(ctx, server, name)
+            return await _to_node(ctx, server, name, port)
 
 
-async def _to_node(ctx: RequestContext, server: ApiServer, name: str) -> Response:
+async def _to_node(ctx: RequestContext, server: ApiServer, name: str, port: NodePort) -> Response:
     nodes = local_dialer(server, name)
     if nodes is None:
-        return await kubelet_dialer(server, name).proxy(ctx.request, name, proxy_path(ctx))
+        return await kubelet_dialer(server, name).proxy(ctx.request, name, proxy_path(ctx), port)
+    node = server.registry.get_object("nodes", "", name)
+    if port.number and node is not None:
+        kubelet = address_of(node, ADDRESS_TYPES)
+        if port.number != str(kubelet.port):
+            where = f"dial tcp {join_host_port(kubelet.host, port.number)}: connect: connection refused"
+            raise errors.service_unavailable(f"error trying to reach service: {where}")
     find = partial(server.registry.get_object, "pods")
     return await kubelet_response(ctx.request, unquote(proxy_path(ctx)), name, nodes, find)
 
@@ -144,7 +151,7 @@ def _is_port(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) <= _LONGEST_PORT
 
 
-def _name_and_port(text: str, what: str) -> tuple[str, str]:
+def _split_target(text: str, what: str) -> tuple[str, NodePort]:
     """Parse `name`, `name:port` or `scheme:name:port`."""
     parts = text.split(":")
     if len(parts) == 3:
@@ -153,4 +160,4 @@ def _name_and_port(text: str, what: str) -> tuple[str, str]:
         scheme, name, port = "", parts[0], parts[1] if len(parts) == 2 else ""
     if len(parts) > 3 or scheme not in ("", "http", "https") or not name:
         raise errors.bad_request(f"invalid {what} request {field_path.quote(text)}")
-    return name, port
+    return name, NodePort(port, scheme)
