@@ -20,7 +20,7 @@ from kubeloop.apiserver.admission import AdmissionChain, default_chain
 from kubeloop.apiserver.admission.lookup import RegistryLookup
 from kubeloop.apiserver.admission.plugin_names import AdmissionConfigError, AdmissionOptions
 from kubeloop.apiserver.admission.plugins.quota.quota_accessor import StoreQuotaAccessor
-from kubeloop.apiserver.admission.setup import set_up_admission
+from kubeloop.apiserver.admission.setup import PluginContext, set_up_admission
 from kubeloop.apiserver.aggregator.lazy import AggregatorConfig
 from kubeloop.apiserver.app import ApiServer, ApiServerDependencies, rejection_response
 from kubeloop.apiserver.audit.backends import LOG_BATCHES, BatchConfig, TruncateConfig
@@ -361,14 +361,9 @@ class RunningServer:
             )
         except AdmissionConfigError as error:
             raise StartupError(str(error)) from None
-        return default_chain(
-            lookup,
-            StoreQuotaAccessor(registry, lookup),
-            authorizer,
-            features,
-            replace(setup, run_options=config.run_options),
-            AdmissionStepMetrics(self._metrics, self._clock),
-        )
+        setup = replace(setup, run_options=config.run_options)
+        context = PluginContext(lookup, StoreQuotaAccessor(registry, lookup), authorizer, features, setup)
+        return default_chain(context, AdmissionStepMetrics(self._metrics, self._clock))
 
     def _authorizer(self, registry: StorageRegistry, lookup: RegistryLookup) -> UnionAuthorizer:
         config = self._config
@@ -559,6 +554,7 @@ class RunningServer:
         config = self._config
         if self._tls is not None and config.certificate is not None:
             paths = [config.certificate, *([config.key] if config.key is not None else ())]
+            paths += [path for one in config.tls.sni_certificates for path in (one.certificate, one.key)]
             _reload("serving certificate", paths, self._reload_tls, parts)
         authorities = list(config.client_authorities)
         if config.front_proxy is not None:
@@ -633,16 +629,13 @@ def tls_context(config: ApiServerConfig) -> AuditingSSLContext | None:
     """
     if config.certificate is None:
         return None
-    context = _new_tls_context()
     authorities = config.client_authorities
     if config.front_proxy is not None:
         authorities = (*authorities, config.front_proxy.authorities)
     try:
+        context = _new_tls_context(authorities)
         context.load_cert_chain(config.certificate, config.key)
-        for authority in authorities:
-            context.load_verify_locations(authority)
-            context.verify_mode = ssl.CERT_OPTIONAL
-        apply_tls_options(context, config.tls, _new_tls_context)
+        apply_tls_options(context, config.tls, partial(_sni_context, context, authorities))
     except TlsOptionError as error:
         raise StartupError(str(error)) from None
     except ssl.SSLError as error:
@@ -651,8 +644,18 @@ def tls_context(config: ApiServerConfig) -> AuditingSSLContext | None:
     return context
 
 
-def _new_tls_context() -> AuditingSSLContext:
+def _sni_context(main: AuditingSSLContext, authorities: Sequence[Path]) -> AuditingSSLContext:
+    """Return a context for further server names, which verifies clients and reports rejected ones as the main one."""
+    context = _new_tls_context(authorities)
+    context.on_client_rejected = lambda why: main.on_client_rejected(why)
+    return context
+
+
+def _new_tls_context(authorities: Sequence[Path]) -> AuditingSSLContext:
     context = AuditingSSLContext(ssl.PROTOCOL_TLS_SERVER)
+    for authority in authorities:
+        context.load_verify_locations(authority)
+        context.verify_mode = ssl.CERT_OPTIONAL
     context.set_alpn_protocols(["http/1.1"])
     # A ticket carries a client's certificate without the intermediate ones, which are needed to verify it.
     context.num_tickets = 0
