@@ -16,16 +16,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol
 
 from kubeloop.api import errors
-from kubeloop.api.features.gates import DEFAULT_FEATURES, Features
 from kubeloop.api.kinds import Resource
 from kubeloop.apiserver.request.context import User
 from kubeloop.apiserver.request.query import Query
 from kubeloop.apiserver.request.warning_recorder import WarningRecorder
 
 if TYPE_CHECKING:
-    from kubeloop.apiserver.admission.plugins.quota.quota_accessor import QuotaAccessor
-    from kubeloop.apiserver.admission.setup import AdmissionSetup
-    from kubeloop.apiserver.authorization import UnionAuthorizer
+    from kubeloop.apiserver.admission.setup import AdmissionSetup, PluginContext
     from kubeloop.apiserver.metrics.admission import AdmissionSeries, AdmissionStepMetrics
     from kubeloop.apiserver.request.context import RequestLatency
 
@@ -310,15 +307,8 @@ async def _run_rest(waiting: Awaitable[None], remaining: Iterator[_Method], atte
             await following
 
 
-def default_chain(
-    lookup: Lookup,
-    ledger: QuotaAccessor,
-    authorizer: UnionAuthorizer | None = None,
-    features: Features = DEFAULT_FEATURES,
-    setup: AdmissionSetup | None = None,
-    metrics: AdmissionStepMetrics | None = None,
-) -> AdmissionChain:
-    """Return the chain of the enabled plugins; without a setup, of those that are enabled by default.
+def default_chain(context: PluginContext, metrics: AdmissionStepMetrics | None = None) -> AdmissionChain:
+    """Return the chain of the plugins that the context's setup enables.
 
     Without an authorizer, the plugins that need it are left out.
     """
@@ -327,6 +317,6 @@ def default_chain(
         # A server that is only read from needs none of the types that the plugins import.
         from kubeloop.apiserver.admission.built_in import built_in_plugins
 
-        return built_in_plugins(lookup, ledger, authorizer, features, setup)
+        return tuple(built_in_plugins(context))
 
-    return AdmissionChain(load, lookup, setup, metrics)
+    return AdmissionChain(load, context.lookup, context.setup, metrics)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from kubeloop.api.features.gates import DEFAULT_FEATURES, Features
-from kubeloop.apiserver.admission import AdmissionPlugin, Lookup
+from kubeloop.api.features.gates import Features
+from kubeloop.apiserver.admission import AdmissionPlugin
 from kubeloop.apiserver.admission.plugin_names import DEFAULT_PLUGINS, ORDERED_PLUGINS
 from kubeloop.apiserver.admission.plugins.certificate_authorization import CertificateApproval, CertificateSigning
 from kubeloop.apiserver.admission.plugins.certificate_subject_restriction import CertificateSubjectRestriction
@@ -25,7 +25,6 @@ from kubeloop.apiserver.admission.plugins.pods.priority import PriorityPlugin
 from kubeloop.apiserver.admission.plugins.pods.runtime_class import RuntimeClassPlugin
 from kubeloop.apiserver.admission.plugins.pods.service_account import ServiceAccountPlugin
 from kubeloop.apiserver.admission.plugins.quota.limit_ranger import LimitRanger
-from kubeloop.apiserver.admission.plugins.quota.quota_accessor import QuotaAccessor
 from kubeloop.apiserver.admission.plugins.quota.resource_quota import ResourceQuotaConfiguration, ResourceQuotaPlugin
 from kubeloop.apiserver.admission.plugins.resource_claim_authorization import (
     DeviceAdminAccess,
@@ -36,7 +35,7 @@ from kubeloop.apiserver.admission.plugins.storage.default_storage_class import D
 from kubeloop.apiserver.admission.plugins.storage.persistent_volume_claim_resize import PersistentVolumeClaimResize
 from kubeloop.apiserver.admission.plugins.storage.storage_object_in_use_protection import StorageObjectInUseProtection
 from kubeloop.apiserver.admission.plugins.taint_nodes_by_condition import TaintNodesByCondition
-from kubeloop.apiserver.admission.setup import AdmissionSetup, PluginContext
+from kubeloop.apiserver.admission.setup import PluginContext
 from kubeloop.apiserver.authorization import UnionAuthorizer
 
 # Upstream checks these in the storage of their kinds, whatever plugins are enabled: after mutation, before quota.
@@ -89,19 +88,8 @@ def _authorizer(context: PluginContext) -> UnionAuthorizer:
     return context.authorizer
 
 
-def built_in_plugins(
-    lookup: Lookup,
-    ledger: QuotaAccessor,
-    authorizer: UnionAuthorizer | None = None,
-    features: Features = DEFAULT_FEATURES,
-    setup: AdmissionSetup | None = None,
-) -> tuple[AdmissionPlugin, ...]:
-    """Return the enabled plugins in order; without an authorizer, those that need one are left out."""
-    context = PluginContext(lookup, ledger, authorizer, features, setup or AdmissionSetup())
-    return tuple(_plugins(context))
-
-
-def _plugins(context: PluginContext) -> Iterator[AdmissionPlugin]:
+def built_in_plugins(context: PluginContext) -> Iterator[AdmissionPlugin]:
+    """Yield the enabled plugins in order; without an authorizer, those that need one are left out."""
     factories = {**_FACTORIES, **(_AUTHORIZING_FACTORIES if context.authorizer is not None else {})}
     enabled = context.setup.enabled
     if not enabled <= DEFAULT_PLUGINS:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from kubeloop.api.features.gates import Features
+from kubeloop.api.features.gates import DEFAULT_FEATURES, Features
 from kubeloop.api.generated.core_v1 import Namespace
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.kinds import Resource
@@ -68,9 +68,9 @@ class PluginContext:
 
     lookup: Lookup
     ledger: QuotaAccessor
-    authorizer: UnionAuthorizer | None
-    features: Features
-    setup: AdmissionSetup
+    authorizer: UnionAuthorizer | None = None
+    features: Features = DEFAULT_FEATURES
+    setup: AdmissionSetup = field(default_factory=AdmissionSetup)
 
 
 class RegistryNamespaceWriter:

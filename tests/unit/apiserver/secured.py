@@ -13,7 +13,7 @@ from kubeloop.apiserver.admission import default_chain
 from kubeloop.apiserver.admission.lookup import RegistryLookup
 from kubeloop.apiserver.admission.plugin_names import AdmissionOptions
 from kubeloop.apiserver.admission.plugins.quota.quota_accessor import StoreQuotaAccessor
-from kubeloop.apiserver.admission.setup import AdmissionSetup, set_up_admission
+from kubeloop.apiserver.admission.setup import AdmissionSetup, PluginContext, set_up_admission
 from kubeloop.apiserver.app import ApiServer, ApiServerDependencies
 from kubeloop.apiserver.authentication import Authenticator, lazy_token_authenticator
 from kubeloop.apiserver.authentication.bootstrap_tokens import BootstrapTokenAuthenticator
@@ -51,7 +51,7 @@ class SecuredApi(Api):
                 self.registry,
                 self.clock,
                 Authenticator({}, True, recognizers),
-                default_chain(self.lookup, ledger, self.authorizer, setup=self._admission_setup()),
+                default_chain(PluginContext(self.lookup, ledger, self.authorizer, setup=self._admission_setup())),
                 InFlightLimiter(10, 10),
                 HealthChecks({}, {}),
                 lambda: "127.0.0.1:6443",

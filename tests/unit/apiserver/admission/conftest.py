@@ -17,7 +17,7 @@ from kubeloop.api.generated.core_v1 import ResourceQuota
 from kubeloop.api.kinds import RESOURCES, Resource
 from kubeloop.api.quota import QuotaUsage
 from kubeloop.apiserver.admission import AdmissionChain, Attributes, default_chain
-from kubeloop.apiserver.admission.setup import AdmissionSetup
+from kubeloop.apiserver.admission.setup import AdmissionSetup, PluginContext
 from kubeloop.apiserver.request.context import User
 from kubeloop.apiserver.request.warning_recorder import WarningRecorder
 
@@ -127,7 +127,7 @@ def cluster() -> Cluster:
 
 @pytest.fixture
 def writes(cluster: Cluster) -> Writes:
-    return Writes(default_chain(cluster, cluster))
+    return Writes(default_chain(PluginContext(cluster, cluster)))
 
 
 class PluginWrites:
@@ -164,7 +164,9 @@ class PluginWrites:
 @pytest.fixture
 def writes_with(cluster: Cluster) -> Callable[[str], PluginWrites]:
     """Enables one plugin that needs nothing but other objects."""
-    return lambda name: PluginWrites(default_chain(cluster, cluster, setup=AdmissionSetup(frozenset({name}))))
+    return lambda name: PluginWrites(
+        default_chain(PluginContext(cluster, cluster, setup=AdmissionSetup(frozenset({name}))))
+    )
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from kubeloop.apiserver.admission.plugin_names import (
     select_plugins,
 )
 from kubeloop.apiserver.admission.plugins.quota.resource_quota import ResourceQuotaConfiguration
-from kubeloop.apiserver.admission.setup import AdmissionSetup
+from kubeloop.apiserver.admission.setup import AdmissionSetup, PluginContext
 
 HEAD = "apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\nplugins:\n"
 
@@ -65,7 +65,7 @@ def test_plugins_run_in_upstreams_order(cluster):
         "NamespaceAutoProvision",
         "OwnerReferencesPermissionEnforcement",
     }
-    chain = default_chain(cluster, cluster, setup=AdmissionSetup(enabled))
+    chain = default_chain(PluginContext(cluster, cluster, setup=AdmissionSetup(enabled)))
     names = [plugin.name for plugin in chain.plugins if plugin.name in ORDERED_PLUGINS]
     assert names == [name for name in ORDERED_PLUGINS if name in names]
     assert names[0] == "AlwaysAdmit"
@@ -73,7 +73,7 @@ def test_plugins_run_in_upstreams_order(cluster):
 
 
 def test_a_disabled_plugin_is_not_in_the_chain(cluster):
-    chain = default_chain(cluster, cluster, setup=AdmissionSetup(DEFAULT_PLUGINS - {"PodSecurity"}))
+    chain = default_chain(PluginContext(cluster, cluster, setup=AdmissionSetup(DEFAULT_PLUGINS - {"PodSecurity"})))
     assert "PodSecurity" not in [plugin.name for plugin in chain.plugins]
 
 
