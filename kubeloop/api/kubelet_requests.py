@@ -109,6 +109,7 @@ class NodeRequest(msgspec.Struct, frozen=True, kw_only=True):
     path: str  # decoded, with a slash in front
     query: tuple[tuple[str, str], ...] = ()
     body: bytes = b""
+    accept: str = ""  # media types that the client accepts
 
     def text(self, key: str) -> str:
         """Return the first value of a query parameter; empty if there is none."""

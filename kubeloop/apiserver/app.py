@@ -74,7 +74,8 @@ if TYPE_CHECKING:
     from kubeloop.apiserver.audit import Auditor
     from kubeloop.apiserver.audit.trail import AuditContext
     from kubeloop.apiserver.authentication.service_account_tokens import ServiceAccountTokens
-    from kubeloop.apiserver.flowcontrol.controller import FlowController, RequestFlow
+    from kubeloop.apiserver.flowcontrol.controller import FlowController
+    from kubeloop.apiserver.flowcontrol.request_flow import RequestFlow, Seat
     from kubeloop.apiserver.kubelet_client.dialer import KubeletClient
 
 log = logging.getLogger(__name__)
@@ -96,6 +97,7 @@ _LONG_QUERY = 16 << 10
 # Debug endpoint that lists the causes of an object's writes; not part of Kubernetes.
 _CAUSES_PATH = "/kubeloop/why/"
 _SNAPSHOT = "/kubeloop/snapshot"
+_FLOW_CONTROL_DUMPS = "/debug/api_priority_and_fairness/"
 
 
 class _RequestTrace:
@@ -415,8 +417,8 @@ class ApiServer:
         ctx.flow = course.flow = flow = fairness.flow_of(ctx.user, course.verb, ctx.target)
         if course.verb in _READS and not ctx.target.subresource:
             width = course.width = self._seats_of_list(ctx.target, flow) if course.verb == "list" else 1
-            if not fairness.try_acquire(flow, width):
-                ctx.exclude_latency(await fairness.acquire(flow, width))
+            if not fairness.try_acquire(flow, width, ctx):
+                ctx.exclude_latency(await fairness.acquire(flow, width, ctx))
 
     async def _handle_unrouted(
         self, user: User, request: Request, audit_id: str, course: _RequestTrace, started: float
@@ -434,8 +436,8 @@ class ApiServer:
         flow: RequestFlow | None = None
         if self.flowcontrol is not None:
             flow = self.flowcontrol.flow_of_path(user, request.method, request.path)
-            if not self.flowcontrol.try_acquire(flow, 1):
-                await self.flowcontrol.acquire(flow, 1)
+            if not self.flowcontrol.try_acquire(flow, 1, request):
+                await self.flowcontrol.acquire(flow, 1, request)
         response = await self._serve_nonresource(request)
         seconds = self.clock.monotonic() - started
         self.metrics.requests.observe_nonresource(request, response, seconds)
@@ -451,6 +453,10 @@ class ApiServer:
             from kubeloop.apiserver.nonresource.snapshot import snapshot_response
 
             return await snapshot_response(self.registry.store, request)
+        if request.path.startswith(_FLOW_CONTROL_DUMPS) and self.flowcontrol is not None:
+            from kubeloop.apiserver.flowcontrol.debug_dump import dump_response
+
+            return dump_response(self.flowcontrol, self.clock, request)
         return self.nonresource.handle(request)
 
     def _seats_of_list(self, target: Target, flow: RequestFlow) -> int:
@@ -568,9 +574,9 @@ class ApiServer:
 
         return await read_converted(storage, conversion, ctx.target.namespace, ctx.target.name, read)
 
-    def _limiter_of(self, ctx: RequestContext) -> InFlightLimiter | RequestFlow:
-        """Return the limiter that a write acquires: its flow, or the separate limit of in-process writes."""
-        return ctx.flow or self._mutating_in_flight
+    def _limiter_of(self, ctx: RequestContext) -> InFlightLimiter | Seat:
+        """Return the limiter that a write acquires: a seat of its flow, or the separate limit of in-process writes."""
+        return self._mutating_in_flight if ctx.flow is None else ctx.flow.seat_of(ctx)
 
     def count_terminated_watch(self, request: Request) -> None:
         """Count a watch that was closed because its client read too slowly."""

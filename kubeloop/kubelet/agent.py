@@ -29,6 +29,7 @@ from kubeloop.kubelet.node_status.shutdown import NodeShutdownManager
 from kubeloop.kubelet.server.dialer import LocalNodeDialer
 from kubeloop.kubelet.server.endpoints import KubeletEndpoints
 from kubeloop.kubelet.server.metrics_api import MetricsGroup
+from kubeloop.kubelet.server.status_endpoints import StatusEndpoints
 from kubeloop.kubelet.simulated import attacher
 from kubeloop.kubelet.simulated.addresses import PodAddressAllocator, network_offset_by_name
 from kubeloop.kubelet.simulated.runtime import SimulatedRuntime
@@ -77,7 +78,8 @@ class NodeAgent:
         watch = RestrictedVolumeWatch if own else VolumeWatch
         self._volumes = watch(self._pods, informers, self._queues, client)
         self._registrar = self._new_registrar(config, made)
-        endpoints = KubeletEndpoints(self._pods, self.served_nodes, self.runtime, self._status_manager, clock)
+        status = StatusEndpoints(self._pods, self.served_nodes, self.runtime, clock, config.pages)
+        endpoints = KubeletEndpoints(self._pods, self.runtime, self._status_manager, clock, status.handlers())
         self.dialer = LocalNodeDialer(self.served_nodes, self.runtime, endpoints)
         self.metrics = MetricsGroup(self._pods, self.served_nodes, self.runtime, clock)
         self._pod_loop = self._new_pod_loop()

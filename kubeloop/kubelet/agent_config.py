@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeAlias
 
 import msgspec
 
 from kubeloop.api.generated.core_v1 import Node
+from kubeloop.api.kubelet_requests import NodeRequest, NodeResponse
 from kubeloop.api.pods.volumes import CONTROLLER_MANAGED_ATTACH_ANNOTATION
 from kubeloop.clock import Clock
 from kubeloop.kubelet.events.pod_events import EventLevel
@@ -17,6 +19,9 @@ from kubeloop.kubelet.node_status.registration import KUBELET_PORT, KubeletEndpo
 from kubeloop.kubelet.node_status.served_nodes import BY_KUBELET, SERVED_NODE_ANNOTATION
 from kubeloop.kubelet.simulated.addresses import node_address
 from kubeloop.kubelet.simulated.stages import StageRule
+
+# Endpoint that the program adds to those of its nodes.
+NodePage: TypeAlias = Callable[[NodeRequest], NodeResponse]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +49,7 @@ class NodeAgentConfig:
     host: str = ""  # listen address of nodes with their own ports
     first_port: int = 0  # port of the first node, increasing by one per node; 0 for none
     standalone: StandaloneConfig | None = None  # for a separate program
+    pages: Mapping[str, NodePage] = field(default_factory=dict)  # further endpoints by path segment: flagz, statusz
 
 
 def nodes_to_register(config: NodeAgentConfig, runtime: str, clock: Clock) -> dict[str, Node]:

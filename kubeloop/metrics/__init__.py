@@ -9,10 +9,12 @@ MetricRegistry ── MetricFamily ─────────┘ read on collec
 
 from kubeloop.metrics.exposition import MetricDesc, Sample, family_lines, format_number
 from kubeloop.metrics.families import MetricFamily
+from kubeloop.metrics.health_checks import HealthCheckMetrics
 from kubeloop.metrics.registry import MetricRegistry
 from kubeloop.metrics.values import Histogram, MetricValue, Summary, exponential_bounds, linear_bounds
 
 __all__ = [
+    "HealthCheckMetrics",
     "Histogram",
     "MetricDesc",
     "MetricFamily",

@@ -40,6 +40,11 @@ def register_process_metrics(registry: MetricRegistry) -> None:
         _set_gauge(registry, name, value_of)
 
 
+def register_start_time(registry: MetricRegistry) -> None:
+    """Register the start time of the process alone, as upstream does in its smaller registries."""
+    _set_gauge(registry, "process_start_time_seconds", _start_time)
+
+
 def register_feature_metrics(registry: MetricRegistry, states: Mapping[tuple[str, ...], float]) -> None:
     """Register the feature gates: 1 or 0 by name and stage."""
     registry.gauge("kubernetes_feature_enabled", "name", "stage").set_collector(lambda: states)

@@ -15,12 +15,14 @@ from kubeloop.api.scalars.wire import Quantity
 from kubeloop.apiserver.authentication import Authenticator
 from kubeloop.apiserver.request.context import User
 from kubeloop.cli.kubelet.server import AccessDenied, KubeletAccess
+from kubeloop.cli.kubelet.zpages import kubelet_zpages
 from kubeloop.http import Request, Response
+from kubeloop.kubelet.agent_config import NodeAgentConfig
 from kubeloop.kubelet.node_status.served_nodes import STATE_ANNOTATION
 from kubeloop.kubelet.server.endpoints import subresources_of
 from kubeloop.testing import Cluster, builders
 from tests.bounds import GIVE_UP_SECONDS
-from tests.kubelet.pods import get, put, runs, state
+from tests.kubelet.pods import get, new_agent, put, runs, state
 
 
 class Client:
@@ -148,6 +150,30 @@ def test_kubelet_pages_are_proxied_by_the_api_server(cluster: Cluster) -> None:
     refused = ask(cluster, "/api/v1/nodes/n1:2379/proxy/healthz")
     assert refused.status == 503
     assert ":2379: connect: connection refused" in text(refused)
+
+
+def test_results_of_health_checks_are_metrics_of_the_node(cluster: Cluster) -> None:
+    cluster.add_nodes(2)
+    node = "/api/v1/nodes/n1/proxy"
+    ask(cluster, f"{node}/healthz")
+    assert 'kubernetes_healthcheck{name="syncloop",type="healthz"} 1\n' in text(ask(cluster, f"{node}/metrics/slis"))
+    assert "kubernetes" not in text(ask(cluster, "/api/v1/nodes/n2/proxy/metrics/slis"))
+    assert text(ask(cluster, f"{node}/metrics/slis", "DELETE")) == "metrics reset\n"
+    assert "kubernetes" not in text(ask(cluster, f"{node}/metrics/slis"))
+
+
+def test_nodes_show_flags_and_status(cluster: Cluster) -> None:
+    pages = kubelet_zpages({"node-ip": "10.0.0.1"}, cluster.clock)
+    fleet = new_agent(cluster, NodeAgentConfig(count=1, pages=pages))
+    cluster.settle()
+    cluster.server.add_local_nodes(fleet.dialer)
+    node = "/api/v1/nodes/n1/proxy"
+    assert text(ask(cluster, f"{node}/flagz")).endswith("node-ip=10.0.0.1\n")
+    assert text(ask(cluster, f"{node}/statusz")).startswith("\nkubelet statusz\n")
+    asked = ask(cluster, f"{node}/flagz", accept="application/json;as=Flagz;v=v1beta1;g=config.k8s.io")
+    assert json.loads(text(asked))["flags"] == {"node-ip": "10.0.0.1"}
+    assert ask(cluster, f"{node}/statusz", accept="application/json").status == 406
+    assert ask(cluster, f"{node}/flagz/x").status == 404
 
 
 def test_missing_pages_return_404(cluster: Cluster) -> None:

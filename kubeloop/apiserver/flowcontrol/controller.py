@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from types import TracebackType
 
-from kubeloop.api import errors
 from kubeloop.apiserver.authorization.attributes import AuthorizationAttributes, attributes_of_path
 from kubeloop.apiserver.flowcontrol.config import (
     FlowSchemaConfig,
@@ -18,160 +15,30 @@ from kubeloop.apiserver.flowcontrol.config import (
     read_schemas,
     with_mandatory_schemas,
 )
-from kubeloop.apiserver.flowcontrol.flow_schema_match import compute_flow_distinguisher, schema_for
-from kubeloop.apiserver.flowcontrol.priority_level import PriorityLevel, RequestRejected
+from kubeloop.apiserver.flowcontrol.flow_schema_match import schema_for
+from kubeloop.apiserver.flowcontrol.priority_level import PriorityLevel
+from kubeloop.apiserver.flowcontrol.request_flow import (
+    DURATION_BOUNDS,
+    FlowSchemaCounters,
+    FlowSource,
+    RequestFlow,
+    Seat,
+)
 from kubeloop.apiserver.flowcontrol.seat_allocation import allocate_seats, bounds_of
-from kubeloop.apiserver.flowcontrol.watermark import InFlightWatermarks, Watermark
+from kubeloop.apiserver.flowcontrol.watermark import InFlightWatermarks
 from kubeloop.apiserver.request.context import User
 from kubeloop.apiserver.request.routing import Target
 from kubeloop.clock import Clock
-from kubeloop.metrics import Histogram, MetricRegistry
+from kubeloop.metrics import MetricRegistry
 from kubeloop.store import Store, StoreEvent, Subscription
 
 ADJUST_SECONDS = 10.0
 SCHEMAS, LEVELS = "/registry/flowschemas/", "/registry/prioritylevelconfigurations/"
 _MAX_CACHED_FLOWS = 4096
 _OBJECTS_PER_SEAT = 100
-_RETRY_SECONDS = 1
 _WAITS = "apiserver_flowcontrol_request_wait_duration_seconds"
-DURATION_BOUNDS = (0, 0.005, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30)
-_FAST_SECONDS = DURATION_BOUNDS[1]
-WATCH_COUNT_BOUNDS = (0, 1, 10, 100, 1000, 10000)
 
 FlowKey = tuple[str, tuple[str, ...], str, str, str, str, str]
-
-
-class FlowSchemaCounters:
-    """Request counters of one FlowSchema, and durations of its requests; those of fast ones in plain attributes."""
-
-    __slots__ = (
-        *(
-            "_further_seat_seconds",
-            "_slow",
-            "_taken_seat_seconds",
-            "dispatched",
-            "executing",
-            "fast",
-            "fast_seconds",
-            "observe_wait",
-        ),
-        *("rejected", "waiting", "watch_counts", "watermarks", "wide"),
-    )
-
-    def __init__(self, note_wait: Callable[[float, bool], None], watermarks: InFlightWatermarks) -> None:
-        self.observe_wait = note_wait  # observes the seconds of a wait, and if it ended with a seat
-        self.watermarks = watermarks
-        self.dispatched = 0
-        self.executing = 0
-        self.waiting = 0
-        self.rejected: dict[str, int] = {}
-        self.wide: dict[int, int] = {}  # requests by their seats, if more than one
-        self.fast = 0
-        self.fast_seconds = 0.0
-        self._slow = Histogram(DURATION_BOUNDS)
-        self._further_seat_seconds = 0.0
-        self._taken_seat_seconds = 0.0
-        self.watch_counts = Histogram(WATCH_COUNT_BOUNDS)  # watchers that a write concerns
-
-    def observe(self, seconds: float, width: int) -> None:
-        """Count an executed request by its duration and seats."""
-        if width > 1:
-            self._further_seat_seconds += (width - 1) * seconds
-        if 0 < seconds <= _FAST_SECONDS:
-            self.fast += 1
-            self.fast_seconds += seconds
-        else:
-            self._slow.observe(seconds)
-
-    def observe_watchers(self, count: int) -> None:
-        """Count a write by the watchers that it concerns; most concern none."""
-        if count:
-            self.watch_counts.observe(count)
-        else:
-            self.watch_counts.counts[0] += 1
-
-    def take_seat_seconds(self) -> float:
-        """Return the seats of requests times their duration since the last call."""
-        total = self.fast_seconds + self._slow.total + self._further_seat_seconds
-        taken, self._taken_seat_seconds = total - self._taken_seat_seconds, total
-        return taken
-
-    @property
-    def executed(self) -> int:
-        """Number of executed requests."""
-        return self.fast + sum(self._slow.counts)
-
-    def executions(self) -> Histogram:
-        """Return the durations of executed requests."""
-        found = Histogram(DURATION_BOUNDS)
-        found.add(self._slow.counts, self._slow.total)
-        found.counts[1] += self.fast
-        found.total += self.fast_seconds
-        return found
-
-
-class RequestFlow:
-    """Requests that share queues: those of one FlowSchema and one user or namespace.
-
-    As an async context manager it holds a seat while a request is served; many requests may be in it at a time.
-    """
-
-    __slots__ = ("_clock", "counts", "hand", "headers", "level", "schema")
-
-    def __init__(
-        self,
-        schema: FlowSchemaConfig,
-        level: PriorityLevel,
-        hand: tuple[int, ...],
-        counts: FlowSchemaCounters,
-        clock: Clock,
-    ) -> None:
-        self.schema = schema.metadata.name
-        self.level = level
-        self.hand = hand
-        self.counts = counts
-        self._clock = clock
-        self.headers = (
-            ("X-Kubernetes-PF-FlowSchema-UID", schema.metadata.uid),
-            ("X-Kubernetes-PF-PriorityLevel-UID", level.uid),
-        )
-
-    async def __aenter__(self) -> float:
-        """Acquire a seat; returns the seconds of waiting for it."""
-        counts = self.counts
-        waited = 0.0
-        if not self.level.try_acquire(1):
-            waited = await self.acquire(1, counts.watermarks.queued_writes)
-        counts.dispatched += 1
-        counts.executing += 1
-        counts.watermarks.executing_writes.begin()
-        return waited
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.counts.executing -= 1
-        self.counts.watermarks.executing_writes.end()
-        self.level.release(1)
-
-    async def acquire(self, width: int, queued: Watermark) -> float:
-        """Wait for seats in turn, and count it; returns the seconds of waiting. Raises TooManyRequests."""
-        counts, since, served = self.counts, self._clock.monotonic(), False
-        counts.waiting += 1
-        queued.begin()
-        try:
-            await self.level.acquire(self.hand, width)
-            served = True
-        except RequestRejected as error:
-            why = str(error)
-            counts.rejected[why] = counts.rejected.get(why, 0) + 1
-            raise errors.too_many_requests("Too many requests, please try again later.", _RETRY_SECONDS) from None
-        finally:
-            counts.waiting -= 1
-            queued.end()
-            waited = self._clock.monotonic() - since
-            counts.observe_wait(waited, served)
-        return waited
 
 
 class FlowController:
@@ -193,7 +60,7 @@ class FlowController:
         self._schemas: list[FlowSchemaConfig] = []
         self._configs: Mapping[str, PriorityLevelConfig] = {}
         self._flows: dict[FlowKey, RequestFlow] = {}
-        self._held: list[tuple[PriorityLevel, int]] = []  # held by reads of this turn of the loop
+        self._held: list[tuple[RequestFlow, int, FlowSource]] = []  # seats held by reads of this turn of the loop
         self.levels: dict[str, PriorityLevel] = {}
         self.counts: dict[tuple[str, str], FlowSchemaCounters] = {}
         self.watermarks = InFlightWatermarks()
@@ -226,30 +93,38 @@ class FlowController:
         key = (user.name, user.groups, method, path, "", "", "")
         return self._flows.get(key) or self._cache_flow(key, attributes_of_path(user, method, path))
 
-    def try_acquire(self, flow: RequestFlow, width: int) -> bool:
+    def try_acquire(self, flow: RequestFlow, width: int, source: FlowSource) -> bool:
         """Acquire seats of a read until the end of this turn of the loop; False if there are none.
 
         A read never awaits, so as many reads as there are seats are served in one turn; then other requests come first.
         """
         if not flow.level.try_acquire(width):
             return False
-        self._hold_until_end_of_turn(flow, width)
+        self._hold_until_end_of_turn(flow, width, source)
         return True
 
-    async def acquire(self, flow: RequestFlow, width: int) -> float:
+    async def acquire(self, flow: RequestFlow, width: int, source: FlowSource) -> float:
         """Wait for seats of a read that found none; returns the seconds of waiting. Raises TooManyRequests."""
-        waited = await flow.acquire(width, self.watermarks.queued_reads)
-        self._hold_until_end_of_turn(flow, width)
+        waited = await flow.acquire(Seat(flow, source, width), self.watermarks.queued_reads)
+        self._hold_until_end_of_turn(flow, width, source)
         return waited
 
-    def _hold_until_end_of_turn(self, flow: RequestFlow, width: int) -> None:
+    def held_seats(self, level: PriorityLevel) -> Iterator[Seat]:
+        """Yield the seats of a level that reads of this turn hold."""
+        return (Seat(flow, source, width) for flow, width, source in self._held if flow.level is level)
+
+    def is_quiescing(self, level: PriorityLevel) -> bool:
+        """Return True if the configuration of a level is gone, and it only serves its last requests."""
+        return level.name not in self._configs
+
+    def _hold_until_end_of_turn(self, flow: RequestFlow, width: int, source: FlowSource) -> None:
         counts = flow.counts
         counts.dispatched += 1
         if width > 1:
             counts.wide[width] = counts.wide.get(width, 0) + 1
         if not self._held:
             self._loop.call_soon(self._release_held)
-        self._held.append((flow.level, width))
+        self._held.append((flow, width, source))
 
     def _cache_flow(self, key: FlowKey, asked: AuthorizationAttributes) -> RequestFlow:
         if len(self._flows) >= _MAX_CACHED_FLOWS:
@@ -283,23 +158,17 @@ class FlowController:
     def _release_held(self) -> None:
         held, self._held = self._held, []
         self.watermarks.executing_reads.record(len(held))
-        for level, width in held:
-            level.release(width)
+        for flow, width, _ in held:
+            flow.level.release(width)
 
     def _find_flow(self, asked: AuthorizationAttributes) -> RequestFlow:
         schema = schema_for(asked, self._schemas) or self._schemas[-1]
         level = self.levels[schema.level]
-        queuing = level.queuing
-        hand: tuple[int, ...] = ()
-        if queuing is not None:
-            hand = deal_hand(
-                schema.metadata.name, compute_flow_distinguisher(asked, schema), queuing.queues, queuing.hand_size
-            )
         names = schema.metadata.name, level.name
         counts = self.counts.get(names)
         if counts is None:
             counts = self.counts[names] = FlowSchemaCounters(partial(self._observe_wait, names), self.watermarks)
-        return RequestFlow(schema, level, hand, counts, self._clock)
+        return RequestFlow(schema, level, counts, asked, self._clock)
 
     def _observe_wait(self, names: tuple[str, str], seconds: float, served: bool) -> None:
         self._waits.with_labels(*names, "true" if served else "false").observe(seconds)
@@ -326,17 +195,3 @@ class FlowController:
             del self.levels[name]
         self._flows.clear()
         self._on_configured(stored, set(configs))
-
-
-def deal_hand(schema: str, distinguisher: str, queues: int, size: int) -> tuple[int, ...]:
-    """Return the queue indices of a flow, all different, by the hash of its name: shuffle sharding.
-
-    Two flows seldom share all their queues, so that a flow which fills its own leaves others a free one.
-    """
-    digest = hashlib.sha256(f"{schema}\0{distinguisher}".encode()).digest()
-    entropy = int.from_bytes(digest[:8], "little")
-    deck, hand = list(range(queues)), []
-    for left in range(queues, queues - min(size, queues), -1):
-        entropy, drawn = divmod(entropy, left)
-        hand.append(deck.pop(drawn))
-    return tuple(hand)

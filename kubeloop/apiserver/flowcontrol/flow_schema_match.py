@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Sequence
 
 from kubeloop.apiserver.authorization.attributes import AuthorizationAttributes
@@ -28,6 +29,20 @@ def compute_flow_distinguisher(asked: AuthorizationAttributes, schema: FlowSchem
     if method is None:
         return ""
     return asked.user.name if method.type == "ByUser" else asked.namespace
+
+
+def deal_hand(schema: str, distinguisher: str, queues: int, size: int) -> tuple[int, ...]:
+    """Return the queue indices of a flow, all different, by the hash of its name: shuffle sharding.
+
+    Two flows seldom share all their queues, so that a flow which fills its own leaves others a free one.
+    """
+    digest = hashlib.sha256(f"{schema}\0{distinguisher}".encode()).digest()
+    entropy = int.from_bytes(digest[:8], "little")
+    deck, hand = list(range(queues)), []
+    for left in range(queues, queues - min(size, queues), -1):
+        entropy, drawn = divmod(entropy, left)
+        hand.append(deck.pop(drawn))
+    return tuple(hand)
 
 
 def _matches_rules(rules: FlowRules, asked: AuthorizationAttributes) -> bool:

@@ -5,13 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from kubeloop.apiserver.flowcontrol.controller import (
-    DURATION_BOUNDS,
-    WATCH_COUNT_BOUNDS,
-    FlowController,
-    FlowSchemaCounters,
-)
+from kubeloop.apiserver.flowcontrol.controller import FlowController
 from kubeloop.apiserver.flowcontrol.priority_level import PriorityLevel
+from kubeloop.apiserver.flowcontrol.request_flow import DURATION_BOUNDS, WATCH_COUNT_BOUNDS, FlowSchemaCounters
 from kubeloop.metrics import Histogram, MetricRegistry
 
 _PREFIX: Final = "apiserver_flowcontrol_"
@@ -56,8 +52,8 @@ def _register_schemas(registry: MetricRegistry, control: FlowController) -> None
         return lambda: {names: value_of(counts) for names, counts in control.counts.items()}
 
     gauge, counter = registry.gauge, registry.counter
-    gauge(f"{_PREFIX}current_executing_requests", *_OF_SCHEMA).set_collector(values(lambda one: one.executing))
-    gauge(f"{_PREFIX}current_executing_seats", *_OF_SCHEMA).set_collector(values(lambda one: one.executing))
+    gauge(f"{_PREFIX}current_executing_requests", *_OF_SCHEMA).set_collector(values(lambda one: len(one.executing)))
+    gauge(f"{_PREFIX}current_executing_seats", *_OF_SCHEMA).set_collector(values(lambda one: len(one.executing)))
     gauge(f"{_PREFIX}current_inqueue_requests", *_OF_SCHEMA).set_collector(values(lambda one: one.waiting))
     gauge(f"{_PREFIX}current_inqueue_seats", *_OF_SCHEMA).set_collector(values(lambda one: one.waiting))
     counter(f"{_PREFIX}dispatched_requests_total", *_OF_SCHEMA).set_collector(values(lambda one: one.dispatched))

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from kubeloop.apiserver.flowcontrol.config import PriorityLevelConfig, QueuingConfig
 from kubeloop.apiserver.flowcontrol.seat_allocation import SeatBounds, SeatDemand
+
+if TYPE_CHECKING:
+    from kubeloop.apiserver.flowcontrol.request_flow import Seat
 
 # A quarter of upstream's request timeout: then the queued request is rejected.
 _LONGEST_WAIT_SECONDS = 15.0
@@ -15,6 +19,8 @@ _MAX_SEATS_SHARE = 0.15
 _MAX_SEATS = 10
 # Smoothing factor: how slowly the usual demand decays towards the current one.
 _SMOOTHING = 0.9
+# Upstream's estimate of how long a request executes.
+ESTIMATED_SERVICE_SECONDS = 0.003
 
 
 class RequestRejected(Exception):
@@ -22,10 +28,11 @@ class RequestRejected(Exception):
 
 
 class QueuedRequest(NamedTuple):
-    """Queued request: its future, and the seats that it needs."""
+    """Queued request: its future, the seats that it needs, and what they are for."""
 
     future: asyncio.Future[None]
     seats: int
+    seat: Seat | None = None
 
 
 class FairQueue:
@@ -77,6 +84,11 @@ class PriorityLevel:
         self._dispatch()
 
     @property
+    def queues(self) -> Sequence[FairQueue]:
+        """All queues."""
+        return self._queues
+
+    @property
     def max_seats(self) -> int:
         """Maximum number of seats of one request."""
         hand = self.queuing.hand_size if self.queuing is not None else 1
@@ -91,7 +103,7 @@ class PriorityLevel:
             return True
         return False
 
-    async def acquire(self, hand: tuple[int, ...], width: int) -> None:
+    async def acquire(self, hand: tuple[int, ...], width: int, seat: Seat | None = None) -> None:
         """Wait for seats in turn. Raises `RequestRejected` if the queue is full, or after the timeout."""
         if not self._queues:
             raise RequestRejected("concurrency-limit")
@@ -100,7 +112,7 @@ class PriorityLevel:
         if len(queue.requests) >= self.queuing.queue_length_limit:
             raise RequestRejected("queue-full")
         loop = asyncio.get_running_loop()
-        one = QueuedRequest(loop.create_future(), width)
+        one = QueuedRequest(loop.create_future(), width, seat)
         self._enqueue(queue, one)
         timer = loop.call_later(_LONGEST_WAIT_SECONDS, self._time_out, queue, one)
         try:

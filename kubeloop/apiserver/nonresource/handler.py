@@ -38,6 +38,7 @@ _Described = tuple[Sequence[Resource], DefinitionsSource, Sequence[Resource]]
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _OPENID_CONFIGURATION_PATH = "/.well-known/openid-configuration"
 _JWKS_PATH = "/openid/v1/jwks"
+_SLIS_PATH = "/metrics/slis"
 _CACHED_HEADERS = (("Cache-Control", "public, max-age=3600"),)
 
 
@@ -120,6 +121,8 @@ class NonResourceHandler:
             return Response(200, self._root())
         if path == "/metrics":
             return Response(200, self._metrics.render(), METRICS_TYPE)
+        if path == _SLIS_PATH:
+            return Response(200, self._health.metrics.respond(request.method), METRICS_TYPE)
         if first in ("api", "apis"):
             return self._discovery_response(path, request)
         if first == "openapi":
@@ -225,7 +228,7 @@ class NonResourceHandler:
         return _indented({"paths": sorted(self._paths())})
 
     def _paths(self) -> set[str]:
-        paths = {"/flagz", "/metrics", "/openapi/v2", "/openapi/v3", "/openapi/v3/", "/statusz", "/version"}
+        paths = {"/flagz", "/metrics", _SLIS_PATH, "/openapi/v2", "/openapi/v3", "/openapi/v3/", "/statusz", "/version"}
         paths |= {*self._health.paths(), *self._discovery.paths()}
         if self._issuer is not None:
             paths |= {_OPENID_CONFIGURATION_PATH, _JWKS_PATH}

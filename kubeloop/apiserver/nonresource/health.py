@@ -8,6 +8,7 @@ from kubeloop.apiserver.request.query import Query
 from kubeloop.apiserver.request.routing import PageNotFound
 from kubeloop.apiserver.response.documents import NO_SNIFF, TEXT
 from kubeloop.http import Response
+from kubeloop.metrics import HealthCheckMetrics
 
 # A check returns an empty text if healthy, else the reason.
 Check = Callable[[], str]
@@ -17,8 +18,13 @@ class HealthChecks:
     """Health checks of the three endpoints; without its own, healthz has those of readyz."""
 
     def __init__(
-        self, live: Mapping[str, Check], ready: Mapping[str, Check], healthz: Mapping[str, Check] | None = None
+        self,
+        live: Mapping[str, Check],
+        ready: Mapping[str, Check],
+        healthz: Mapping[str, Check] | None = None,
+        metrics: HealthCheckMetrics | None = None,
     ) -> None:
+        self.metrics = metrics or HealthCheckMetrics()
         ready = {**live, **ready} if healthz is None else ready
         self._checks = {"healthz": ready if healthz is None else healthz, "livez": live, "readyz": ready}
 
@@ -40,11 +46,11 @@ class HealthChecks:
         for name, check in checks.items():
             if name in excluded:
                 lines.append(f"[+]{name} excluded: ok")
-            elif check():
-                failed = True
-                lines.append(f"[-]{name} failed: reason withheld")
-            else:
-                lines.append(f"[+]{name} ok")
+                continue
+            passed = not check()
+            self.metrics.observe(name, endpoint, passed=passed)
+            failed = failed or not passed
+            lines.append(f"[+]{name} ok" if passed else f"[-]{name} failed: reason withheld")
         unknown = sorted(excluded - checks.keys())
         if unknown:
             listed = ", ".join(f'"{name}"' for name in unknown)

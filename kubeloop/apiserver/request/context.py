@@ -16,7 +16,7 @@ from kubeloop.apiserver.request.warning_recorder import WarningRecorder
 from kubeloop.http import Request
 
 if TYPE_CHECKING:
-    from kubeloop.apiserver.flowcontrol.controller import RequestFlow
+    from kubeloop.apiserver.flowcontrol.request_flow import RequestFlow
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,8 @@ async def kubelet_response(request: Request, path: str, node: str, nodes: NodeDi
     if first in _STREAMS:
         return await _stream_response(request, first, rest, node, nodes, find)
     pairs = tuple(parse_qsl(request.query, keep_blank_values=True))
-    asked = NodeRequest(method=request.method, path=path, query=pairs, body=request.body)
+    accept = request.headers.get("accept", "")
+    asked = NodeRequest(method=request.method, path=path, query=pairs, body=request.body, accept=accept)
     return _response(await nodes.send_request(node, asked))
 
 

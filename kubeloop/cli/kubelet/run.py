@@ -20,9 +20,11 @@ from kubeloop import __version__
 from kubeloop.api.generated.core_v1 import Taint
 from kubeloop.api.kubelet_requests import SERVING_CERTIFICATE_ANNOTATION
 from kubeloop.apiserver.server import StartupError
+from kubeloop.cli.flags.values import flag_values
 from kubeloop.cli.kubelet.certificates import KubeletCertificates
 from kubeloop.cli.kubelet.flags import NodeNames, names_of
 from kubeloop.cli.kubelet.server import AccessRules, KubeletAccess, KubeletPorts
+from kubeloop.cli.kubelet.zpages import kubelet_zpages
 from kubeloop.cli.program.foreground import run_in_foreground
 from kubeloop.cli.secure_port.server import ClientCAs
 from kubeloop.cli.up.flags import default_data_dir
@@ -92,6 +94,7 @@ class KubeletProgram:
         self._ports = KubeletPorts()
         self._agent: _Agent | None = None
         self.has_failed = False
+        self._zpages = kubelet_zpages(flag_values(options), clock)
         self._rules = tuple(read_rules(options.node_stages)) if options.node_stages is not None else ()
         folder = options.cert_dir or default_data_dir() / "kubelet" / names.all[0]
         self._serving = KubeletCertificates(options, names.all, folder, clock)
@@ -171,6 +174,7 @@ class KubeletProgram:
             event_level=options.node_events,
             rules=self._rules,
             static_pods=options.pod_manifest_path,
+            pages=self._zpages,
             standalone=StandaloneConfig(
                 {name: KubeletEndpoint(address, port) for name, port in self._ports.numbers.items()},
                 has_node_rights_only=not self._names.count,

@@ -28,6 +28,7 @@ from kubeloop.clock import Clock
 from kubeloop.controllers.app.config import ManagerConfig
 from kubeloop.http import HttpLimits, HttpServer, Request, Response, serve
 from kubeloop.http.tls import TlsOptionError, apply_tls_options
+from kubeloop.metrics import HealthCheckMetrics
 from kubeloop.runtime.manager import LoopStatus
 
 # Upstream's name of what /configz shows.
@@ -41,6 +42,7 @@ _LOOKUP_RETRY = 2.0
 _LOOKUP_TIMEOUT = 5.0
 _AUTHENTICATION = "extension-apiserver-authentication"
 _HEALTH = ("/healthz", "/livez", "/readyz")
+_SLIS = "/metrics/slis"
 
 log = logging.getLogger(__name__)
 
@@ -85,6 +87,7 @@ class SecurePortHandler:
         self._clock = clock
         self._started = clock.now()
         self._access = access
+        self._health_metrics = HealthCheckMetrics()
         self._pages: dict[str, Callable[[], Response]] = {
             "/metrics": lambda: Response(200, told.metrics().encode(), _METRICS),
             "/configz": lambda: Response(200, msgspec.json.encode(told.configz())),
@@ -103,6 +106,8 @@ class SecurePortHandler:
             return Response(500, b"the API server could not be asked whether this is allowed\n", _TEXT)
 
     def _page(self, request: Request) -> Response:
+        if request.path == _SLIS:
+            return Response(200, self._health_metrics.respond(request.method), _METRICS)
         if request.method not in ("GET", "HEAD"):
             raise errors.generic_server_response(405)
         if request.path.startswith(_HEALTH):
@@ -111,7 +116,7 @@ class SecurePortHandler:
         if request.path == "/flagz":
             return flagz_response(self._told.component, self._told.flags(), accept)
         if request.path == "/statusz":
-            paths = (*_HEALTH, *self._pages, "/flagz", "/statusz")
+            paths = (*_HEALTH, *self._pages, _SLIS, "/flagz", "/statusz")
             return statusz_response(self._told.component, self._started, self._clock.now(), paths, accept)
         page = self._pages.get(request.path)
         return page() if page is not None else Response(404, b"404 page not found\n", _TEXT)
@@ -119,7 +124,7 @@ class SecurePortHandler:
     def _health(self, request: Request) -> Response:
         live, ready = self._told.checks()
         try:
-            return HealthChecks(live, ready).handle(request.path, Query(request.query))
+            return HealthChecks(live, ready, metrics=self._health_metrics).handle(request.path, Query(request.query))
         except (PageNotFound, KeyError):
             return Response(404, b"404 page not found\n", _TEXT)
 

@@ -8,7 +8,9 @@ from kubeloop.apiserver.app import ApiServer
 from kubeloop.apiserver.inprocess.transport import InProcessTransport
 from kubeloop.apiserver.request.context import AUTHENTICATED, User
 from kubeloop.apiserver.server import StartupError
+from kubeloop.cli.flags.values import flag_values
 from kubeloop.cli.kubelet.server import KubeletPlan, KubeletPorts, open_kubelet_ports
+from kubeloop.cli.kubelet.zpages import kubelet_zpages
 from kubeloop.cli.pki.files import Pki
 from kubeloop.cli.up.flags import NodeFlags
 from kubeloop.client import Client
@@ -58,7 +60,7 @@ class SimulatedNodes:
         await self._informers.stop()
 
 
-def fleet_config(plan: NodeFlags, host: str = "") -> NodeAgentConfig:
+def fleet_config(plan: NodeFlags, clock: Clock, host: str = "") -> NodeAgentConfig:
     """Return the configuration of the nodes; raises CannotStart for an unusable stage file.
 
     The host is where nodes with their own ports listen.
@@ -74,7 +76,19 @@ def fleet_config(plan: NodeFlags, host: str = "") -> NodeAgentConfig:
         static_pods=plan.static_pods,
         host=host,
         first_port=plan.kubelet_port,
+        pages=kubelet_zpages(flag_values(_flags_of(plan)), clock),
     )
+
+
+def _flags_of(plan: NodeFlags) -> dict[str, object]:
+    """Return the flags of `kubeloop up` that concern its nodes, by their names."""
+    return {
+        "nodes": plan.count,
+        "node_events": plan.events,
+        "node_stages": plan.stages,
+        "node_static_pods": plan.static_pods,
+        "kubelet_port": plan.kubelet_port,
+    }
 
 
 async def start_nodes(server: ApiServer, clock: Clock, config: NodeAgentConfig, pki: Pki) -> SimulatedNodes:

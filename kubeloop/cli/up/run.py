@@ -169,7 +169,7 @@ async def _start_nodes(plan: UpOptions, server: RunningServer, pki: Pki, clock: 
         from kubeloop.cli.up.nodes import fleet_config, start_nodes
 
         host = plan.host if plan.nodes.kubelet_port else ""
-        nodes = await start_nodes(server.app, clock, fleet_config(plan.nodes, host), pki)
+        nodes = await start_nodes(server.app, clock, fleet_config(plan.nodes, clock, host), pki)
         parts.push_async_callback(nodes.close)
         serve_kubelet_metrics(server, clock, nodes.fleet.metrics)
 

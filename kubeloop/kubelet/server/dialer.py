@@ -68,5 +68,7 @@ class LocalNodeDialer:
         await self._runtime.port_forward(pod, port, connection)
 
     async def send_request(self, node: str, request: NodeRequest) -> NodeResponse:
-        """Return the response of a kubelet endpoint."""
+        """Return the response of a kubelet endpoint; 503 for a node that is not reachable."""
+        if not self.can_reach(node):
+            return NodeResponse(503, b"the node is not reachable\n")
         return await self._pages.serve(node, request)

@@ -147,5 +147,10 @@ def test_other_components_show_theirs_on_their_ports(pages: type[StatusPages], c
         status = (await handler.handle(Request("GET", "/statusz"))).body
         assert isinstance(status, bytes)
         assert b"Paths: /configz /flagz /healthz" in status
+        await handler.handle(Request("GET", "/readyz"))
+        results = (await handler.handle(Request("GET", "/metrics/slis"))).body
+        assert isinstance(results, bytes)
+        assert b"process_start_time_seconds" in results
+        assert (b'name="shutdown",type="readyz"' in results) is (pages is SchedulerStatusPages)
 
     asyncio.run(scenario())

@@ -15,8 +15,8 @@ from kubeloop.apiserver.admission.dynamic.expressions import MatchResult
 from kubeloop.apiserver.admission.dynamic.metrics import AdmissionMetrics, MatchConditionLabels, WebhookCallLabels
 from kubeloop.apiserver.aggregator.lazy import AggregatorConfig, LazyAggregator
 from kubeloop.apiserver.apiextensions.conversion.cache import ConversionMetrics
-from kubeloop.apiserver.flowcontrol.controller import FlowSchemaCounters
 from kubeloop.apiserver.flowcontrol.metrics import register_flowcontrol_metrics
+from kubeloop.apiserver.flowcontrol.request_flow import FlowSchemaCounters
 from kubeloop.apiserver.flowcontrol.seat_allocation import SeatDemand
 from kubeloop.apiserver.flowcontrol.watermark import InFlightWatermarks
 from kubeloop.apiserver.metrics.requests import RequestMetrics

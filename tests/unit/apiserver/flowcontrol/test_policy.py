@@ -20,8 +20,7 @@ from kubeloop.apiserver.flowcontrol.config import (
     read_schemas,
     with_mandatory_schemas,
 )
-from kubeloop.apiserver.flowcontrol.controller import deal_hand
-from kubeloop.apiserver.flowcontrol.flow_schema_match import compute_flow_distinguisher, schema_for
+from kubeloop.apiserver.flowcontrol.flow_schema_match import compute_flow_distinguisher, deal_hand, schema_for
 from kubeloop.apiserver.flowcontrol.seat_allocation import SeatBounds, SeatDemand, allocate_seats, bounds_of
 from kubeloop.apiserver.request.context import User
 from kubeloop.store import Record

@@ -1,0 +1,193 @@
+"""Flows of requests: their counters, and the seats that their requests hold or wait for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from kubeloop.api import errors
+from kubeloop.apiserver.authorization.attributes import AuthorizationAttributes
+from kubeloop.apiserver.flowcontrol.config import FlowSchemaConfig
+from kubeloop.apiserver.flowcontrol.flow_schema_match import compute_flow_distinguisher, deal_hand
+from kubeloop.apiserver.flowcontrol.priority_level import PriorityLevel, RequestRejected
+from kubeloop.apiserver.flowcontrol.watermark import InFlightWatermarks, Watermark
+from kubeloop.clock import Clock
+from kubeloop.http import Request
+from kubeloop.metrics import Histogram
+
+if TYPE_CHECKING:
+    from kubeloop.apiserver.request.context import RequestContext
+
+_RETRY_SECONDS: Final = 1
+DURATION_BOUNDS: Final = (0, 0.005, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30)
+_FAST_SECONDS: Final = DURATION_BOUNDS[1]
+WATCH_COUNT_BOUNDS: Final = (0, 1, 10, 100, 1000, 10000)
+_TIMED_OUT: Final = "time-out"
+
+# Resource request, or a request for a non-resource path.
+FlowSource: TypeAlias = "RequestContext | Request"
+
+
+class FlowSchemaCounters:
+    """Request counters of one FlowSchema, and durations of its requests; those of fast ones in plain attributes."""
+
+    __slots__ = (
+        *(
+            "_further_seat_seconds",
+            "_slow",
+            "_taken_seat_seconds",
+            "dispatched",
+            "executing",
+            "fast",
+            "fast_seconds",
+            "observe_wait",
+        ),
+        *("rejected", "waiting", "watch_counts", "watermarks", "wide"),
+    )
+
+    def __init__(self, note_wait: Callable[[float, bool], None], watermarks: InFlightWatermarks) -> None:
+        self.observe_wait = note_wait  # observes the seconds of a wait, and if it ended with a seat
+        self.watermarks = watermarks
+        self.dispatched = 0
+        self.executing: set[Seat] = set()  # of writes: reads execute within a turn of the loop
+        self.waiting = 0
+        self.rejected: dict[str, int] = {}
+        self.wide: dict[int, int] = {}  # requests by their seats, if more than one
+        self.fast = 0
+        self.fast_seconds = 0.0
+        self._slow = Histogram(DURATION_BOUNDS)
+        self._further_seat_seconds = 0.0
+        self._taken_seat_seconds = 0.0
+        self.watch_counts = Histogram(WATCH_COUNT_BOUNDS)  # watchers that a write concerns
+
+    def observe(self, seconds: float, width: int) -> None:
+        """Count an executed request by its duration and seats."""
+        if width > 1:
+            self._further_seat_seconds += (width - 1) * seconds
+        if 0 < seconds <= _FAST_SECONDS:
+            self.fast += 1
+            self.fast_seconds += seconds
+        else:
+            self._slow.observe(seconds)
+
+    def observe_watchers(self, count: int) -> None:
+        """Count a write by the watchers that it concerns; most concern none."""
+        if count:
+            self.watch_counts.observe(count)
+        else:
+            self.watch_counts.counts[0] += 1
+
+    def count_rejection(self, reason: str) -> None:
+        """Count a rejected request by upstream's reason."""
+        self.rejected[reason] = self.rejected.get(reason, 0) + 1
+
+    def take_seat_seconds(self) -> float:
+        """Return the seats of requests times their duration since the last call."""
+        total = self.fast_seconds + self._slow.total + self._further_seat_seconds
+        taken, self._taken_seat_seconds = total - self._taken_seat_seconds, total
+        return taken
+
+    @property
+    def executed(self) -> int:
+        """Number of executed requests."""
+        return self.fast + sum(self._slow.counts)
+
+    def executions(self) -> Histogram:
+        """Return the durations of executed requests."""
+        found = Histogram(DURATION_BOUNDS)
+        found.add(self._slow.counts, self._slow.total)
+        found.counts[1] += self.fast
+        found.total += self.fast_seconds
+        return found
+
+
+class RequestFlow:
+    """Requests that share queues: those of one FlowSchema and one user or namespace, with the same attributes."""
+
+    __slots__ = ("attributes", "clock", "counts", "distinguisher", "hand", "headers", "level", "schema")
+
+    def __init__(
+        self,
+        schema: FlowSchemaConfig,
+        level: PriorityLevel,
+        counts: FlowSchemaCounters,
+        attributes: AuthorizationAttributes,
+        clock: Clock,
+    ) -> None:
+        self.schema = schema.metadata.name
+        self.level = level
+        self.counts = counts
+        self.attributes = attributes
+        self.clock = clock
+        self.distinguisher = compute_flow_distinguisher(attributes, schema)
+        queuing = level.queuing
+        self.hand: tuple[int, ...] = ()
+        if queuing is not None:
+            self.hand = deal_hand(self.schema, self.distinguisher, queuing.queues, queuing.hand_size)
+        self.headers = (
+            ("X-Kubernetes-PF-FlowSchema-UID", schema.metadata.uid),
+            ("X-Kubernetes-PF-PriorityLevel-UID", level.uid),
+        )
+
+    def seat_of(self, source: FlowSource) -> Seat:
+        """Return a seat for a write, to be entered."""
+        return Seat(self, source)
+
+    async def acquire(self, seat: Seat, queued: Watermark) -> float:
+        """Wait for seats in turn, and count it; returns the seconds of waiting. Raises TooManyRequests."""
+        counts, served = self.counts, False
+        since = seat.arrived = self.clock.monotonic()
+        counts.waiting += 1
+        queued.begin()
+        try:
+            await self.level.acquire(self.hand, seat.width, seat)
+            served = True
+        except RequestRejected as error:
+            counts.count_rejection(str(error))
+            raise errors.too_many_requests("Too many requests, please try again later.", _RETRY_SECONDS) from None
+        except asyncio.CancelledError:
+            counts.count_rejection(_TIMED_OUT)
+            raise
+        finally:
+            counts.waiting -= 1
+            queued.end()
+            seat.started = self.clock.monotonic()
+            waited = seat.started - since
+            counts.observe_wait(waited, served)
+        return waited
+
+
+class Seat:
+    """Seats of one request. As an async context manager it holds the seat of a write while that is served."""
+
+    __slots__ = ("arrived", "flow", "source", "started", "width")
+
+    def __init__(self, flow: RequestFlow, source: FlowSource, width: int = 1) -> None:
+        self.flow = flow
+        self.source = source
+        self.width = width
+        self.arrived: float | None = None  # None: in this turn of the loop
+        self.started: float | None = None
+
+    async def __aenter__(self) -> float:
+        """Acquire a seat; returns the seconds of waiting for it."""
+        flow = self.flow
+        counts = flow.counts
+        waited = 0.0
+        self.arrived = self.started = flow.clock.monotonic()
+        if not flow.level.try_acquire(1):
+            waited = await flow.acquire(self, counts.watermarks.queued_writes)
+        counts.dispatched += 1
+        counts.executing.add(self)
+        counts.watermarks.executing_writes.begin()
+        return waited
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        flow = self.flow
+        flow.counts.executing.discard(self)
+        flow.counts.watermarks.executing_writes.end()
+        flow.level.release(1)

@@ -1,0 +1,100 @@
+"""Endpoints of a node's kubelet for monitoring: health, metrics, usage, configuration, and pages of the program."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from kubeloop.api.kubelet_requests import NodeRequest, NodeResponse
+from kubeloop.clock import Clock
+from kubeloop.kubelet.agent_config import NodePage
+from kubeloop.kubelet.node_status.served_nodes import ServedNodes
+from kubeloop.kubelet.runtime import Runtime
+from kubeloop.kubelet.server.endpoints import NOT_FOUND, EndpointHandler, pods_on
+from kubeloop.kubelet.server.stats import StatsProvider
+from kubeloop.metrics import HealthCheckMetrics
+from kubeloop.runtime.informer.informer import Informer
+
+_JSON = "application/json"
+_METRICS = "text/plain; version=0.0.4; charset=utf-8"
+_HEALTH = ("ping", "log", "syncloop")
+
+
+class StatusEndpoints:
+    """Status endpoints of every node of an agent."""
+
+    def __init__(
+        self,
+        pods: Informer,
+        served_nodes: ServedNodes,
+        runtime: Runtime,
+        clock: Clock,
+        pages: Mapping[str, NodePage],
+    ) -> None:
+        self._served_nodes = served_nodes
+        self._pages = pages
+        self._statistics = StatsProvider(lambda node: pods_on(pods, node), runtime, clock)
+        self._health_metrics: dict[str, HealthCheckMetrics] = {}
+
+    def handlers(self) -> dict[str, EndpointHandler]:
+        """Return the endpoints by the first path segment."""
+        return {
+            "healthz": self._health,
+            "metrics": self._metrics,
+            "stats": self._stats,
+            "configz": self._configz,
+            **dict.fromkeys(self._pages, self._page),
+        }
+
+    async def _health(self, node: str, request: NodeRequest, rest: list[str]) -> NodeResponse:
+        if rest and rest[0] not in _HEALTH:
+            return NOT_FOUND
+        if not rest:
+            metrics = self._health_metrics_of(node)
+            for check in _HEALTH:
+                metrics.observe(check, "healthz", passed=True)
+        if "verbose" not in (name for name, _ in request.query):
+            return NodeResponse(200, b"ok")
+        said = "".join(f"[+]{check} ok\n" for check in rest or _HEALTH)
+        return NodeResponse(200, f"{said}healthz check passed\n".encode())
+
+    def _health_metrics_of(self, node: str) -> HealthCheckMetrics:
+        return self._health_metrics.setdefault(node, HealthCheckMetrics())
+
+    async def _metrics(self, node: str, request: NodeRequest, rest: list[str]) -> NodeResponse:
+        match rest:
+            case []:
+                text = self._statistics.kubelet_metrics(node)
+            case ["resource"]:
+                text = self._statistics.resource_metrics(node)
+            case ["cadvisor"]:
+                text = self._statistics.container_metrics(node)
+            case ["probes"]:
+                text = ""
+            case ["slis"]:
+                return NodeResponse(200, self._health_metrics_of(node).respond(request.method), _METRICS)
+            case _:
+                return NOT_FOUND
+        return NodeResponse(200, text.encode(), _METRICS)
+
+    async def _stats(self, node: str, request: NodeRequest, rest: list[str]) -> NodeResponse:
+        found = self._served_nodes.get(node)
+        if rest != ["summary"] or found is None:
+            return NOT_FOUND
+        return NodeResponse(200, msgspec.json.encode(self._statistics.summary(found)), _JSON)
+
+    async def _configz(self, node: str, request: NodeRequest, rest: list[str]) -> NodeResponse:
+        shown = {
+            "kind": "KubeletConfiguration",
+            "apiVersion": "kubelet.config.k8s.io/v1beta1",
+            "authentication": {"x509": {}, "webhook": {"enabled": True}, "anonymous": {"enabled": False}},
+            "authorization": {"mode": "Webhook"},
+            "nodeStatusUpdateFrequency": "10s",
+            "nodeStatusReportFrequency": "5m0s",
+            "nodeLeaseDurationSeconds": 40,
+        }
+        return NodeResponse(200, msgspec.json.encode({"kubeletconfig": shown}), _JSON)
+
+    async def _page(self, node: str, request: NodeRequest, rest: list[str]) -> NodeResponse:
+        return NOT_FOUND if rest else self._pages[request.path.strip("/")](request)
