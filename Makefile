@@ -3,6 +3,7 @@ PYTHON ?= python3
 # An interpreter that is named gets an environment of its own: make test PYTHON=python3.13 uses .venv-3.13.
 VENV := .venv$(if $(filter-out file,$(origin PYTHON)),-$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])'))
 BIN := $(VENV)/bin
+RUNTIME := $(VENV)/.runtime
 INSTALLED := $(VENV)/.installed
 AWS := .venv-aws
 export PIP_CONSTRAINT := constraints.txt
@@ -19,23 +20,35 @@ SMOKE := tests/architecture/test_imports.py \
   $(addprefix tests/e2e/test_,program.py python_client.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help install up test test-chaos test-aws explore smoke commits lint format type layers generate docs bench kubectl fault-tools clean
+.PHONY: help runtime install up dist release test test-chaos test-aws explore smoke commits lint format type layers generate docs bench kubectl fault-tools clean
 
 help: ## list what can be made
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-install: $(INSTALLED) ## set up .venv with the package and its tools
+runtime: $(RUNTIME) ## set up .venv with the package alone, about 130 MB
 
-$(INSTALLED): pyproject.toml constraints.txt
+# Nothing is left outside $(VENV): pip's cache is off. Modules are compiled when they are first imported; our own now,
+# because the first start would wait for it.
+$(RUNTIME): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "kubeloop needs Python 3.11 or newer; set PYTHON=/path/to/python3"; exit 1; }
-	@echo "== setting up $(VENV): the package and its development tools, in the versions of constraints.txt"
+	@echo "== setting up $(VENV): kubeloop and the libraries that it needs to run"
 	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV) || { echo "python3 has no venv module: install your system's python3-venv"; rm -rf $(VENV); exit 1; }
+	@rm -f $(VENV)/.failed
+	@{ $(BIN)/pip install --no-cache-dir --no-compile --progress-bar off --editable . || touch $(VENV)/.failed; } \
+	  | grep --line-buffered -E '^ *Downloading|^Installing' || true
+	@test ! -e $(VENV)/.failed
+	@$(BIN)/python -m compileall -q -j 0 kubeloop
+	@touch $@
+
+install: $(INSTALLED) ## set up .venv with the package and its development tools
+
+$(INSTALLED): $(RUNTIME)
+	@echo "== adding the development tools to $(VENV), in the versions of constraints.txt"
 	@$(BIN)/pip install -qq --editable '.[dev]'
 	@touch $@
 
-up: install ## run the control plane in the foreground (flags: make up ARGS="--ephemeral --port 0")
+up: $(RUNTIME) ## run the control plane in the foreground (flags: make up ARGS="--ephemeral --port 0")
 	@echo "== kubeloop up $(ARGS)  (Ctrl-C stops it)"
-	@$(BIN)/python -m compileall -q kubeloop  # what the interpreter would do while starting
 	@exec $(BIN)/kubeloop up $(ARGS)
 
 test: install kubectl fault-tools ## run all tests (some of them: make test ARGS="-k store")
@@ -113,6 +126,12 @@ docs: install ## check that the documents name and link what exists
 
 bench: install ## measure the server on this machine (bench/README.md)
 	@$(BIN)/python -m bench $(ARGS)
+
+dist: install ## build wheel and sdist into dist, twice: both builds must have the same bytes
+	@$(BIN)/python -m tools.release.distribution
+
+release: dist ## check that a release can be made, and print its notes and the commands; changes nothing
+	@$(BIN)/python -m tools.release.dry_run
 
 clean: ## remove everything that make made
 	rm -rf .venv .venv-* build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,0 +1,1 @@
+"""Builds distributions and checks that a release can be made."""
