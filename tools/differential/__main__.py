@@ -13,9 +13,11 @@ import random
 from pathlib import Path
 
 from tools.differential.case import Case, Step
-from tools.differential.generator import CaseGenerator, read_seeds
+from tools.differential.generator import CaseGenerator
+from tools.differential.grammars import WEIGHTS
 from tools.differential.openapi import read_resources
 from tools.differential.run import DifferentialRun
+from tools.differential.seeds import read_seeds
 from tools.differential.server import ServerUnderTest
 
 
@@ -28,6 +30,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="seed of the generator (default: 0)")
     parser.add_argument("--jobs", type=int, default=2, help="parallel cases (default: 2)")
     parser.add_argument("--kind", action="append", help="generate cases of this kind only; may be repeated")
+    parser.add_argument("--grammar", action="append", help="use this grammar only; may be repeated")
     parser.add_argument("--replay", type=Path, help="compare the cases of an earlier report instead of new ones")
     parser.add_argument("--report", type=Path, help="file for the differences found, as JSON")
     arguments = parser.parse_args()
@@ -39,7 +42,9 @@ def main() -> int:
     else:
         seeds = read_seeds(read_resources(ours.get))
         seeds = [one for one in seeds if not arguments.kind or one.document["kind"] in arguments.kind]
-        run.run(CaseGenerator(seeds, arguments.seed).case, arguments.requests, arguments.jobs)
+        names = arguments.grammar or [one.__name__ for one in WEIGHTS]
+        weights = {grammar: weight for grammar, weight in WEIGHTS.items() if grammar.__name__ in names}
+        run.run(CaseGenerator(seeds, arguments.seed, weights).case, arguments.requests, arguments.jobs)
     if arguments.report:
         arguments.report.write_text(run.report.to_json())
     print(run.report.summary())

@@ -25,6 +25,7 @@ _FOLDED_KEYS = {
     "clusterIP": "ADDRESS",
     "clusterIPs": "ADDRESS",
 }
+_INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 _KEPT_VALUES = (None, "", "0", 0, "None")
 _PATTERNS = (
     (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z"), "TIME"),
@@ -32,6 +33,8 @@ _PATTERNS = (
     (re.compile(r"kube-api-access-[a-z0-9]{5}"), "kube-api-access-SUFFIX"),
     (re.compile(r"0x[0-9a-f]{6,}"), "POINTER"),
     (re.compile(r'(resourceVersion\\*":\\*")\d+'), r"\1REVISION"),
+    (re.compile(r"(too old resource version: )\d+ \(\d+\)"), r"\1REVISION"),
+    (re.compile(r"(Too large resource version: )\d+, current: \d+"), r"\1REVISION"),
     # The path of upstream's source depends on its build.
     (re.compile(r'in scheme (\\*)"[^"]*?(?=pkg/)'), r'in scheme \1"'),
     # Generated names in messages, after the prefixes that cases use.
@@ -44,7 +47,18 @@ _AGE = re.compile(r"^(\d+[smhd])+$|^<invalid>$")
 def fold_answer(answer: Answer, namespace: str) -> Answer:
     """Return the answer in the form in which equal servers agree."""
     warnings = tuple(fold(one, namespace) for one in answer.warnings)
-    return Answer(answer.status, fold(answer.body, namespace), warnings, answer.content_type)
+    body = answer.body
+    if isinstance(body, list):
+        body = [event for event in body if not _is_periodic_bookmark(event)]
+    return Answer(answer.status, fold(body, namespace), warnings, answer.content_type)
+
+
+def _is_periodic_bookmark(event: Any) -> bool:
+    """Return True for a bookmark that depends on time: any but the one after the initial events."""
+    if not isinstance(event, dict) or event.get("type") != "BOOKMARK":
+        return False
+    metadata = (event.get("object") or {}).get("metadata") or {}
+    return _INITIAL_EVENTS_END not in (metadata.get("annotations") or {})
 
 
 def fold(value: Any, namespace: str, key: str = "") -> Any:

@@ -12,12 +12,16 @@ import pytest
 from tools.differential.case import Answer, Case, Step, fill, run_case
 from tools.differential.compare import Level, difference
 from tools.differential.fold import fold, fold_answer
-from tools.differential.generator import CaseGenerator, Seed, canonical, read_seeds
+from tools.differential.generator import CaseGenerator, canonical
+from tools.differential.grammars import WEIGHTS, Grammar
+from tools.differential.grammars.objects import objects
 from tools.differential.mutate import mutated
 from tools.differential.openapi import ServedResource, read_resources
 from tools.differential.run import DifferentialRun
+from tools.differential.seeds import Seed, read_seeds
 from tools.differential.shrink import shrink, smaller_values
 
+_OBJECTS = {objects: 1}
 _GVK = {"group": "", "version": "v1", "kind": "ConfigMap"}
 _CREATE = {
     "x-kubernetes-group-version-kind": _GVK,
@@ -77,12 +81,12 @@ def test_resources_are_read_from_openapi() -> None:
 
 def test_cases_repeat_by_seed_and_number() -> None:
     seeds = read_seeds(read_resources(_DOCUMENTS.__getitem__))
-    first, second = CaseGenerator(seeds, 7), CaseGenerator(seeds, 7)
+    first, second = CaseGenerator(seeds, 7, _OBJECTS), CaseGenerator(seeds, 7, _OBJECTS)
     assert [canonical(first.case(n)) for n in range(50)] == [canonical(second.case(n)) for n in reversed(range(50))][
         ::-1
     ]
     assert len({canonical(first.case(n)) for n in range(50)}) > 40
-    assert canonical(CaseGenerator(seeds, 8).case(0)) != canonical(first.case(0))
+    assert canonical(CaseGenerator(seeds, 8, _OBJECTS).case(0)) != canonical(first.case(0))
 
 
 def test_mutation_changes_a_copy() -> None:
@@ -180,7 +184,7 @@ def test_dumps_of_objects_are_folded_to_sorted_keys() -> None:
 def test_objects_created_under_other_names_are_cleaned_up() -> None:
     resource = ServedResource("", "v1", "Node", "/api/v1/nodes", frozenset(), (), {}, {})
     seed = Seed(resource, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}}, is_dry_run=False)
-    cases = [CaseGenerator([seed], 1).case(number) for number in range(300)]
+    cases = [CaseGenerator([seed], 1, _OBJECTS).case(number) for number in range(300)]
     bodies = [case.steps[0].body for case in cases if isinstance(case.steps[0].body, dict)]
     names = [meta.get("name") for body in bodies if isinstance(meta := body.get("metadata"), dict)]
     found = {path.rpartition("/")[2] for case in cases for path in case.cleanup}
@@ -196,7 +200,7 @@ def test_smaller_values_remove_one_part_each() -> None:
 def test_equal_servers_do_not_differ() -> None:
     seeds = read_seeds(read_resources(_DOCUMENTS.__getitem__))
     run = DifferentialRun(MapServer().send, MapServer().send, "t")
-    run.run(CaseGenerator(seeds, 1).case, 200, 2)
+    run.run(CaseGenerator(seeds, 1, _OBJECTS).case, 200, 2)
     assert run.report.requests >= 200
     assert run.report.findings == {}
 
@@ -210,7 +214,7 @@ def test_a_defect_is_found_shrunk_and_counted() -> None:
 
     seeds = read_seeds(read_resources(_DOCUMENTS.__getitem__))
     run = DifferentialRun(MapServer(refuse_labels).send, MapServer().send, "t")
-    run.run(CaseGenerator(seeds, 1).case, 100, 1)
+    run.run(CaseGenerator(seeds, 1, _OBJECTS).case, 100, 1)
     finding = next(one for one in run.report.findings.values() if one.difference.level is Level.STATUS)
     assert finding.count > 5
     assert [step.body for step in finding.case.steps] == [
@@ -233,3 +237,55 @@ def test_cleanup_deletes_objects_outside_of_the_namespace() -> None:
 def test_folding_an_answer_keeps_its_status() -> None:
     folded = fold_answer(Answer(201, {"uid": "x"}, ("w in t-1",)), "t-1")
     assert folded == Answer(201, {"uid": "UID"}, ("w in NAMESPACE",))
+
+
+@pytest.mark.parametrize("grammar", WEIGHTS, ids=lambda grammar: grammar.__name__)
+def test_each_grammar_writes_different_cases_that_repeat(grammar: Grammar) -> None:
+    seeds = read_seeds(read_resources(_DOCUMENTS.__getitem__))
+    first, second = CaseGenerator(seeds, 3, {grammar: 1}), CaseGenerator(seeds, 3, {grammar: 1})
+    written = [canonical(first.case(number)) for number in range(60)]
+    assert written == [canonical(second.case(number)) for number in range(60)]
+    assert len(set(written)) > 40
+
+
+def _server_that_needs(requests: int) -> Callable[[Step], Answer]:
+    sent: list[Step] = []
+
+    def send(step: Step) -> Answer:
+        sent.append(step)
+        return Answer(200 if len(sent) >= requests else 404, {})
+
+    return send
+
+
+def test_awaited_requests_are_repeated() -> None:
+    case = Case("c", (Step("GET", "/a", awaited=200),))
+    assert [one.status for one in run_case(_server_that_needs(3), case, "n")] == [200]
+
+
+def test_awaited_requests_are_sent_once_after_a_rejected_one() -> None:
+    case = Case("c", (Step("POST", "/a"), Step("GET", "/a", awaited=200)))
+    assert [one.status for one in run_case(_server_that_needs(5), case, "n")] == [404, 404]
+
+
+def test_periodic_bookmarks_are_folded_away() -> None:
+    end = {"metadata": {"annotations": {"k8s.io/initial-events-end": "true"}}}
+    events = [{"type": "BOOKMARK", "object": {"metadata": {}}}, {"type": "BOOKMARK", "object": end}]
+    assert fold_answer(Answer(200, events), "n").body == events[1:]
+
+
+def test_protobuf_bodies_are_encoded() -> None:
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
+    step = Step("POST", "/a", body, {"Content-Type": "application/vnd.kubernetes.protobuf"})
+    assert (step.encoded_body() or b"").startswith(b"k8s\0")
+
+
+def test_a_difference_that_does_not_repeat_is_not_counted() -> None:
+    answers = iter([404])
+
+    def send(step: Step) -> Answer:
+        return Answer(next(answers, 200) if step.path == "/a" else 200, {})
+
+    run = DifferentialRun(send, lambda step: Answer(200, {}), "t")
+    assert run.compare(Case("c", (Step("GET", "/a"),))) is None
+    assert run.report.findings == {}
