@@ -13,10 +13,10 @@ MINUTES ?= 10
 WORKERS ?= 3
 # Imports every module, and uses server, client, store, controllers, scheduler and kubelet.
 SMOKE := tests/architecture/test_imports.py \
-  $(addprefix tests/contract/test_,store.py transports.py etcd_over_tls.py informer_over_sockets.py) \
-  $(addprefix tests/unit/,apiserver/http client cli sim testing runtime/test_webhook_server.py) \
+  $(addprefix tests/contract/test_,store.py transports.py etcd_over_tls.py informer_over_http.py) \
+  $(addprefix tests/unit/,http client cli sim testing runtime/test_webhook_server.py) \
   $(addprefix tests/controllers/test_,deployment.py statefulset.py job.py garbage_collector.py) \
-  $(addprefix tests/scheduler/test_,scheduling.py preemption.py) $(addprefix tests/kubelet/test_,pods_run.py probes.py) \
+  $(addprefix tests/scheduler/test_,scheduling.py preemption.py) $(addprefix tests/kubelet/test_,pod_lifecycle.py probes.py) \
   $(addprefix tests/e2e/test_,program.py python_client.py)
 
 .DEFAULT_GOAL := help

@@ -31,7 +31,7 @@ class Balancer:
     hosts: tuple[str, ...]
 
 
-class _Failing:
+class _FailureQueue:
     """Makes calls fail while errors are queued for them."""
 
     def __init__(self) -> None:
@@ -50,7 +50,7 @@ class _Failing:
             raise self.errors[call].pop(0)
 
 
-class MemoryInstances(_Failing):
+class MemoryInstances(_FailureQueue):
     def __init__(self) -> None:
         super().__init__()
         self.machines: dict[str, Machine] = {}  # by the node's name
@@ -86,7 +86,7 @@ class MemoryInstances(_Failing):
         return (next(by_id, None) if wanted.startswith("memory://") else None) or self.machines.get(node.metadata.name)
 
 
-class MemoryBalancers(_Failing):
+class MemoryBalancers(_FailureQueue):
     def __init__(self) -> None:
         super().__init__()
         self.balancers: dict[str, Balancer] = {}  # by the service's uid
@@ -117,7 +117,7 @@ class MemoryBalancers(_Failing):
         self.balancers.pop(service.metadata.uid, None)
 
 
-class MemoryRoutes(_Failing):
+class MemoryRoutes(_FailureQueue):
     def __init__(self) -> None:
         super().__init__()
         self.routes: list[Route] = []

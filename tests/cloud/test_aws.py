@@ -27,7 +27,7 @@ from kubeloop.cloud.aws.routes import route_of
 from kubeloop.cloud.aws.security_groups import parse_permissions, to_ip_permissions
 from kubeloop.cloud.provider import CloudError, Route
 from kubeloop.cloud.provider_registry import InvalidProvider, ProviderDependencies, load
-from tests.cloud.worlds import CLUSTER, AwsWorld, aws_world, node_of
+from tests.cloud.environments import CLUSTER, AwsEnvironment, aws_environment, node_of
 
 pytestmark = pytest.mark.filterwarnings("default::DeprecationWarning", "default::ResourceWarning")
 needs_moto = pytest.mark.aws
@@ -107,14 +107,14 @@ def test_missing_boto3_is_reported_with_a_hint(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[AwsWorld]:
+def world(tmp_path: Path) -> Iterator[AwsEnvironment]:
     with ExitStack() as parts:
-        made = aws_world(tmp_path, parts)
-        assert isinstance(made, AwsWorld)
+        made = aws_environment(tmp_path, parts)
+        assert isinstance(made, AwsEnvironment)
         yield made
 
 
-def machine(world: AwsWorld) -> Node:
+def machine(world: AwsEnvironment) -> Node:
     node = world.add_machine()
     assert world.provider.instances is not None
     found = asyncio.run(world.provider.instances.metadata(node))
@@ -122,17 +122,17 @@ def machine(world: AwsWorld) -> Node:
     return structs.replace(node, spec=structs.replace(node.spec, provider_id=found.provider_id))
 
 
-def ensure(world: AwsWorld, wanted: Service, *nodes: Node) -> None:
+def ensure(world: AwsEnvironment, wanted: Service, *nodes: Node) -> None:
     assert world.provider.load_balancers is not None
     asyncio.run(world.provider.load_balancers.ensure(CLUSTER, wanted, nodes))
 
 
-def delete(world: AwsWorld, wanted: Service) -> None:
+def delete(world: AwsEnvironment, wanted: Service) -> None:
     assert world.provider.load_balancers is not None
     asyncio.run(world.provider.load_balancers.delete(CLUSTER, wanted))
 
 
-def listeners(world: AwsWorld) -> dict[int, int]:
+def listeners(world: AwsEnvironment) -> dict[int, int]:
     """Return the node port of the targets by listener port."""
     (balancer,) = world.elb.describe_load_balancers()["LoadBalancers"]
     groups = {one["TargetGroupArn"]: one["Port"] for one in world.elb.describe_target_groups()["TargetGroups"]}
@@ -140,14 +140,14 @@ def listeners(world: AwsWorld) -> dict[int, int]:
     return {one["Port"]: groups[one["DefaultActions"][0]["TargetGroupArn"]] for one in found}
 
 
-def security_groups(world: AwsWorld) -> list[Any]:
+def security_groups(world: AwsEnvironment) -> list[Any]:
     filters = [{"Name": "group-name", "Values": [load_balancer_name(service())]}]
     found: list[Any] = world.ec2.describe_security_groups(Filters=filters)["SecurityGroups"]
     return found
 
 
 @needs_moto
-def test_listeners_follow_ports_and_unused_target_groups_are_deleted(world: AwsWorld) -> None:
+def test_listeners_follow_ports_and_unused_target_groups_are_deleted(world: AwsEnvironment) -> None:
     ensure(world, service(port(80, 30080), port(443, 30443)))
     assert listeners(world) == {80: 30080, 443: 30443}
     ensure(world, service(port(80, 31111), port(8443, 30443)))
@@ -156,7 +156,7 @@ def test_listeners_follow_ports_and_unused_target_groups_are_deleted(world: AwsW
 
 
 @needs_moto
-def test_targets_are_the_nodes_instances(world: AwsWorld) -> None:
+def test_targets_are_the_nodes_instances(world: AwsEnvironment) -> None:
     first, second = machine(world), machine(world)
     ensure(world, service(), first)
     ensure(world, service(), second)
@@ -167,7 +167,7 @@ def test_targets_are_the_nodes_instances(world: AwsWorld) -> None:
 
 
 @needs_moto
-def test_affinity_makes_targets_sticky(world: AwsWorld) -> None:
+def test_affinity_makes_targets_sticky(world: AwsEnvironment) -> None:
     ensure(world, service(session_affinity="ClientIP"))
     (group,) = world.elb.describe_target_groups()["TargetGroups"]
     told = world.elb.describe_target_group_attributes(TargetGroupArn=group["TargetGroupArn"])["Attributes"]
@@ -175,7 +175,7 @@ def test_affinity_makes_targets_sticky(world: AwsWorld) -> None:
 
 
 @needs_moto
-def test_only_allowed_source_ranges_are_admitted(world: AwsWorld) -> None:
+def test_only_allowed_source_ranges_are_admitted(world: AwsEnvironment) -> None:
     ensure(world, service())
     ensure(world, service(load_balancer_source_ranges=("10.0.0.0/8", "192.168.0.0/16")))
     (group,) = security_groups(world)
@@ -183,7 +183,7 @@ def test_only_allowed_source_ranges_are_admitted(world: AwsWorld) -> None:
 
 
 @needs_moto
-def test_deleted_load_balancer_leaves_no_resources(world: AwsWorld) -> None:
+def test_deleted_load_balancer_leaves_no_resources(world: AwsEnvironment) -> None:
     ensure(world, service(port(80, 30080), port(443, 30443)))
     delete(world, service())
     assert world.elb.describe_load_balancers()["LoadBalancers"] == []

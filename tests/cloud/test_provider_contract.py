@@ -17,7 +17,7 @@ from msgspec import structs
 from kubeloop.api.generated.core_v1 import LoadBalancerStatus, Node, Service, ServicePort, ServiceSpec
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.cloud.provider import InstanceNotFound, Instances, LoadBalancers, Route, Routes
-from tests.cloud.worlds import CLUSTER, WORLDS, World, node_of
+from tests.cloud.environments import CLUSTER, WORLDS, CloudEnvironment, node_of
 from tests.skips import NEEDS_ROOT
 
 MARKS = {"aws": pytest.mark.aws}
@@ -27,12 +27,12 @@ pytestmark = pytest.mark.filterwarnings("default::DeprecationWarning", "default:
 
 
 @pytest.fixture(params=[pytest.param(one, marks=MARKS.get(one, ())) for one in WORLDS])
-def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
+def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[CloudEnvironment]:
     with ExitStack() as parts:
         yield WORLDS[request.param](tmp_path, parts)
 
 
-def run(world: World, scenario: Callable[[], Awaitable[None]]) -> None:
+def run(world: CloudEnvironment, scenario: Callable[[], Awaitable[None]]) -> None:
     async def whole() -> None:
         try:
             await scenario()
@@ -42,17 +42,17 @@ def run(world: World, scenario: Callable[[], Awaitable[None]]) -> None:
     asyncio.run(whole())
 
 
-def instances(world: World) -> Instances:
+def instances(world: CloudEnvironment) -> Instances:
     assert world.provider.instances is not None
     return world.provider.instances
 
 
-def balancers(world: World) -> LoadBalancers:
+def balancers(world: CloudEnvironment) -> LoadBalancers:
     assert world.provider.load_balancers is not None
     return world.provider.load_balancers
 
 
-def routes(world: World) -> Routes:
+def routes(world: CloudEnvironment) -> Routes:
     if world.provider.routes is None:
         pytest.skip(NEEDS_ROOT)
     return world.provider.routes
@@ -69,7 +69,7 @@ def service(uid: str, *ports: int, **spec: Any) -> Service:
     )
 
 
-async def registered(world: World) -> Node:
+async def registered(world: CloudEnvironment) -> Node:
     """A node with the provider id that its cloud gives it."""
     node = world.add_machine()
     found = await instances(world).metadata(node)
@@ -85,7 +85,7 @@ def places(status: LoadBalancerStatus | None) -> list[str]:
 # Instances.
 
 
-def test_instance_is_found_by_name_and_by_provider_id(world: World) -> None:
+def test_instance_is_found_by_name_and_by_provider_id(world: CloudEnvironment) -> None:
     async def scenario() -> None:
         node = world.add_machine()
         by_name = await instances(world).metadata(node)
@@ -102,7 +102,7 @@ def test_instance_is_found_by_name_and_by_provider_id(world: World) -> None:
     run(world, scenario)
 
 
-def test_instances_have_distinct_ids(world: World) -> None:
+def test_instances_have_distinct_ids(world: CloudEnvironment) -> None:
     async def scenario() -> None:
         first, second = await registered(world), await registered(world)
         assert first.spec.provider_id != second.spec.provider_id
@@ -110,7 +110,7 @@ def test_instances_have_distinct_ids(world: World) -> None:
     run(world, scenario)
 
 
-def test_unknown_instance_does_not_exist(world: World) -> None:
+def test_unknown_instance_does_not_exist(world: CloudEnvironment) -> None:
     async def scenario() -> None:
         nobody = node_of("nobody")
         assert not await instances(world).exists(nobody)
@@ -120,7 +120,7 @@ def test_unknown_instance_does_not_exist(world: World) -> None:
     run(world, scenario)
 
 
-def test_stopped_instance_exists_and_is_shut_down(world: World) -> None:
+def test_stopped_instance_exists_and_is_shut_down(world: CloudEnvironment) -> None:
     async def scenario() -> None:
         node = await registered(world)
         assert not await instances(world).is_shut_down(node)
@@ -131,7 +131,7 @@ def test_stopped_instance_exists_and_is_shut_down(world: World) -> None:
     run(world, scenario)
 
 
-def test_removed_instance_does_not_exist(world: World) -> None:
+def test_removed_instance_does_not_exist(world: CloudEnvironment) -> None:
     async def scenario() -> None:
         node = await registered(world)
         world.remove_machine(node)
@@ -143,7 +143,7 @@ def test_removed_instance_does_not_exist(world: World) -> None:
 # Load balancers.
 
 
-def test_load_balancer_exists_from_ensure_to_delete(world: World) -> None:
+def test_load_balancer_exists_from_ensure_to_delete(world: CloudEnvironment) -> None:
     async def scenario() -> None:
         wanted, nodes = service("web"), [await registered(world)]
         assert await balancers(world).status(CLUSTER, wanted) is None
@@ -156,7 +156,7 @@ def test_load_balancer_exists_from_ensure_to_delete(world: World) -> None:
     run(world, scenario)
 
 
-def test_ensure_is_idempotent(world: World) -> None:
+def test_ensure_is_idempotent(world: CloudEnvironment) -> None:
     async def scenario() -> None:
         wanted, nodes = service("web"), [await registered(world)]
         first = await balancers(world).ensure(CLUSTER, wanted, nodes)
@@ -165,7 +165,7 @@ def test_ensure_is_idempotent(world: World) -> None:
     run(world, scenario)
 
 
-def test_deleting_a_missing_load_balancer_succeeds(world: World) -> None:
+def test_deleting_a_missing_load_balancer_succeeds(world: CloudEnvironment) -> None:
     async def scenario() -> None:
         wanted = service("web")
         await balancers(world).delete(CLUSTER, wanted)
@@ -177,7 +177,7 @@ def test_deleting_a_missing_load_balancer_succeeds(world: World) -> None:
     run(world, scenario)
 
 
-def test_two_services_have_distinct_addresses(world: World) -> None:
+def test_two_services_have_distinct_addresses(world: CloudEnvironment) -> None:
     async def scenario() -> None:
         nodes = [await registered(world)]
         first = await balancers(world).ensure(CLUSTER, service("aaaaaaaa"), nodes)
@@ -189,7 +189,7 @@ def test_two_services_have_distinct_addresses(world: World) -> None:
     run(world, scenario)
 
 
-def test_load_balancer_follows_its_service_and_keeps_its_address(world: World) -> None:
+def test_load_balancer_follows_its_service_and_keeps_its_address(world: CloudEnvironment) -> None:
     async def scenario() -> None:
         nodes = [await registered(world)]
         first = await balancers(world).ensure(CLUSTER, service("web", 21290, 21291), nodes)
@@ -201,7 +201,7 @@ def test_load_balancer_follows_its_service_and_keeps_its_address(world: World) -
     run(world, scenario)
 
 
-def test_hosts_are_added_and_removed(world: World) -> None:
+def test_hosts_are_added_and_removed(world: CloudEnvironment) -> None:
     async def scenario() -> None:
         wanted, first, second = service("web"), await registered(world), await registered(world)
         before = await balancers(world).ensure(CLUSTER, wanted, [first])
@@ -215,7 +215,7 @@ def test_hosts_are_added_and_removed(world: World) -> None:
 # Routes.
 
 
-def test_route_exists_from_create_to_delete(world: World) -> None:
+def test_route_exists_from_create_to_delete(world: CloudEnvironment) -> None:
     async def scenario() -> None:
         node = await registered(world)
         world.know(node)

@@ -29,7 +29,7 @@ class Election:
         self._cleanup = cleanup
         self.candidates: dict[str, subprocess.Popen[bytes]] = {}
 
-    def enter(self, name: str, *more: str, program: str = "tests.contract.candidate") -> None:
+    def enter(self, name: str, *more: str, program: str = "tests.contract.election_candidate") -> None:
         process = subprocess.Popen(
             [sys.executable, "-m", program, str(self._plane.kubeconfig), name, *more],
             env=environment(),
@@ -152,7 +152,7 @@ def test_lease_has_client_go_fields(election: Election) -> None:
 def test_another_implementation_competes_for_the_same_lease(election: Election) -> None:
     election.enter("ours")
     assert election.leader_other_than() == "ours"
-    election.enter("theirs", program="tests.contract.official_candidate")
+    election.enter("theirs", program="tests.contract.election_candidate_official")
     before = len(election.writes())
     eventually(lambda: len(election.writes()) > before + 100)
     assert election.holder() == "ours", "theirs waits while ours renews"

@@ -10,7 +10,7 @@ from kubeloop.api.generated.storage_v1 import VolumeAttachment
 from kubeloop.api.pods.pod import is_ready
 from kubeloop.controllers import attach_detach
 from kubeloop.testing import Cluster
-from tests.controllers.disturbances import LOSSES, NETWORK, Process, Step, steps
+from tests.controllers.faults import LOSSES, NETWORK, ControllerProcess, Step, steps
 from tests.controllers.storage import NS, claim, user_of, volume
 
 NODES = ("n1", "n2", "n3")
@@ -30,7 +30,7 @@ class World:
         csi = {"driver": "d.example.com", "volumeHandle": "h-v"}
         cluster.add(volume("v", hostPath=None, csi=csi, claimRef=reference))
         cluster.client.patch(PersistentVolumeClaim, "c", {"status": {"phase": "Bound"}}, NS, subresource="status")
-        self._process = Process(cluster, attach_detach.wire)
+        self._process = ControllerProcess(cluster, attach_detach.wire)
 
     def take(self, name: str, number: int) -> None:
         if name == "run":

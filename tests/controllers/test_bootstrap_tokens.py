@@ -17,7 +17,7 @@ from kubeloop.controllers import bootstrap_signer, token_cleaner
 from kubeloop.controllers.bootstrap_signer import signature_of
 from kubeloop.controllers.shared.tokens.bootstrap_tokens import Token
 from kubeloop.testing import Cluster, namespace
-from tests.controllers.rights import start_as
+from tests.controllers.permissions import start_as
 
 SYSTEM, PUBLIC = "kube-system", "kube-public"
 UNTOLD: dict[str, Any] = {"usage-bootstrap-signing": None}

@@ -19,7 +19,7 @@ from tests.controllers.certificate_requests import (
     pem_request,
     signing_request,
 )
-from tests.controllers.rights import start_as
+from tests.controllers.permissions import start_as
 
 BOOTSTRAPPERS = "system:bootstrappers"
 SELF = "Auto approving self kubelet client certificate after SubjectAccessReview."

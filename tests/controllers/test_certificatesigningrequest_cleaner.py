@@ -15,7 +15,7 @@ from kubeloop.controllers import certificatesigningrequest_signing as signing
 from kubeloop.controllers.certificatesigningrequest_cleaner import expiration_of, expiry_of, wire
 from kubeloop.testing import Cluster
 from tests.controllers.certificate_requests import approve, authority_in, signing_request
-from tests.controllers.rights import start_as
+from tests.controllers.permissions import start_as
 
 HOUR = 3600
 

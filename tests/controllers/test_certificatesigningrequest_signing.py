@@ -36,7 +36,7 @@ from tests.controllers.certificate_requests import (
     pem_request,
     signing_request,
 )
-from tests.controllers.rights import start_as
+from tests.controllers.permissions import start_as
 
 ACCOUNT = "certificate-controller"
 DNS = x509.DNSName("n1.example")

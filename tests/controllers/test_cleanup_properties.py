@@ -19,7 +19,7 @@ from kubeloop.controllers import pod_garbage_collector, ttl_after_finished
 from kubeloop.controllers.app.context import ControllerContext
 from kubeloop.runtime.controller import Controller
 from kubeloop.testing import Cluster, node, pod
-from tests.controllers.disturbances import LOSSES, NETWORK, Process, Step
+from tests.controllers.faults import LOSSES, NETWORK, ControllerProcess, Step
 from tests.controllers.replicas import NS
 
 QUIET = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
@@ -39,7 +39,7 @@ class Jobs:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self._made = 0
-        self._process = Process(cluster, ttl_after_finished.wire)
+        self._process = ControllerProcess(cluster, ttl_after_finished.wire)
 
     def take(self, step: Step) -> None:
         name, number = step
@@ -139,7 +139,7 @@ class Pods:
         self._gone_since: dict[str, datetime] = {}
         for name in NODES:
             cluster.add(node(name))
-        self._process = Process(cluster, self._wire)
+        self._process = ControllerProcess(cluster, self._wire)
 
     def _wire(self, context: ControllerContext) -> Controller[str]:
         config = type(context.config)(terminated_pod_gc_threshold=MOST_ENDED)

@@ -9,7 +9,7 @@ import pytest
 from kubeloop.api.generated.rbac_v1 import ClusterRole
 from kubeloop.controllers.clusterrole_aggregation import wire
 from kubeloop.testing import Cluster
-from tests.controllers.rights import start_as
+from tests.controllers.permissions import start_as
 
 LABEL = "example.com/aggregate"
 

@@ -20,7 +20,7 @@ NAMESPACE = "default"
 MINUTES = 12
 
 
-class World:
+class CronJobHarness:
     def __init__(self, cluster: Cluster, seed: int) -> None:
         self.cluster = cluster
         self.chance = random.Random(seed)
@@ -99,7 +99,7 @@ async def _ticks(count: int) -> None:
 @given(st.integers(0, 2**32))
 def test_each_run_is_started_at_most_once_and_status_shows_active_jobs(seed: int) -> None:
     with Cluster(seed=seed, shuffle=True) as cluster:
-        world = World(cluster, seed)
+        world = CronJobHarness(cluster, seed)
         for _ in range(MINUTES):
             for _ in range(3):
                 world.step()

@@ -18,7 +18,7 @@ from kubeloop.controllers.daemonset.nodes import target_node_of
 from kubeloop.runtime.informer.event_handlers import ResourceEventHandlerFuncs
 from kubeloop.testing import Cluster, daemon_set
 from tests.controllers.daemon_sets import NS, add_node, by_node, counts, pods, read, rolling, template
-from tests.controllers.disturbances import LOSSES, NETWORK, Process, Step, steps
+from tests.controllers.faults import LOSSES, NETWORK, ControllerProcess, Step, steps
 from tests.controllers.kubelet import Kubelet
 
 NODES = ("a", "b", "c", "d")
@@ -41,7 +41,7 @@ class World:
         for name in NODES:
             add_node(cluster, name)
         cluster.start(self.kubelet.wire)
-        self.process = Process(cluster, wire)
+        self.process = ControllerProcess(cluster, wire)
         cluster.add(daemon_set(update_strategy=rolling(unavailable, surge)))
         cluster.settle()
 

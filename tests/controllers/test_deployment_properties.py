@@ -46,7 +46,7 @@ NETWORK = ("drop watches", "expire watches", "late watch", "conflict", "lose ans
 PASSING = ("settle", "wait")
 
 
-class LimitWitness:
+class RolloutLimitChecker:
     """Checks the limits of a rollout at every event. Its own watches never fail, so that it misses none."""
 
     def __init__(self, cluster: Cluster, most: int, fewest: int, witnessed: list[str]) -> None:
@@ -123,7 +123,7 @@ class World:
 
     def watch_limits(self) -> None:
         """Require the limits of the beginning at every single moment from now on."""
-        LimitWitness(self.cluster, self.most, self.fewest, self.witnessed).start()
+        RolloutLimitChecker(self.cluster, self.most, self.fewest, self.witnessed).start()
 
     # Controllers with their own caches, as in a separate process.
 

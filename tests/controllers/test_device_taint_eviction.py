@@ -12,7 +12,7 @@ from kubeloop.api.scalars.times import format_time
 from kubeloop.controllers import device_taint_eviction
 from kubeloop.testing import Cluster, node, pod
 from tests.controllers.devices import API, DRIVER, allocate, by_name, claim
-from tests.controllers.rights import start_as
+from tests.controllers.permissions import start_as
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from kubeloop.controllers.shared.endpoints.trigger_times import ANNOTATION
 from kubeloop.runtime.manager import Loop
 from kubeloop.testing import Cluster
 from tests.controllers.replicas import as_account
-from tests.controllers.service_world import (
+from tests.controllers.services import (
     MANAGED_BY,
     NS,
     SERVICE_NAME,

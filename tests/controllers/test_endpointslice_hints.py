@@ -9,7 +9,7 @@ import pytest
 from kubeloop.api.generated.core_v1 import Node
 from kubeloop.controllers.endpointslice import wire
 from kubeloop.testing import Cluster
-from tests.controllers.service_world import (
+from tests.controllers.services import (
     add_node,
     add_pod,
     change_service,

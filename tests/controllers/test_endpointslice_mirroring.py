@@ -12,7 +12,7 @@ from kubeloop.controllers.endpointslice_mirroring import wire
 from kubeloop.runtime.manager import Loop
 from kubeloop.testing import Cluster
 from tests.controllers.replicas import as_account
-from tests.controllers.service_world import MANAGED_BY, NS, SERVICE_NAME, change_service, service, slices, start
+from tests.controllers.services import MANAGED_BY, NS, SERVICE_NAME, change_service, service, slices, start
 
 MANAGER = "endpointslicemirroring-controller.k8s.io"
 PORT = {"name": "http", "port": 80, "protocol": "TCP"}

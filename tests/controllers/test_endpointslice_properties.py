@@ -17,8 +17,8 @@ from kubeloop.controllers.app.config import ManagerConfig
 from kubeloop.controllers.app.context import ControllerContext, Wire
 from kubeloop.runtime.manager import Loop
 from kubeloop.testing import Cluster
-from tests.controllers.disturbances import LOSSES, NETWORK, Process, Step
-from tests.controllers.service_world import MANAGED_BY, NS, ZONE, add_node, add_pod, service, set_pod, slices
+from tests.controllers.faults import LOSSES, NETWORK, ControllerProcess, Step
+from tests.controllers.services import MANAGED_BY, NS, ZONE, add_node, add_pod, service, set_pod, slices
 
 CAPACITY = 3
 CHANGES = (
@@ -51,7 +51,7 @@ class World:
         for number in range(5):
             self._add_pod(number)
         wires = (endpointslice.wire, endpoints.wire, endpointslice_mirroring.wire)
-        self._processes = [Process(cluster, small(wire)) for wire in wires]
+        self._processes = [ControllerProcess(cluster, small(wire)) for wire in wires]
 
     def take(self, step: Step) -> None:
         name, number = step

@@ -14,7 +14,7 @@ from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.controllers import garbage_collector
 from kubeloop.controllers.app.config import ManagerConfig
 from kubeloop.testing import Cluster, config_map
-from tests.controllers.custom_kinds import define, named, widget
+from tests.controllers.custom_resources import define, named, widget
 from tests.controllers.ownership import delete, find, owned, reference
 
 WIDGETS = "widgets.example.com"

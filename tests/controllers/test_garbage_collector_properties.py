@@ -24,7 +24,7 @@ from tests.controllers.ownership import owned, reference
 STEPS = 40
 
 
-class Witness:
+class DeletionChecker:
     """Sees every change in the order of revisions, and objects to deletions of what had a live owner."""
 
     def __init__(self, cluster: Cluster) -> None:
@@ -69,7 +69,7 @@ class World:
     def __init__(self, cluster: Cluster, seed: int) -> None:
         self.cluster = cluster
         self.chance = random.Random(seed)
-        self.witness = Witness(cluster)
+        self.witness = DeletionChecker(cluster)
         self.loop = cluster.start(garbage_collector.wire)
         self.number = 0
         self.orphans: set[str] = set()  # that no other owner may take along

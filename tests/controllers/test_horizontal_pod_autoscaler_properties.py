@@ -27,7 +27,7 @@ from kubeloop.controllers.horizontal_pod_autoscaler import wire
 from kubeloop.runtime.controller import Controller
 from kubeloop.runtime.objects.keys import ObjectKey
 from kubeloop.testing import Cluster, deployment, pod
-from tests.controllers.disturbances import Process, Step
+from tests.controllers.faults import ControllerProcess, Step
 from tests.controllers.metrics_apis import Metrics
 from tests.controllers.replicas import NS, make_ready
 
@@ -76,7 +76,7 @@ class World:
         cluster.add(deployment("app", replicas=2))
         self._follow()
         cluster.advance(minutes=10)
-        self._process = Process(cluster, self._wire)
+        self._process = ControllerProcess(cluster, self._wire)
         cluster.client.create(self._autoscaler())
 
     def _autoscaler(self) -> dict[str, Any]:

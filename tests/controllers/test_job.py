@@ -11,7 +11,7 @@ from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.api.scalars.times import parse_time
 from kubeloop.controllers.job import wire
 from kubeloop.testing import Cluster, job, metadata, pod, replica_set
-from tests.controllers.job_world import (
+from tests.controllers.jobs import (
     NAMESPACE,
     SECOND,
     TRACKING,

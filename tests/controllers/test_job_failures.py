@@ -10,7 +10,7 @@ from kubeloop.api.generated.batch_v1 import Job
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.controllers.job import wire
 from kubeloop.testing import Cluster, job
-from tests.controllers.job_world import (
+from tests.controllers.jobs import (
     NAMESPACE,
     SECOND,
     active,

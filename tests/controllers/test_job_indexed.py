@@ -11,7 +11,7 @@ from kubeloop.api.generated.batch_v1 import Job
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.controllers.job import wire
 from kubeloop.testing import Cluster
-from tests.controllers.job_world import (
+from tests.controllers.jobs import (
     INDEX,
     NAMESPACE,
     SECOND,

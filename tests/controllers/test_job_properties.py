@@ -25,7 +25,7 @@ from kubeloop.controllers.job import wire
 from kubeloop.runtime.informer.event_handlers import ResourceEventHandlerFuncs
 from kubeloop.runtime.informer.informer import SharedInformerFactory
 from kubeloop.testing import Cluster
-from tests.controllers.job_world import NAMESPACE, TRACKING, active, bind, deleted, job_of, pods, report, run
+from tests.controllers.jobs import NAMESPACE, TRACKING, active, bind, deleted, job_of, pods, report, run
 
 ADMIN = User("watcher", ("system:masters",))
 STEPS = 25

@@ -12,7 +12,7 @@ from kubeloop.controllers.app.disabled_controller import DisabledController
 from kubeloop.controllers.kube_apiserver_serving_clustertrustbundle_publisher import bundle_of, wire
 from kubeloop.testing import Cluster
 from tests.controllers.certificate_requests import authority_in
-from tests.controllers.rights import start_as
+from tests.controllers.permissions import start_as
 
 ACCOUNT = "kube-apiserver-serving-clustertrustbundle-publisher"
 

@@ -21,7 +21,7 @@ from kubeloop.controllers.legacy_serviceaccount_token_cleaner import (
     wire,
 )
 from kubeloop.testing import Cluster, pod, service_account
-from tests.controllers.rights import start_as
+from tests.controllers.permissions import start_as
 
 NS = "default"
 HOUR = 3600.0

@@ -11,7 +11,7 @@ from kubeloop.api.generated.coordination_v1 import Lease
 from kubeloop.api.generated.core_v1 import ConfigMap, Namespace, Pod
 from kubeloop.controllers import namespace as namespace_controller
 from kubeloop.testing import Cluster, config_map, deployment, metadata, namespace, node, pod, secret, service
-from tests.controllers.custom_kinds import define, widget
+from tests.controllers.custom_resources import define, widget
 
 HELD = ("example.com/held",)
 WELL = {

@@ -17,7 +17,7 @@ KINDS = ("configmaps", "secrets", "pods", "deployments", "serviceaccounts")
 STEPS = 15
 
 
-class World:
+class NamespaceHarness:
     """Two namespaces, of which one is on its way out, and chance."""
 
     def __init__(self, cluster: Cluster, seed: int) -> None:
@@ -92,7 +92,7 @@ class World:
 @given(seed=st.integers(0, 2**32 - 1))
 def test_deleted_namespace_is_finalized_and_others_keep_their_content(seed: int) -> None:
     with Cluster(seed=seed, shuffle=True) as cluster:
-        world = World(cluster, seed)
+        world = NamespaceHarness(cluster, seed)
         cluster.client.delete(Namespace, "away")
         for _ in range(STEPS):
             world.step()

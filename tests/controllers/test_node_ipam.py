@@ -11,7 +11,7 @@ from kubeloop.api.generated.core_v1 import Node
 from kubeloop.controllers import InvalidControllers, node_ipam
 from kubeloop.runtime.manager import Loop
 from kubeloop.testing import Cluster, node
-from tests.controllers.node_world import configure
+from tests.controllers.nodes import configure
 
 BOTH = "10.0.0.0/16,fd00::/48"
 

@@ -9,15 +9,15 @@ from kubeloop.api.generated.coordination_v1 import Lease
 from kubeloop.api.generated.core_v1 import Node, Pod
 from kubeloop.controllers import node_lifecycle
 from kubeloop.testing import Cluster
-from tests.controllers.node_world import LEASES, NodeWorld, configure
+from tests.controllers.nodes import LEASES, SimulatedNodes, configure
 
 
 @pytest.fixture
-def world(cluster: Cluster) -> NodeWorld:
-    return NodeWorld(cluster)
+def world(cluster: Cluster) -> SimulatedNodes:
+    return SimulatedNodes(cluster)
 
 
-def start(world: NodeWorld) -> NodeWorld:
+def start(world: SimulatedNodes) -> SimulatedNodes:
     world.cluster.start(node_lifecycle.wire)
     world.advance(1)
     return world
@@ -26,7 +26,7 @@ def start(world: NodeWorld) -> NodeWorld:
 # Signs of life
 
 
-def test_silent_node_becomes_unknown_after_the_grace_period(world: NodeWorld) -> None:
+def test_silent_node_becomes_unknown_after_the_grace_period(world: SimulatedNodes) -> None:
     world.add("a", "b")
     start(world)
     world.silence("a")
@@ -41,7 +41,7 @@ def test_silent_node_becomes_unknown_after_the_grace_period(world: NodeWorld) ->
     assert world.condition("b").status == "True"
 
 
-def test_network_unavailable_condition_is_not_changed(world: NodeWorld) -> None:
+def test_network_unavailable_condition_is_not_changed(world: SimulatedNodes) -> None:
     world.add("a", "b")
     world.report("a", NetworkUnavailable="False")
     start(world)
@@ -51,7 +51,7 @@ def test_network_unavailable_condition_is_not_changed(world: NodeWorld) -> None:
     assert world.condition("a", "NetworkUnavailable").status == "False"
 
 
-def test_new_node_has_a_startup_grace_period(world: NodeWorld) -> None:
+def test_new_node_has_a_startup_grace_period(world: SimulatedNodes) -> None:
     world.add("b")
     world.add("a", reports=False)
     start(world)
@@ -64,7 +64,7 @@ def test_new_node_has_a_startup_grace_period(world: NodeWorld) -> None:
     assert ready.last_heartbeat_time == world.node("a").metadata.creation_timestamp
 
 
-def test_lease_renewal_counts_as_heartbeat(world: NodeWorld) -> None:
+def test_lease_renewal_counts_as_heartbeat(world: SimulatedNodes) -> None:
     world.add("b")
     world.add("a", reports=False)
     world.living.add("a")
@@ -73,7 +73,7 @@ def test_lease_renewal_counts_as_heartbeat(world: NodeWorld) -> None:
     assert not world.node("a").status.conditions
 
 
-def test_status_update_counts_as_heartbeat(world: NodeWorld) -> None:
+def test_status_update_counts_as_heartbeat(world: SimulatedNodes) -> None:
     world.add("a", "b")
     start(world)
     world.silence("a")
@@ -83,7 +83,7 @@ def test_status_update_counts_as_heartbeat(world: NodeWorld) -> None:
     assert world.condition("a").status == "True"
 
 
-def test_grace_period_is_set_by_flag(world: NodeWorld) -> None:
+def test_grace_period_is_set_by_flag(world: SimulatedNodes) -> None:
     configure(world.cluster, node_monitor_grace_period=12.0, node_monitor_period=1.0)
     world.add("a", "b")
     start(world)
@@ -92,7 +92,7 @@ def test_grace_period_is_set_by_flag(world: NodeWorld) -> None:
     assert world.condition("a").status == "Unknown"
 
 
-def test_stale_lease_cache_does_not_fail_a_node(world: NodeWorld) -> None:
+def test_stale_lease_cache_does_not_fail_a_node(world: SimulatedNodes) -> None:
     cluster = world.cluster
     world.add("a", "b")
     start(world)
@@ -103,7 +103,7 @@ def test_stale_lease_cache_does_not_fail_a_node(world: NodeWorld) -> None:
     assert world.taints("a") == []
 
 
-def test_conflicting_node_update_is_retried(world: NodeWorld) -> None:
+def test_conflicting_node_update_is_retried(world: SimulatedNodes) -> None:
     world.add("a", "b")
     start(world)
     world.silence("a")
@@ -112,7 +112,7 @@ def test_conflicting_node_update_is_retried(world: NodeWorld) -> None:
     assert world.condition("a").status == "Unknown"
 
 
-def test_node_with_unreadable_lease_is_not_failed(world: NodeWorld) -> None:
+def test_node_with_unreadable_lease_is_not_failed(world: SimulatedNodes) -> None:
     world.add("a", "b")
     start(world)
     world.silence("a")
@@ -137,7 +137,7 @@ def test_node_with_unreadable_lease_is_not_failed(world: NodeWorld) -> None:
         ("NetworkUnavailable", "True", "network-unavailable"),
     ],
 )
-def test_condition_adds_a_no_schedule_taint(world: NodeWorld, type: str, status: str, taint: str) -> None:
+def test_condition_adds_a_no_schedule_taint(world: SimulatedNodes, type: str, status: str, taint: str) -> None:
     world.add("a", "b")
     start(world)
     assert world.taints("a", "NoSchedule") == []
@@ -149,7 +149,7 @@ def test_condition_adds_a_no_schedule_taint(world: NodeWorld, type: str, status:
     assert world.taints("a", "NoSchedule") == []
 
 
-def test_cordoned_node_is_tainted_and_other_taints_are_kept(world: NodeWorld) -> None:
+def test_cordoned_node_is_tainted_and_other_taints_are_kept(world: SimulatedNodes) -> None:
     world.add("a")
     start(world)
     own = [
@@ -166,7 +166,7 @@ def test_cordoned_node_is_tainted_and_other_taints_are_kept(world: NodeWorld) ->
     assert world.taints("a") == ["memory-pressure"]
 
 
-def test_deprecated_labels_are_reconciled_in_the_taint_write(world: NodeWorld) -> None:
+def test_deprecated_labels_are_reconciled_in_the_taint_write(world: SimulatedNodes) -> None:
     labels = {"kubernetes.io/os": "linux", "beta.kubernetes.io/os": "beos", "kubernetes.io/arch": "arm64"}
     world.add("a", labels=labels)
     before = int(world.node("a").metadata.resource_version)
@@ -178,7 +178,7 @@ def test_deprecated_labels_are_reconciled_in_the_taint_write(world: NodeWorld) -
     assert int(world.node("a").metadata.resource_version) > before
 
 
-def test_heartbeats_cause_no_writes(world: NodeWorld) -> None:
+def test_heartbeats_cause_no_writes(world: SimulatedNodes) -> None:
     world.add("a", "b")
     start(world)
     before = world.node("a").metadata.resource_version
@@ -189,7 +189,7 @@ def test_heartbeats_cause_no_writes(world: NodeWorld) -> None:
 # Pods
 
 
-def test_pods_of_a_silent_node_become_not_ready(world: NodeWorld) -> None:
+def test_pods_of_a_silent_node_become_not_ready(world: SimulatedNodes) -> None:
     world.add("a", "b")
     world.run_pod("on-a", "a")
     world.run_pod("on-b", "b")
@@ -206,7 +206,7 @@ def test_pods_of_a_silent_node_become_not_ready(world: NodeWorld) -> None:
     assert {event.type for event in events if event.involved_object.kind == "Pod"} == {"Warning"}
 
 
-def test_failed_pod_update_is_retried(world: NodeWorld) -> None:
+def test_failed_pod_update_is_retried(world: SimulatedNodes) -> None:
     world.add("a", "b")
     world.run_pod("on-a", "a")
     start(world)
@@ -217,7 +217,7 @@ def test_failed_pod_update_is_retried(world: NodeWorld) -> None:
     assert world.told("NodeNotReady").count("Node a status is now: NodeNotReady") == 1
 
 
-def test_pod_bound_to_a_silent_node_is_not_ready(world: NodeWorld) -> None:
+def test_pod_bound_to_a_silent_node_is_not_ready(world: SimulatedNodes) -> None:
     world.add("a", "b")
     start(world)
     world.silence("a")
@@ -237,7 +237,7 @@ def test_pod_bound_to_a_silent_node_is_not_ready(world: NodeWorld) -> None:
     assert next(one for one in world.pod("late").status.conditions if one.type == "Ready").status == "False"
 
 
-def test_pods_of_a_node_that_reports_not_ready_are_unchanged(world: NodeWorld) -> None:
+def test_pods_of_a_node_that_reports_not_ready_are_unchanged(world: SimulatedNodes) -> None:
     world.add("a", "b")
     world.run_pod("on-a", "a")
     start(world)
@@ -250,7 +250,7 @@ def test_pods_of_a_node_that_reports_not_ready_are_unchanged(world: NodeWorld) -
 # Making pods leave
 
 
-def test_silent_node_has_no_execute_taint_until_it_recovers(world: NodeWorld) -> None:
+def test_silent_node_has_no_execute_taint_until_it_recovers(world: SimulatedNodes) -> None:
     world.add("a", "b")
     start(world)
     world.silence("a")
@@ -263,7 +263,7 @@ def test_silent_node_has_no_execute_taint_until_it_recovers(world: NodeWorld) ->
     assert world.node("a").spec.taints == ()
 
 
-def test_no_execute_taint_follows_the_condition(world: NodeWorld) -> None:
+def test_no_execute_taint_follows_the_condition(world: SimulatedNodes) -> None:
     world.add("a", "b")
     start(world)
     world.report("a", Ready="False")
@@ -279,7 +279,7 @@ def test_no_execute_taint_follows_the_condition(world: NodeWorld) -> None:
     assert world.taints("a") == ["not-ready"]
 
 
-def test_removed_taint_is_restored(world: NodeWorld) -> None:
+def test_removed_taint_is_restored(world: SimulatedNodes) -> None:
     world.add("a", "b")
     start(world)
     world.silence("a")
@@ -289,7 +289,7 @@ def test_removed_taint_is_restored(world: NodeWorld) -> None:
     assert world.taints("a") == ["unreachable"]
 
 
-def test_taints_survive_concurrent_writes(world: NodeWorld) -> None:
+def test_taints_survive_concurrent_writes(world: SimulatedNodes) -> None:
     world.add("a", "b")
     start(world)
     world.silence("a")
@@ -302,7 +302,7 @@ def test_taints_survive_concurrent_writes(world: NodeWorld) -> None:
 # Coming and going
 
 
-def test_node_registration_and_removal_record_events(world: NodeWorld) -> None:
+def test_node_registration_and_removal_record_events(world: SimulatedNodes) -> None:
     world.add("a", "b")
     start(world)
     uid = world.node("a").metadata.uid
@@ -315,7 +315,7 @@ def test_node_registration_and_removal_record_events(world: NodeWorld) -> None:
     assert gone.involved_object.uid == uid
 
 
-def test_recreated_node_starts_from_scratch(world: NodeWorld) -> None:
+def test_recreated_node_starts_from_scratch(world: SimulatedNodes) -> None:
     world.add("a", "b")
     start(world)
     world.silence("a")
@@ -328,7 +328,7 @@ def test_recreated_node_starts_from_scratch(world: NodeWorld) -> None:
     assert world.taints("a") == []
 
 
-def test_restarted_controller_restarts_the_grace_period(world: NodeWorld) -> None:
+def test_restarted_controller_restarts_the_grace_period(world: SimulatedNodes) -> None:
     cluster = world.cluster
     world.add("a", "b")
     first = cluster.start(node_lifecycle.wire)
@@ -342,7 +342,7 @@ def test_restarted_controller_restarts_the_grace_period(world: NodeWorld) -> Non
     assert world.condition("a").status == "Unknown"
 
 
-def test_deleted_pods_are_not_retried(world: NodeWorld) -> None:
+def test_deleted_pods_are_not_retried(world: SimulatedNodes) -> None:
     world.add("a", "b")
     world.run_pod("on-a", "a")
     start(world)

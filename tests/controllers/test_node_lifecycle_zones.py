@@ -7,25 +7,25 @@ import pytest
 from kubeloop.api.generated.core_v1 import Node
 from kubeloop.controllers import node_lifecycle
 from kubeloop.testing import Cluster
-from tests.controllers.node_world import NodeWorld, configure
+from tests.controllers.nodes import SimulatedNodes, configure
 
 
 @pytest.fixture
-def world(cluster: Cluster) -> NodeWorld:
-    return NodeWorld(cluster)
+def world(cluster: Cluster) -> SimulatedNodes:
+    return SimulatedNodes(cluster)
 
 
 def names(prefix: str, count: int) -> list[str]:
     return [f"{prefix}{number}" for number in range(count)]
 
 
-def start(world: NodeWorld, **flags: float) -> None:
+def start(world: SimulatedNodes, **flags: float) -> None:
     configure(world.cluster, **flags)
     world.cluster.start(node_lifecycle.wire)
     world.advance(1)
 
 
-def lose(world: NodeWorld, *lost: str) -> None:
+def lose(world: SimulatedNodes, *lost: str) -> None:
     """Silence nodes until they are detected as not ready."""
     world.silence(*lost)
     world.advance(41)
@@ -33,7 +33,7 @@ def lose(world: NodeWorld, *lost: str) -> None:
         world.advance(5)
 
 
-def test_nodes_of_a_zone_are_evicted_one_every_ten_seconds(world: NodeWorld) -> None:
+def test_nodes_of_a_zone_are_evicted_one_every_ten_seconds(world: SimulatedNodes) -> None:
     world.add(*names("a", 8))
     start(world)
     lost = names("a", 3)
@@ -47,7 +47,7 @@ def test_nodes_of_a_zone_are_evicted_one_every_ten_seconds(world: NodeWorld) -> 
     assert len(world.tainted(lost)) == 3
 
 
-def test_each_zone_has_its_own_rate(world: NodeWorld) -> None:
+def test_each_zone_has_its_own_rate(world: SimulatedNodes) -> None:
     world.add(*names("a", 5), zone="a")
     world.add(*names("b", 5), zone="b")
     start(world)
@@ -55,7 +55,7 @@ def test_each_zone_has_its_own_rate(world: NodeWorld) -> None:
     assert len(world.tainted(["a0", "a1"])) == len(world.tainted(["b0", "b1"])) == 1
 
 
-def test_eviction_rate_is_set_by_flag(world: NodeWorld) -> None:
+def test_eviction_rate_is_set_by_flag(world: SimulatedNodes) -> None:
     world.add(*names("a", 8))
     start(world, node_eviction_rate=0.5)
     lose(world, *names("a", 3))
@@ -63,7 +63,7 @@ def test_eviction_rate_is_set_by_flag(world: NodeWorld) -> None:
     assert len(world.tainted(names("a", 3))) == 3
 
 
-def test_small_partially_disrupted_zone_stops_evictions(world: NodeWorld) -> None:
+def test_small_partially_disrupted_zone_stops_evictions(world: SimulatedNodes) -> None:
     world.add(*names("a", 6))
     start(world)
     lost = names("a", 4)
@@ -73,7 +73,7 @@ def test_small_partially_disrupted_zone_stops_evictions(world: NodeWorld) -> Non
     assert all(world.taints(name, "NoSchedule") == ["unreachable"] for name in lost)
 
 
-def test_large_partially_disrupted_zone_uses_the_secondary_rate(world: NodeWorld) -> None:
+def test_large_partially_disrupted_zone_uses_the_secondary_rate(world: SimulatedNodes) -> None:
     world.add(*names("a", 6))
     start(world, large_cluster_size_threshold=5)
     lost = names("a", 4)
@@ -84,7 +84,7 @@ def test_large_partially_disrupted_zone_uses_the_secondary_rate(world: NodeWorld
     assert len(world.tainted(lost)) == before + 1
 
 
-def test_unhealthy_zone_threshold_is_set_by_flag(world: NodeWorld) -> None:
+def test_unhealthy_zone_threshold_is_set_by_flag(world: SimulatedNodes) -> None:
     world.add(*names("a", 6))
     start(world, unhealthy_zone_threshold=0.9)
     lose(world, *names("a", 4))
@@ -92,7 +92,7 @@ def test_unhealthy_zone_threshold_is_set_by_flag(world: NodeWorld) -> None:
     assert len(world.tainted(names("a", 4))) == 4
 
 
-def test_fully_disrupted_zone_is_evicted_at_the_normal_rate(world: NodeWorld) -> None:
+def test_fully_disrupted_zone_is_evicted_at_the_normal_rate(world: SimulatedNodes) -> None:
     world.add(*names("a", 3), zone="a")
     world.add(*names("b", 3), zone="b")
     start(world)
@@ -101,7 +101,7 @@ def test_fully_disrupted_zone_is_evicted_at_the_normal_rate(world: NodeWorld) ->
     assert len(world.tainted(names("a", 3))) == 3
 
 
-def test_full_disruption_of_all_zones_stops_evictions(world: NodeWorld) -> None:
+def test_full_disruption_of_all_zones_stops_evictions(world: SimulatedNodes) -> None:
     everyone = names("a", 4)
     world.add(*everyone)
     start(world)
@@ -113,7 +113,7 @@ def test_full_disruption_of_all_zones_stops_evictions(world: NodeWorld) -> None:
     assert world.tainted(everyone) == []
 
 
-def test_recovery_from_full_disruption_restarts_the_grace_period(world: NodeWorld) -> None:
+def test_recovery_from_full_disruption_restarts_the_grace_period(world: SimulatedNodes) -> None:
     everyone = names("a", 3)
     world.add(*everyone)
     start(world)
@@ -128,7 +128,7 @@ def test_recovery_from_full_disruption_restarts_the_grace_period(world: NodeWorl
     assert world.condition("a1").status == "True"
 
 
-def test_single_node_is_never_evicted(world: NodeWorld) -> None:
+def test_single_node_is_never_evicted(world: SimulatedNodes) -> None:
     world.add("only")
     start(world)
     world.silence("only")
@@ -137,7 +137,7 @@ def test_single_node_is_never_evicted(world: NodeWorld) -> None:
     assert world.taints("only", "NoSchedule") == ["unreachable"]
 
 
-def test_excluded_nodes_are_evicted_without_counting_as_disruption(world: NodeWorld) -> None:
+def test_excluded_nodes_are_evicted_without_counting_as_disruption(world: SimulatedNodes) -> None:
     world.add(*names("x", 3), labels={"node.kubernetes.io/exclude-disruption": ""})
     world.add(*names("a", 2))
     start(world)
@@ -147,7 +147,7 @@ def test_excluded_nodes_are_evicted_without_counting_as_disruption(world: NodeWo
     assert world.tainted(names("a", 2)) == []
 
 
-def test_node_recovered_before_its_turn_is_not_tainted(world: NodeWorld) -> None:
+def test_node_recovered_before_its_turn_is_not_tainted(world: SimulatedNodes) -> None:
     world.add(*names("a", 8))
     start(world)
     lose(world, "a0", "a1")
@@ -158,7 +158,7 @@ def test_node_recovered_before_its_turn_is_not_tainted(world: NodeWorld) -> None
     assert world.taints(waiting, "NoSchedule") == []
 
 
-def test_deleted_node_passes_its_turn_to_the_next(world: NodeWorld) -> None:
+def test_deleted_node_passes_its_turn_to_the_next(world: SimulatedNodes) -> None:
     world.add(*names("a", 8))
     start(world)
     lose(world, "a0", "a1", "a2")
@@ -168,7 +168,7 @@ def test_deleted_node_passes_its_turn_to_the_next(world: NodeWorld) -> None:
     assert world.taints(waiting[1]) == ["unreachable"]
 
 
-def test_metrics_have_zones(world: NodeWorld) -> None:
+def test_metrics_have_zones(world: SimulatedNodes) -> None:
     world.add(*names("a", 4), zone="east")
     world.add("b")
     start(world)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from kubeloop.api.generated.core_v1 import Node, Toleration
 from kubeloop.controllers import node_ipam, node_lifecycle, taint_eviction
 from kubeloop.testing import Cluster, node
-from tests.controllers.disturbances import LOSSES, NETWORK, Process, Step, steps
-from tests.controllers.node_world import NodeWorld, configure
+from tests.controllers.faults import LOSSES, NETWORK, ControllerProcess, Step, steps
+from tests.controllers.nodes import SimulatedNodes, configure
 
 NODES = ("n0", "n1", "n2", "n3")
 TOLERATED = {"at-once": 0, "soon": 20, "later": 60, "ever": None}
@@ -29,7 +29,7 @@ SLACK = 20.0  # seconds that faults may cost a deletion: a broken watch is mende
 def test_no_cidr_is_assigned_twice_or_leaked(happenings: list[Step], seed: int) -> None:
     with Cluster(seed=seed, shuffle=True) as cluster:
         configure(cluster, allocate_node_cidrs=True, cluster_cidr="10.0.0.0/22,fd00::/60")
-        process = Process(cluster, node_ipam.wire)
+        process = ControllerProcess(cluster, node_ipam.wire)
         present: set[str] = set()
         for name, number in happenings:
             one = f"n{number}"
@@ -64,12 +64,12 @@ def _check_networks(cluster: Cluster) -> None:
 @given(steps("taint", "untaint", "advance", "advance", *NETWORK, *LOSSES), st.integers(0, 1000))
 def test_pods_are_evicted_exactly_when_due(happenings: list[Step], seed: int) -> None:
     with Cluster(seed=seed, shuffle=True) as cluster:
-        world = NodeWorld(cluster)
+        world = SimulatedNodes(cluster)
         world.add("a")
         for name, seconds in TOLERATED.items():
             toleration = Toleration(key="away", operator="Exists", effect="NoExecute", toleration_seconds=seconds)
             world.run_pod(name, "a", tolerations=(toleration,))
-        process = Process(cluster, taint_eviction.wire)
+        process = ControllerProcess(cluster, taint_eviction.wire)
         tainted_since: datetime | None = None
         left: set[str] = set()
         for name, number in [*happenings, ("untaint", 0), ("taint", 0)]:
@@ -93,7 +93,7 @@ def test_pods_are_evicted_exactly_when_due(happenings: list[Step], seed: int) ->
         assert _gone(world) == {"at-once", "soon", "later"}
 
 
-def _gone(world: NodeWorld) -> set[str]:
+def _gone(world: SimulatedNodes) -> set[str]:
     found = {name: world.pod(name) for name in TOLERATED}
     return {name for name, one in found.items() if one is None or one.metadata.deletion_timestamp is not None}
 
@@ -103,7 +103,7 @@ def _too_early(name: str, since: datetime, now: datetime) -> bool:
     return seconds is None or now < since + timedelta(seconds=seconds)
 
 
-def _check_no_early_eviction(world: NodeWorld, since: datetime | None, left: set[str]) -> None:
+def _check_no_early_eviction(world: SimulatedNodes, since: datetime | None, left: set[str]) -> None:
     for name in _gone(world) - left:
         assert since is not None, f"{name} left a node without taints"
         assert not _too_early(name, since, world.cluster.clock.now()), f"{name} left too early"
@@ -117,9 +117,9 @@ def _check_no_early_eviction(world: NodeWorld, since: datetime | None, left: set
 def test_taints_converge_to_node_conditions(happenings: list[Step], seed: int) -> None:
     with Cluster(seed=seed, shuffle=True) as cluster:
         configure(cluster, node_eviction_rate=1.0, unhealthy_zone_threshold=2.0)
-        world = NodeWorld(cluster)
+        world = SimulatedNodes(cluster)
         world.add(*NODES)
-        process = Process(cluster, node_lifecycle.wire)
+        process = ControllerProcess(cluster, node_lifecycle.wire)
         for name, number in happenings:
             one = NODES[number % 3]
             if name == "silence":

@@ -13,7 +13,7 @@ from kubeloop.controllers.app.context import ControllerContext
 from kubeloop.controllers.persistentvolume_binder import wire
 from kubeloop.runtime.controller import Controller
 from kubeloop.testing import Cluster
-from tests.controllers.disturbances import Process
+from tests.controllers.faults import ControllerProcess
 from tests.controllers.storage import (
     CLASS,
     NS,
@@ -465,13 +465,13 @@ def wire_other(context: ControllerContext) -> Controller[Any]:
 def test_stale_claim_cache_does_not_undo_a_release(cluster: Cluster) -> None:
     """Two binders are leading, as may happen when the leader changes."""
     cluster.add(volume("v", persistentVolumeReclaimPolicy="Retain"), claim("c"))
-    Process(cluster, wire)
+    ControllerProcess(cluster, wire)
     cluster.advance(1)
     assert taken_by(cluster) == "v"
     cluster.faults.delay(60, "watch", "persistentvolumeclaims")
     cluster.faults.drop_watches("persistentvolumeclaims")
     cluster.advance(5)
     delete_claim(cluster, "c")
-    Process(cluster, wire_other)
+    ControllerProcess(cluster, wire_other)
     cluster.advance(5)
     assert phase_of_volume(cluster, "v") == "Released"

@@ -16,7 +16,7 @@ from kubeloop.controllers.app.context import ControllerContext
 from kubeloop.controllers.persistentvolume_binder import wire
 from kubeloop.runtime.controller import Controller
 from kubeloop.testing import Cluster
-from tests.controllers.disturbances import LOSSES, NETWORK, Process, Step, steps
+from tests.controllers.faults import LOSSES, NETWORK, ControllerProcess, Step, steps
 from tests.controllers.storage import CLASS, NS, claim, storage_class, user_of, volume
 
 MADE, STATIC = "made", CLASS
@@ -68,12 +68,12 @@ class World:
         self._reserved: set[str] = set()  # UIDs of volumes that were created with a claim reference
         cluster.add(storage_class(MADE, "kubeloop.io/host-path", reclaimPolicy="Delete"))
         self._processes = [
-            Process(cluster, one)
+            ControllerProcess(cluster, one)
             for one in (wire, persistentvolumeclaim_protection.wire, persistentvolume_protection.wire)
         ]
         self._first_revision = self._revision()
         if rivals:
-            self._processes.append(Process(cluster, wire_second))
+            self._processes.append(ControllerProcess(cluster, wire_second))
 
     def take(self, step: Step) -> None:
         name, number = step

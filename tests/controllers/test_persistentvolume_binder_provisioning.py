@@ -44,7 +44,7 @@ STEPS = "volume.kubernetes.io/storage-provisioner"
 OLD = "volume.beta.kubernetes.io/storage-provisioner"
 
 
-class Disks:
+class ScriptedProvisioner:
     """Provisioner with scripted results."""
 
     name = "example.com/local"
@@ -250,7 +250,7 @@ def test_missing_selected_node_records_an_event(cluster: Cluster) -> None:
 
 
 def test_failed_provisioning_reschedules_the_pod(cluster: Cluster) -> None:
-    disks = Disks()
+    disks = ScriptedProvisioner()
     disks.refuses = "no room"
     cluster.add(storage_class(CLASS, disks.name, volumeBindingMode="WaitForFirstConsumer"), node("n1"))
     start(cluster, disks)
@@ -265,7 +265,7 @@ def test_failed_provisioning_reschedules_the_pod(cluster: Cluster) -> None:
 
 
 def test_custom_provisioner_provisions_and_deletes(cluster: Cluster) -> None:
-    disks = Disks()
+    disks = ScriptedProvisioner()
     cluster.add(storage_class(CLASS, disks.name, mountOptions=["ro"]))
     start(cluster, disks)
     cluster.add(claim("c"))
@@ -278,7 +278,7 @@ def test_custom_provisioner_provisions_and_deletes(cluster: Cluster) -> None:
 
 
 def test_failed_volume_deletion_is_retried(cluster: Cluster) -> None:
-    disks = Disks()
+    disks = ScriptedProvisioner()
     cluster.add(storage_class(CLASS, disks.name))
     start(cluster, disks)
     cluster.add(claim("c"))
@@ -300,7 +300,7 @@ def test_failed_volume_deletion_is_retried(cluster: Cluster) -> None:
 
 
 def test_lost_response_does_not_provision_twice(cluster: Cluster) -> None:
-    disks = Disks()
+    disks = ScriptedProvisioner()
     cluster.add(storage_class(CLASS, disks.name))
     start(cluster, disks)
     cluster.faults.lose_answers("create", "persistentvolumes")
@@ -311,7 +311,7 @@ def test_lost_response_does_not_provision_twice(cluster: Cluster) -> None:
 
 
 def test_rejected_volume_is_deleted_again(cluster: Cluster) -> None:
-    disks = Disks()
+    disks = ScriptedProvisioner()
     cluster.add(storage_class(CLASS, disks.name))
     start(cluster, disks)
     cluster.faults.fail("create", "persistentvolumes", forbidden("", "persistentvolumes", "x", "no"))
@@ -324,7 +324,7 @@ def test_rejected_volume_is_deleted_again(cluster: Cluster) -> None:
 
 
 def test_stale_claim_does_not_provision(cluster: Cluster) -> None:
-    disks = Disks()
+    disks = ScriptedProvisioner()
     disks.refuses = "no room"
     cluster.add(storage_class(CLASS, disks.name))
     start(cluster, disks)

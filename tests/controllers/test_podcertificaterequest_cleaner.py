@@ -14,7 +14,7 @@ from kubeloop.runtime.objects.keys import ObjectKey
 from kubeloop.testing import Cluster
 
 
-class Requests:
+class FakeInformer:
     """Informer with the requests."""
 
     def __init__(self, *found: PodCertificateRequest) -> None:
@@ -24,7 +24,7 @@ class Requests:
         return self._found.get((namespace, name))
 
 
-class Deletions:
+class RecordingClient:
     def __init__(self) -> None:
         self.seen: list[tuple[str, str, str | None]] = []
 
@@ -35,8 +35,8 @@ class Deletions:
 def test_request_is_deleted_after_fifteen_minutes(cluster: Cluster) -> None:
     made = cluster.clock.now()
     meta = ObjectMeta(namespace="a", name="r", uid="u", creation_timestamp=Time(format_time(made)))
-    client: Any = Deletions()
-    requests: Any = Requests(PodCertificateRequest(metadata=meta))
+    client: Any = RecordingClient()
+    requests: Any = FakeInformer(PodCertificateRequest(metadata=meta))
     cleaner = PodCertificateRequestCleaner(client, requests, cluster.clock)
     early = cluster.run(cleaner.reconcile(ObjectKey("a", "r")))
     assert early is not None

@@ -15,8 +15,8 @@ from kubeloop.api.generated.scheduling_v1beta1 import PodGroup
 from kubeloop.controllers import podgroup_protection
 from kubeloop.controllers.podgroup_protection import FINALIZER
 from kubeloop.testing import Cluster
-from tests.controllers.disturbances import LOSSES, NETWORK, Process, Step, steps
-from tests.controllers.rights import start_as
+from tests.controllers.faults import LOSSES, NETWORK, ControllerProcess, Step, steps
+from tests.controllers.permissions import start_as
 
 NS = "default"
 SERVED: Any = {"runtime_config": "scheduling.k8s.io/v1beta1=true", "feature_gates": "GenericWorkload=true"}
@@ -144,7 +144,7 @@ class Groups:
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
-        self._process = Process(cluster, podgroup_protection.wire)
+        self._process = ControllerProcess(cluster, podgroup_protection.wire)
         self._made = 0
         self._held: set[str] = set()
 

@@ -12,7 +12,7 @@ from kubeloop.controllers import replicaset
 from kubeloop.controllers.replicationcontroller import wire
 from kubeloop.testing import Cluster, pod, replica_set
 from kubeloop.testing.faults import unavailable_error
-from tests.controllers.disturbances import LOSSES, NETWORK, Process, Step, steps
+from tests.controllers.faults import LOSSES, NETWORK, ControllerProcess, Step, steps
 from tests.controllers.replicas import (
     NS,
     active_pods_of,
@@ -105,7 +105,7 @@ def test_replica_set_with_the_same_name_and_selector_is_independent(cluster: Clu
 def test_replication_controller_converges_under_faults(taken: list[Step], seed: int) -> None:
     """Tests of ReplicationControllers; the controller is shared with ReplicaSets, whose tests cover more."""
     with Cluster(seed=seed, shuffle=True) as cluster:
-        process = Process(cluster, wire)
+        process = ControllerProcess(cluster, wire)
         rc = cluster.add(controller(2))
         wanted = 2
         for number, (name, size) in enumerate(taken):

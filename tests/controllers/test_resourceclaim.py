@@ -14,7 +14,7 @@ from kubeloop.controllers import resourceclaim
 from kubeloop.controllers.resourceclaim.policy import name_base
 from kubeloop.testing import Cluster, container, node, pod
 from tests.controllers.devices import FINALIZER, allocate, by_name, claim, from_template, template
-from tests.controllers.rights import start_as
+from tests.controllers.permissions import start_as
 
 ANNOTATION = "resource.kubernetes.io/pod-claim-name"
 GONE = {"phase": "Succeeded"}

@@ -15,8 +15,8 @@ from kubeloop.api.scalars.times import parse_time
 from kubeloop.controllers import resourcepoolstatusrequest
 from kubeloop.testing import Cluster
 from tests.controllers.devices import DRIVER, allocate, claim
-from tests.controllers.disturbances import LOSSES, NETWORK, Process, Step, steps
-from tests.controllers.rights import start_as
+from tests.controllers.faults import LOSSES, NETWORK, ControllerProcess, Step, steps
+from tests.controllers.permissions import start_as
 
 SERVED: Any = {"runtime_config": "resource.k8s.io/v1alpha3=true", "feature_gates": "DRAResourcePoolStatus=true"}
 TROUBLE = tuple(one for one in (*NETWORK, *LOSSES) if not one.endswith("create"))
@@ -173,7 +173,7 @@ class RequestModel:
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
-        self._process = Process(cluster, resourcepoolstatusrequest.wire)
+        self._process = ControllerProcess(cluster, resourcepoolstatusrequest.wire)
         self._made = 0
         self._answers: dict[str, ResourcePoolStatusRequestStatus] = {}
 

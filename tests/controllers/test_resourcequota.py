@@ -11,8 +11,8 @@ from kubeloop.api.generated.core_v1 import ConfigMap, PersistentVolumeClaim, Pod
 from kubeloop.api.generated.resource_v1 import ResourceClaim
 from kubeloop.controllers.resourcequota import wire
 from kubeloop.testing import Cluster, config_map, container, persistent_volume_claim, pod, secret, service
-from tests.controllers.custom_kinds import define, widget
-from tests.controllers.rights import start_as
+from tests.controllers.custom_resources import define, widget
+from tests.controllers.permissions import start_as
 
 NS = "default"
 PERIOD = 300

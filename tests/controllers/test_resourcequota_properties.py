@@ -11,7 +11,7 @@ from kubeloop.api.errors import ApiError, Forbidden
 from kubeloop.api.generated.core_v1 import ConfigMap, Pod, ResourceQuota
 from kubeloop.controllers.resourcequota import wire
 from kubeloop.testing import Cluster, config_map
-from tests.controllers.disturbances import NETWORK, Process, Step, steps
+from tests.controllers.faults import NETWORK, ControllerProcess, Step, steps
 
 NS = "default"
 HARD = {"pods": "3", "requests.cpu": "1", "count/configmaps": "2"}
@@ -24,7 +24,7 @@ class World:
         self._made = 0
         meta = {"name": "q", "namespace": NS}
         cluster.client.create({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": meta, "spec": {"hard": HARD}})
-        self._process = Process(cluster, wire)
+        self._process = ControllerProcess(cluster, wire)
 
     def take(self, step: Step) -> None:
         name, number = step

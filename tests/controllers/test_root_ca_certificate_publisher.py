@@ -11,13 +11,13 @@ from kubeloop.controllers.root_ca_certificate_publisher import (
     desired_config_map,
     wire,
 )
-from tests.controllers.bench import ROOT_CA, Bench, bench
+from tests.controllers.controller_harness import ROOT_CA, ControllerHarness, bench
 
 RIGHT = {"ca.crt": ROOT_CA}
 
 
 def test_every_namespace_gets_the_root_ca() -> None:
-    async def scenario(plane: Bench) -> None:
+    async def scenario(plane: ControllerHarness) -> None:
         await plane.namespace("before")
         await plane.start(wire)
         await plane.namespace("later")
@@ -31,7 +31,7 @@ def test_every_namespace_gets_the_root_ca() -> None:
 
 
 def test_deleted_or_modified_config_map_is_restored() -> None:
-    async def scenario(plane: Bench) -> None:
+    async def scenario(plane: ControllerHarness) -> None:
         await plane.start(wire)
         await plane.namespace("a")
         await plane.settle()

@@ -13,7 +13,7 @@ from kubeloop.api.generated.core_v1 import Service, ServicePort, ServiceSpec
 from kubeloop.api.generated.networking_v1 import ServiceCIDR
 from kubeloop.controllers import service_cidr
 from kubeloop.testing import Cluster, metadata
-from tests.controllers.disturbances import LOSSES, NETWORK, Process, Step, steps
+from tests.controllers.faults import LOSSES, NETWORK, ControllerProcess, Step, steps
 
 # One that all services are in, and one around it that comes and goes more seldom.
 RANGES = {"inner": "10.7.0.0/28", "outer": "10.7.0.0/24"}
@@ -61,7 +61,7 @@ class World:
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
-        self._process = Process(cluster, service_cidr.wire)
+        self._process = ControllerProcess(cluster, service_cidr.wire)
         self._unprotected: set[str] = set()  # UIDs of services whose CIDR was deleted before it had its finalizer
 
     def take(self, name: str, number: int) -> None:

@@ -8,11 +8,11 @@ from kubeloop.api.errors import NotFound, StatusCause, forbidden
 from kubeloop.api.generated.core_v1 import Namespace, NamespaceStatus, ServiceAccount
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.controllers.serviceaccount import needs_account, wire
-from tests.controllers.bench import Bench, bench
+from tests.controllers.controller_harness import ControllerHarness, bench
 
 
 def test_existing_and_new_namespaces_get_the_default_account() -> None:
-    async def scenario(plane: Bench) -> None:
+    async def scenario(plane: ControllerHarness) -> None:
         await plane.namespace("before")
         await plane.start(wire)
         await plane.namespace("later")
@@ -25,7 +25,7 @@ def test_existing_and_new_namespaces_get_the_default_account() -> None:
 
 
 def test_deleted_account_is_recreated() -> None:
-    async def scenario(plane: Bench) -> None:
+    async def scenario(plane: ControllerHarness) -> None:
         await plane.start(wire)
         await plane.namespace("a")
         await plane.settle()
@@ -39,7 +39,7 @@ def test_deleted_account_is_recreated() -> None:
 
 
 def test_accounts_of_other_names_are_ignored() -> None:
-    async def scenario(plane: Bench) -> None:
+    async def scenario(plane: ControllerHarness) -> None:
         (loop,) = await plane.start(wire)
         await plane.namespace("a")
         await plane.client.create(ServiceAccount(metadata=ObjectMeta(name="builder", namespace="a")))
@@ -64,7 +64,7 @@ def test_missing_account_is_created_in_a_kept_namespace(phase: str | None, accou
 
 
 def test_rejection_by_a_terminating_namespace_is_not_a_failure() -> None:
-    async def scenario(plane: Bench) -> None:
+    async def scenario(plane: ControllerHarness) -> None:
         (loop,) = await plane.start(wire)
 
         async def refuse(_: object) -> None:

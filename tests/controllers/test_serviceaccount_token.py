@@ -19,7 +19,7 @@ from kubeloop.controllers.app.config import ManagerConfig
 from kubeloop.controllers.app.disabled_controller import DisabledController
 from kubeloop.controllers.serviceaccount_token import wire
 from kubeloop.testing import Cluster, secret, service_account
-from tests.controllers.rights import start_as
+from tests.controllers.permissions import start_as
 
 NS = "default"
 NAME, UID = "kubernetes.io/service-account.name", "kubernetes.io/service-account.uid"

@@ -22,7 +22,7 @@ from kubeloop.controllers.statefulset import wire
 from kubeloop.controllers.statefulset.identity import ordinal_of, revision_of
 from kubeloop.runtime.informer.event_handlers import ResourceEventHandlerFuncs
 from kubeloop.testing import Cluster, persistent_volume_claim, stateful_set
-from tests.controllers.disturbances import LOSSES, NETWORK, Process, Step, steps
+from tests.controllers.faults import LOSSES, NETWORK, ControllerProcess, Step, steps
 from tests.controllers.kubelet import Kubelet, image_of
 from tests.controllers.stateful_sets import NS, claims, pods, read, template
 
@@ -43,7 +43,7 @@ class World:
         self.complaints: list[str] = []
         self.kubelet = Kubelet(cluster)
         cluster.start(self.kubelet.wire)
-        self.process = Process(cluster, wire)
+        self.process = ControllerProcess(cluster, wire)
         rolling = RollingUpdateStatefulSetStrategy(partition=0, max_unavailable=limit)
         cluster.add(
             stateful_set(

@@ -19,7 +19,7 @@ from kubeloop.api.scalars.wire import Time
 from kubeloop.controllers.storage_version_migrator import wire
 from kubeloop.controllers.storage_version_migrator.migration_order import progress_message, sort_migrations
 from kubeloop.testing import Cluster, config_map
-from tests.controllers.rights import start_as
+from tests.controllers.permissions import start_as
 
 ACCOUNT = "storage-version-migrator-controller"
 WIDGETS = "widgets.example.com"

@@ -13,7 +13,7 @@ from kubeloop.api.generated.apiserverinternal_v1alpha1 import StorageVersion
 from kubeloop.api.generated.coordination_v1 import Lease
 from kubeloop.controllers.storageversion_garbage_collector import wire
 from kubeloop.testing import Cluster
-from tests.controllers.rights import start_as
+from tests.controllers.permissions import start_as
 
 RESOURCE = "storageversions.internal.apiserver.k8s.io"
 

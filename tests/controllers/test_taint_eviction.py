@@ -10,7 +10,7 @@ import pytest
 from kubeloop.api.generated.core_v1 import Node, Pod, Toleration
 from kubeloop.controllers import taint_eviction
 from kubeloop.testing import Cluster
-from tests.controllers.node_world import NodeWorld
+from tests.controllers.nodes import SimulatedNodes
 
 AWAY = {"key": "away", "effect": "NoExecute"}
 ALSO = {"key": "also", "effect": "NoExecute"}
@@ -21,24 +21,24 @@ def tolerated(seconds: int | None, key: str = "away") -> Toleration:
 
 
 @pytest.fixture
-def world(cluster: Cluster) -> NodeWorld:
-    world = NodeWorld(cluster)
+def world(cluster: Cluster) -> SimulatedNodes:
+    world = SimulatedNodes(cluster)
     world.add("a", "b")
     cluster.start(taint_eviction.wire)
     return world
 
 
-def taint(world: NodeWorld, *taints: Any, node: str = "a") -> None:
+def taint(world: SimulatedNodes, *taints: Any, node: str = "a") -> None:
     world.cluster.client.patch(Node, node, {"spec": {"taints": list(taints) or None}})
     world.cluster.settle()
 
 
-def is_leaving(world: NodeWorld, name: str) -> bool:
+def is_leaving(world: SimulatedNodes, name: str) -> bool:
     found = world.pod(name)
     return found is None or found.metadata.deletion_timestamp is not None
 
 
-def test_pod_without_toleration_is_deleted_with_an_event(world: NodeWorld) -> None:
+def test_pod_without_toleration_is_deleted_with_an_event(world: SimulatedNodes) -> None:
     world.run_pod("p", "a")
     world.run_pod("elsewhere", "b")
     taint(world, AWAY)
@@ -55,7 +55,7 @@ def test_pod_without_toleration_is_deleted_with_an_event(world: NodeWorld) -> No
 
 
 def test_pod_on_an_untainted_node_is_evaluated_when_tainted(cluster: Cluster) -> None:
-    world = NodeWorld(cluster)
+    world = SimulatedNodes(cluster)
     world.add("a")
     loop = cluster.start(taint_eviction.wire)
     world.run_pod("p", "a")
@@ -64,13 +64,13 @@ def test_pod_on_an_untainted_node_is_evaluated_when_tainted(cluster: Cluster) ->
     assert is_leaving(world, "p")
 
 
-def test_other_taint_effects_do_not_evict(world: NodeWorld) -> None:
+def test_other_taint_effects_do_not_evict(world: SimulatedNodes) -> None:
     world.run_pod("p", "a")
     taint(world, {"key": "away", "effect": "NoSchedule"}, {"key": "x", "effect": "PreferNoSchedule"})
     assert not is_leaving(world, "p")
 
 
-def test_pod_is_deleted_exactly_after_toleration_seconds(world: NodeWorld) -> None:
+def test_pod_is_deleted_exactly_after_toleration_seconds(world: SimulatedNodes) -> None:
     world.run_pod("p", "a", tolerations=(tolerated(100),))
     taint(world, AWAY)
     world.cluster.advance(99)
@@ -80,27 +80,27 @@ def test_pod_is_deleted_exactly_after_toleration_seconds(world: NodeWorld) -> No
 
 
 @pytest.mark.parametrize("seconds", [0, -5])
-def test_zero_toleration_seconds_evict_immediately(world: NodeWorld, seconds: int) -> None:
+def test_zero_toleration_seconds_evict_immediately(world: SimulatedNodes, seconds: int) -> None:
     world.run_pod("p", "a", tolerations=(tolerated(seconds),))
     taint(world, AWAY)
     assert is_leaving(world, "p")
 
 
-def test_pod_with_unlimited_toleration_is_kept(world: NodeWorld) -> None:
+def test_pod_with_unlimited_toleration_is_kept(world: SimulatedNodes) -> None:
     world.run_pod("p", "a", tolerations=(tolerated(None),))
     taint(world, AWAY)
     world.cluster.advance(hours=3)
     assert not is_leaving(world, "p")
 
 
-def test_huge_toleration_seconds_are_unlimited(world: NodeWorld) -> None:
+def test_huge_toleration_seconds_are_unlimited(world: SimulatedNodes) -> None:
     world.run_pod("p", "a", tolerations=(tolerated(2**62),))
     taint(world, AWAY)
     world.cluster.advance(hours=3)
     assert not is_leaving(world, "p")
 
 
-def test_minimum_of_used_toleration_seconds_applies(world: NodeWorld) -> None:
+def test_minimum_of_used_toleration_seconds_applies(world: SimulatedNodes) -> None:
     world.run_pod("p", "a", tolerations=(tolerated(1000), tolerated(10, "also"), tolerated(1, "other")))
     taint(world, AWAY, ALSO)
     world.cluster.advance(9)
@@ -109,7 +109,7 @@ def test_minimum_of_used_toleration_seconds_applies(world: NodeWorld) -> None:
     assert is_leaving(world, "p")
 
 
-def test_one_untolerated_taint_evicts(world: NodeWorld) -> None:
+def test_one_untolerated_taint_evicts(world: SimulatedNodes) -> None:
     world.run_pod("p", "a", tolerations=(tolerated(1000),))
     taint(world, AWAY)
     assert not is_leaving(world, "p")
@@ -121,7 +121,7 @@ def test_one_untolerated_taint_evicts(world: NodeWorld) -> None:
     ]
 
 
-def test_pods_are_kept_if_the_taint_is_removed_in_time(world: NodeWorld) -> None:
+def test_pods_are_kept_if_the_taint_is_removed_in_time(world: SimulatedNodes) -> None:
     world.run_pod("p", "a", tolerations=(tolerated(100),))
     taint(world, AWAY)
     world.cluster.advance(90)
@@ -131,7 +131,7 @@ def test_pods_are_kept_if_the_taint_is_removed_in_time(world: NodeWorld) -> None
     assert world.told("TaintManagerEviction") == ["Cancelling deletion of Pod default/p"]
 
 
-def test_new_taint_restarts_the_toleration_time(world: NodeWorld) -> None:
+def test_new_taint_restarts_the_toleration_time(world: SimulatedNodes) -> None:
     world.run_pod("p", "a", tolerations=(tolerated(100),))
     taint(world, AWAY)
     world.cluster.advance(90)
@@ -143,7 +143,7 @@ def test_new_taint_restarts_the_toleration_time(world: NodeWorld) -> None:
     assert is_leaving(world, "p")
 
 
-def test_scheduled_deletion_is_kept_when_tolerated_taints_change(world: NodeWorld) -> None:
+def test_scheduled_deletion_is_kept_when_tolerated_taints_change(world: SimulatedNodes) -> None:
     world.run_pod("p", "a", tolerations=(tolerated(100), tolerated(500, "also")))
     taint(world, AWAY)
     world.cluster.advance(50)
@@ -153,7 +153,7 @@ def test_scheduled_deletion_is_kept_when_tolerated_taints_change(world: NodeWorl
     assert is_leaving(world, "p")
 
 
-def test_unlimited_toleration_added_in_time_cancels_eviction(world: NodeWorld) -> None:
+def test_unlimited_toleration_added_in_time_cancels_eviction(world: SimulatedNodes) -> None:
     world.run_pod("p", "a", tolerations=(tolerated(100),))
     taint(world, AWAY)
     world.cluster.advance(50)
@@ -164,7 +164,7 @@ def test_unlimited_toleration_added_in_time_cancels_eviction(world: NodeWorld) -
     assert world.told("TaintManagerEviction") == ["Cancelling deletion of Pod default/p"]
 
 
-def test_later_pod_has_its_own_toleration_time(world: NodeWorld) -> None:
+def test_later_pod_has_its_own_toleration_time(world: SimulatedNodes) -> None:
     taint(world, AWAY)
     world.cluster.advance(50)
     world.run_pod("late", "a", tolerations=(tolerated(100),))
@@ -176,7 +176,7 @@ def test_later_pod_has_its_own_toleration_time(world: NodeWorld) -> None:
     assert is_leaving(world, "late")
 
 
-def test_recreated_pod_is_independent(world: NodeWorld) -> None:
+def test_recreated_pod_is_independent(world: SimulatedNodes) -> None:
     world.run_pod("p", "a", tolerations=(tolerated(100),))
     taint(world, AWAY)
     world.cluster.advance(90)
@@ -188,7 +188,7 @@ def test_recreated_pod_is_independent(world: NodeWorld) -> None:
     assert is_leaving(world, "p")
 
 
-def test_scheduled_deletion_survives_node_deletion(world: NodeWorld) -> None:
+def test_scheduled_deletion_survives_node_deletion(world: SimulatedNodes) -> None:
     world.run_pod("p", "a", tolerations=(tolerated(100),))
     taint(world, AWAY)
     world.cluster.client.delete(Node, "a")
@@ -197,7 +197,7 @@ def test_scheduled_deletion_survives_node_deletion(world: NodeWorld) -> None:
 
 
 def test_existing_taints_count_from_the_start(cluster: Cluster) -> None:
-    world = NodeWorld(cluster)
+    world = SimulatedNodes(cluster)
     world.add("a")
     world.run_pod("now", "a")
     world.run_pod("later", "a", tolerations=(tolerated(60),))
@@ -211,7 +211,7 @@ def test_existing_taints_count_from_the_start(cluster: Cluster) -> None:
     assert is_leaving(world, "later")
 
 
-def test_deletion_is_retried_with_one_event(world: NodeWorld) -> None:
+def test_deletion_is_retried_with_one_event(world: SimulatedNodes) -> None:
     world.run_pod("p", "a")
     world.cluster.faults.fail("delete", "pods", times=8)
     taint(world, AWAY)
@@ -220,7 +220,7 @@ def test_deletion_is_retried_with_one_event(world: NodeWorld) -> None:
     assert world.told("TaintManagerEviction") == ["Marking for deletion Pod default/p"]
 
 
-def test_disruption_condition_precedes_deletion(world: NodeWorld) -> None:
+def test_disruption_condition_precedes_deletion(world: SimulatedNodes) -> None:
     world.run_pod("p", "a")
     world.cluster.faults.fail("patch", "pods", times=3)
     taint(world, AWAY)
@@ -229,7 +229,7 @@ def test_disruption_condition_precedes_deletion(world: NodeWorld) -> None:
     assert any(one.type == "DisruptionTarget" for one in world.pod("p").status.conditions)
 
 
-def test_many_pods_need_no_task_each(world: NodeWorld) -> None:
+def test_many_pods_need_no_task_each(world: SimulatedNodes) -> None:
     for number in range(100):
         world.run_pod(f"p{number}", "a", tolerations=(tolerated(100 + number),))
 

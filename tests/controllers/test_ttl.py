@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from kubeloop.api.generated.core_v1 import Node
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.controllers.ttl import ANNOTATION, TTL_BOUNDARIES, annotated_ttl, boundary_index, wire
-from tests.controllers.bench import Bench, bench
+from tests.controllers.controller_harness import ControllerHarness, bench
 
 
 def test_nodes_get_the_ttl_annotation_and_it_is_restored() -> None:
-    async def scenario(plane: Bench) -> None:
+    async def scenario(plane: ControllerHarness) -> None:
         await plane.client.create(Node(metadata=ObjectMeta(name="before")))
         await plane.start(wire)
         await plane.client.create(Node(metadata=ObjectMeta(name="later")))
@@ -28,7 +28,7 @@ def test_nodes_get_the_ttl_annotation_and_it_is_restored() -> None:
 
 
 def test_larger_cluster_has_a_larger_ttl() -> None:
-    async def scenario(plane: Bench) -> None:
+    async def scenario(plane: ControllerHarness) -> None:
         await plane.start(wire)
         for number in range(101):
             await plane.client.create(Node(metadata=ObjectMeta(name=f"node-{number}")))

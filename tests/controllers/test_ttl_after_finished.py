@@ -14,7 +14,7 @@ from kubeloop.api.scalars.wire import Time
 from kubeloop.controllers.ttl_after_finished import expiration_of, wire
 from kubeloop.runtime.controller import TerminalError
 from kubeloop.testing import Cluster
-from tests.controllers.bench import Bench, bench
+from tests.controllers.controller_harness import ControllerHarness, bench
 
 HOUR = 3600
 
@@ -32,7 +32,7 @@ def job(name: str, seconds: int | None) -> dict[str, Any]:
     }
 
 
-async def finish(plane: Bench, name: str, kind: str = "Complete") -> None:
+async def finish(plane: ControllerHarness, name: str, kind: str = "Complete") -> None:
     now = format_time(plane.clock.now())
     before = {"Complete": "SuccessCriteriaMet", "Failed": "FailureTarget"}[kind]
     conditions = [{"type": one, "status": "True", "lastTransitionTime": now} for one in (before, kind)]
@@ -42,7 +42,7 @@ async def finish(plane: Bench, name: str, kind: str = "Complete") -> None:
     await plane.client.patch(Job, name, {"status": status}, "default", subresource="status")
 
 
-async def is_deleted(plane: Bench, name: str) -> bool:
+async def is_deleted(plane: ControllerHarness, name: str) -> bool:
     try:
         found = await plane.client.get(Job, name, "default")
     except NotFound:
@@ -52,7 +52,7 @@ async def is_deleted(plane: Bench, name: str) -> bool:
 
 @pytest.mark.parametrize("kind", ["Complete", "Failed"])
 def test_finished_job_is_deleted_exactly_after_its_ttl(kind: str) -> None:
-    async def scenario(plane: Bench) -> None:
+    async def scenario(plane: ControllerHarness) -> None:
         await plane.start(wire)
         await plane.client.create(job("a", HOUR))
         await plane.loop.advance(10 * HOUR)
@@ -68,7 +68,7 @@ def test_finished_job_is_deleted_exactly_after_its_ttl(kind: str) -> None:
 
 
 def test_job_without_ttl_is_kept() -> None:
-    async def scenario(plane: Bench) -> None:
+    async def scenario(plane: ControllerHarness) -> None:
         await plane.start(wire)
         await plane.client.create(job("a", None))
         await finish(plane, "a")
@@ -79,7 +79,7 @@ def test_job_without_ttl_is_kept() -> None:
 
 
 def test_extended_ttl_is_honored() -> None:
-    async def scenario(plane: Bench) -> None:
+    async def scenario(plane: ControllerHarness) -> None:
         await plane.start(wire)
         await plane.client.create(job("a", HOUR))
         await finish(plane, "a")
@@ -94,7 +94,7 @@ def test_extended_ttl_is_honored() -> None:
 
 
 def test_job_finished_before_the_start_is_deleted() -> None:
-    async def scenario(plane: Bench) -> None:
+    async def scenario(plane: ControllerHarness) -> None:
         await plane.client.create(job("a", 0))
         await finish(plane, "a")
         await plane.loop.advance(HOUR)

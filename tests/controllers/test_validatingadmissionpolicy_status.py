@@ -9,8 +9,8 @@ import pytest
 from kubeloop.api.generated.admissionregistration_v1 import ValidatingAdmissionPolicy
 from kubeloop.controllers.validatingadmissionpolicy_status import wire
 from kubeloop.testing import Cluster
-from tests.controllers.custom_kinds import define
-from tests.controllers.rights import start_as
+from tests.controllers.custom_resources import define
+from tests.controllers.permissions import start_as
 
 ACCOUNT = "validatingadmissionpolicy-status-controller"
 FIRST = "spec.validations[0].expression"

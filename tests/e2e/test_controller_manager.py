@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from tests.e2e.conftest import MakePlane
-from tests.e2e.manager import ManagerProcess, free_port
+from tests.e2e.manager_process import ManagerProcess, free_port
 from tests.e2e.plane import GIVE_UP_SECONDS, PROGRAM, SOURCE_ROOT, Plane, environment, eventually
 
 MakeManager = Callable[..., ManagerProcess]

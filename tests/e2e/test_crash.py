@@ -162,7 +162,7 @@ def versions_of(objects: dict[str, Any]) -> dict[str, str]:
     return {name: item["metadata"]["resourceVersion"] for name, item in objects.items()}
 
 
-class Trial:
+class CrashRounds:
     """Rounds of writing, killing and checking on one data folder."""
 
     def __init__(self, plane: Plane, seed: int) -> None:
@@ -224,7 +224,7 @@ def crashing(make_plane: MakePlane) -> Plane:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_every_acknowledged_write_survives_kill_nine(crashing: Plane, seed: int) -> None:
     print(f"seed {seed}")  # noqa: T201  # shown by pytest when the test fails
-    trial = Trial(crashing, seed)
+    trial = CrashRounds(crashing, seed)
     watcher = Watcher(crashing, int(crashing.get(OURS)["metadata"]["resourceVersion"]))
     watcher.thread.start()
     for _ in range(KILLS):

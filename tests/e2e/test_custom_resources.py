@@ -16,7 +16,7 @@ from tests.e2e.plane import Plane, environment, eventually
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 NAME = "gardens.gardening.example.com"
-OPERATOR = Path(__file__).with_name("operator_of_gardens.py")
+OPERATOR = Path(__file__).with_name("garden_operator.py")
 MERGE = {"Content_Type": "application/merge-patch+json"}
 
 STRING = {"type": "string"}

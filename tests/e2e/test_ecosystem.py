@@ -15,7 +15,7 @@ from tests.e2e.kubectl import Kubectl
 from tests.e2e.plane import Plane, environment, eventually
 from tests.ecosystem.definitions import FILES, FOLDER, definitions, samples
 
-OPERATOR = Path(__file__).with_name("operator_of_errands.py")
+OPERATOR = Path(__file__).with_name("errand_operator.py")
 ERRANDS = "/apis/errands.example.org/v1/namespaces/{}/errands"
 
 

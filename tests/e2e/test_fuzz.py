@@ -44,7 +44,7 @@ SEEDS: dict[str, Any] = {
 }
 
 
-class Target:
+class FuzzTarget:
     """A server of the fuzz run's own, with one connection that is kept while it lasts."""
 
     def __init__(self, plane: Plane) -> None:
@@ -72,10 +72,10 @@ class Target:
 
 
 @pytest.fixture(scope="module")
-def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
+def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FuzzTarget]:
     plane = Plane(tmp_path_factory.mktemp("fuzzed"), "--ephemeral")
     plane.start()
-    made = Target(plane)
+    made = FuzzTarget(plane)
     made.seed()
     yield made
     made.connection.close()
@@ -97,7 +97,7 @@ def check(made: GeneratedRequest, answer: Answer) -> None:
         assert UPSTREAMS_FAULTS.search(status["message"]), (made, status)
 
 
-def test_any_request_to_a_described_path(target: Target) -> None:
+def test_any_request_to_a_described_path(target: FuzzTarget) -> None:
     @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
     @given(requests(target.operations, SEEDS))
     def run(made: GeneratedRequest) -> None:
@@ -109,7 +109,7 @@ def test_any_request_to_a_described_path(target: Target) -> None:
     assert target.plane.errors() == ""
 
 
-def test_writes_of_mutated_objects(target: Target) -> None:
+def test_writes_of_mutated_objects(target: FuzzTarget) -> None:
     seeded = {*SEEDS, *(f"{path}/{{name}}" for path in SEEDS)}
     writable = [operation for operation in target.operations if operation.path in seeded]
 
@@ -148,7 +148,7 @@ SEGMENTS = [
 )
 @example(path=["api", "v1", "watch", "namespaces", "fuzz"], method="GET")
 @example(path=["openapi", "v3", "apis", "nothing"], method="GET")
-def test_arbitrary_paths(target: Target, path: list[str], method: str) -> None:
+def test_arbitrary_paths(target: FuzzTarget, path: list[str], method: str) -> None:
     quoted = quote("/".join(path), safe="/%")
     made = GeneratedRequest(method, "/" + quoted + "?timeoutSeconds=1", {}, None)
     answer = target.send(made)

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from tests.e2e.kubectl import WAIT, Kubectl
-from tests.e2e.manager import ManagerProcess
+from tests.e2e.manager_process import ManagerProcess
 from tests.e2e.plane import Plane, eventually
 from tests.skips import skip_without_kubectl
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.conftest import MakePlane
-from tests.e2e.manager import ManagerProcess
+from tests.e2e.manager_process import ManagerProcess
 from tests.e2e.plane import Plane, eventually
 
 BATCH = "/apis/batch/v1/namespaces/a"

@@ -14,7 +14,7 @@ from tests.bounds import GIVE_UP_SECONDS
 from tests.e2e.plane import Plane, config_map, environment, eventually
 from tests.e2e.workloads import deployment
 
-OPERATOR = Path(__file__).with_name("operator_of_config_maps.py")
+OPERATOR = Path(__file__).with_name("config_map_operator.py")
 
 
 @pytest.fixture

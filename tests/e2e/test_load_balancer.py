@@ -27,7 +27,7 @@ FINALIZER = "service.kubernetes.io/load-balancer-cleanup"
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason=NEEDS_LINUX)
 
 
-class _Hello(http.server.BaseHTTPRequestHandler):
+class _HelloHandler(http.server.BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         body = b"hello from the endpoint"
         self.send_response(200)
@@ -42,7 +42,7 @@ class _Hello(http.server.BaseHTTPRequestHandler):
 @pytest.fixture
 def backend() -> Iterator[int]:
     """The port of a server that stands for a pod."""
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Hello) as server:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _HelloHandler) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         yield server.server_port

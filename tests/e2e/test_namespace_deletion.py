@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from tests.all_kinds import AROUND, IN_A_NAMESPACE
 from tests.e2e.kubectl import WAIT, Kubectl
 from tests.e2e.plane import Plane, call_on, eventually
-from tests.everything import AROUND, IN_A_NAMESPACE
 from tests.skips import needs_kubectl
 
 pytestmark = needs_kubectl()

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.kubectl import WAIT, Kubectl
-from tests.e2e.manager import ManagerProcess
+from tests.e2e.manager_process import ManagerProcess
 from tests.e2e.plane import GIVE_UP_SECONDS, PROGRAM, SOURCE_ROOT, Plane, _first_line, environment, eventually
 
 PATIENCE = 60.0

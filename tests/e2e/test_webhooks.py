@@ -36,7 +36,7 @@ async def refuse(review: Review) -> None:
         raise AdmissionDenied("bad data", code=422, reason="Invalid")
 
 
-class Served:
+class WebhookThread:
     """Webhooks in a separate thread. `/hang` sets `called` and responds after `release`."""
 
     def __init__(self, folder: Path) -> None:
@@ -88,15 +88,15 @@ class Served:
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    one = Served(tmp_path_factory.mktemp("hooks"))
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebhookThread]:
+    one = WebhookThread(tmp_path_factory.mktemp("hooks"))
     one.start()
     yield one
     one.stop()
 
 
 @pytest.fixture
-def configure(plane: Plane, namespace: str, served: Served) -> Iterator[Any]:
+def configure(plane: Plane, namespace: str, served: WebhookThread) -> Iterator[Any]:
     """Configures a webhook for this test's namespace alone."""
     made: list[str] = []
 
@@ -144,7 +144,7 @@ def test_webhook_timeout_is_enforced(plane: Plane, namespace: str, configure: An
 
 
 def test_hanging_webhook_does_not_block_other_requests(
-    plane: Plane, namespace: str, configure: Any, served: Served
+    plane: Plane, namespace: str, configure: Any, served: WebhookThread
 ) -> None:
     configure("validating", "/hang", timeoutSeconds=_LONGEST_SECONDS)
     path = f"/api/v1/namespaces/{namespace}/configmaps"

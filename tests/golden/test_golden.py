@@ -10,7 +10,7 @@ import pytest
 
 from kubeloop.http import Request
 from tests.golden.cases import case_files, reduced, request_of
-from tests.unit.apiserver.conftest import Api, StillClock
+from tests.unit.apiserver.conftest import Api, ManualClock
 
 CASES = [(file, case) for file in case_files() for case in json.loads(file.read_text())]
 
@@ -20,7 +20,7 @@ CASES = [(file, case) for file in case_files() for case in json.loads(file.read_
 )
 def test_a_case_is_answered_as_by_a_real_server(case: dict[str, Any]) -> None:
     with asyncio.Runner() as runner:
-        api = Api(runner, StillClock())
+        api = Api(runner, ManualClock())
         answers: list[Any] = []
         found: list[tuple[str, Any]] = []
         for step in case["steps"]:

@@ -11,7 +11,7 @@ from kubeloop.api.codec import from_plain
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.scheduler.scheduler import wire
 from kubeloop.testing import Cluster, node
-from tests.scheduler.world import join, node_of, unschedulable_message
+from tests.scheduler.cluster_objects import join, node_of, unschedulable_message
 
 ZONE = "topology.kubernetes.io/zone"
 

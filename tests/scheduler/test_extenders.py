@@ -13,7 +13,7 @@ from kubeloop.scheduler.extenders import extender
 from kubeloop.scheduler.extenders.extender import ExtenderError
 from kubeloop.scheduler.scheduler import Scheduler
 from kubeloop.testing import Cluster, node, pod
-from tests.scheduler.world import asking, join, node_of, unschedulable_message
+from tests.scheduler.cluster_objects import asking, join, node_of, unschedulable_message
 
 Answer = Callable[[str, Any], Any]
 

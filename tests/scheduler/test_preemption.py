@@ -14,7 +14,7 @@ from kubeloop.scheduler.framework.plugin import Plugin
 from kubeloop.scheduler.framework.registry import PluginRegistry
 from kubeloop.scheduler.scheduler import Scheduler, wire
 from kubeloop.testing import Cluster, node, pod
-from tests.scheduler.world import asking, join, node_of, unschedulable_message
+from tests.scheduler.cluster_objects import asking, join, node_of, unschedulable_message
 
 
 @pytest.fixture
@@ -162,10 +162,10 @@ def test_nominated_node_is_not_used_by_lower_priority_pods(full: Cluster) -> Non
     assert node_of(full, "small") == ""
 
 
-class Slow(Plugin):
+class SlowPreBind(Plugin):
     """Has to write something before a pod is bound, which takes long."""
 
-    name = "Slow"
+    name = "SlowPreBind"
 
     def pre_bind_pre_flight(self, cycle: Any, node: str) -> bool:
         return bool(cycle.pod.priority < 100)
@@ -177,9 +177,9 @@ class Slow(Plugin):
 def test_waiting_pod_is_rejected_instead_of_deleted(cluster: Cluster) -> None:
     usual = default_profile()
     config = SchedulerConfig(
-        (ProfileConfig(usual.scheduler_name, (*usual.plugin_names, "Slow"), weights=usual.weights),)
+        (ProfileConfig(usual.scheduler_name, (*usual.plugin_names, "SlowPreBind"), weights=usual.weights),)
     )
-    cluster.start(lambda context: Scheduler(context, config, PluginRegistry({"Slow": Slow})))
+    cluster.start(lambda context: Scheduler(context, config, PluginRegistry({"SlowPreBind": SlowPreBind})))
     make_classes(cluster)
     join(cluster, node("one", cpu="2"))
     cluster.add(pod("early", **of("low")))

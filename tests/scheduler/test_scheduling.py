@@ -7,7 +7,7 @@ from kubeloop.api.meta.conditions import find_condition
 from kubeloop.runtime.app import LoopContext
 from kubeloop.scheduler.scheduler import Scheduler, wire
 from kubeloop.testing import Cluster, node, pod
-from tests.scheduler.world import asking, join, node_of, unschedulable_message
+from tests.scheduler.cluster_objects import asking, join, node_of, unschedulable_message
 
 
 def test_scheduled_pod_gets_a_node_and_an_event(cluster: Cluster) -> None:

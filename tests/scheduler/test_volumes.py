@@ -9,7 +9,7 @@ import pytest
 from kubeloop.api.generated.core_v1 import PersistentVolumeClaimVolumeSource, Volume
 from kubeloop.scheduler.scheduler import wire
 from kubeloop.testing import Cluster, node, persistent_volume_claim, pod
-from tests.scheduler.world import join, node_of, unschedulable_message
+from tests.scheduler.cluster_objects import join, node_of, unschedulable_message
 
 
 @pytest.fixture

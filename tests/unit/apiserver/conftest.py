@@ -39,7 +39,7 @@ TYPES = {
 }
 
 
-class StillClock:
+class ManualClock:
     """Noon, until time is moved on."""
 
     def __init__(self) -> None:
@@ -68,7 +68,7 @@ class Answer(NamedTuple):
 class Api:
     """A client of the server that waits for every answer."""
 
-    def __init__(self, runner: asyncio.Runner, clock: StillClock) -> None:
+    def __init__(self, runner: asyncio.Runner, clock: ManualClock) -> None:
         self._runner = runner
         self.clock = clock
         self.store = MemoryStore()
@@ -143,7 +143,7 @@ class Api:
 @pytest.fixture
 def api() -> Iterator[Api]:
     with asyncio.Runner() as runner:
-        yield Api(runner, StillClock())
+        yield Api(runner, ManualClock())
 
 
 POD_SPEC = {"containers": [{"name": "c", "image": "nginx"}]}

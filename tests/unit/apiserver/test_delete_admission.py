@@ -10,7 +10,7 @@ import pytest
 
 from kubeloop.api import errors
 from kubeloop.apiserver.admission import AdmissionChain, AdmissionPlugin, Attributes
-from tests.unit.apiserver.conftest import POD_SPEC, Api, StillClock
+from tests.unit.apiserver.conftest import POD_SPEC, Api, ManualClock
 
 CONFIG_MAPS = "/api/v1/namespaces/shop/configmaps"
 PODS = "/api/v1/namespaces/shop/pods"
@@ -56,7 +56,7 @@ class GuardedApi(Api):
 @pytest.fixture
 def guarded() -> Iterator[GuardedApi]:
     with asyncio.Runner() as runner:
-        yield GuardedApi(runner, StillClock())
+        yield GuardedApi(runner, ManualClock())
 
 
 def make(api: Api, name: str, **meta: Any) -> Any:

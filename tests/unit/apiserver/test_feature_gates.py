@@ -15,7 +15,7 @@ from kubeloop.apiserver.background.offload import WorkerThread
 from kubeloop.apiserver.flowcontrol.inflight import InFlightLimiter
 from kubeloop.apiserver.nonresource.health import HealthChecks
 from kubeloop.apiserver.registry.storage import StorageRegistry
-from tests.unit.apiserver.conftest import ADMIN, Answer, Api, StillClock
+from tests.unit.apiserver.conftest import ADMIN, Answer, Api, ManualClock
 
 T = TypeVar("T")
 
@@ -31,7 +31,7 @@ class GatedApi(Api):
 
     def __init__(self, runner: asyncio.Runner, gates: tuple[str, ...], shared: Api | None = None) -> None:
         self._gates = gates
-        super().__init__(runner, StillClock())
+        super().__init__(runner, ManualClock())
         if shared is not None:
             self.store = shared.store
             self.server = self._serve()

@@ -204,7 +204,7 @@ def test_requests_have_node_name_and_addresses() -> None:
 # Access.
 
 
-class Reviews:
+class ReviewServer:
     """API server with one token, whose user may do everything."""
 
     async def create(self, review: Any) -> Any:
@@ -231,7 +231,7 @@ class Reviews:
     ],
 )
 def test_port_admits_clients_by_flags_and_api_server(rules: AccessRules, token: str, outcome: int) -> None:
-    client: Any = Reviews()
+    client: Any = ReviewServer()
     headers = {"authorization": f"Bearer {token}"} if token else {}
 
     async def ask() -> int:

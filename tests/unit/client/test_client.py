@@ -21,7 +21,7 @@ from kubeloop.client.metrics import NoClientMetrics
 from kubeloop.sim.loop import VirtualClock, VirtualLoop, run_virtual
 
 
-class Scripted:
+class ScriptedTransport:
     """Transport with scripted responses that records calls and their times."""
 
     def __init__(self, *answers: Any, documents: dict[str, Any] | None = None) -> None:
@@ -73,7 +73,7 @@ BUSY = errors.too_many_requests("slow down", 3)
 @pytest.mark.parametrize("error", [BUSY, errors.server_timeout("", "nodes", "get", 3), errors.timeout("late", 3)])
 def test_retry_after_is_honored(error: Exception) -> None:
     async def main(clock: VirtualClock) -> None:
-        transport = Scripted(error, error, NODE)
+        transport = ScriptedTransport(error, error, NODE)
         assert await Client(transport).create(NODE) is NODE
         assert transport.times == [0.0, 3.0, 6.0]
 
@@ -82,7 +82,7 @@ def test_retry_after_is_honored(error: Exception) -> None:
 
 def test_retries_are_limited_to_ten() -> None:
     async def main(clock: VirtualClock) -> None:
-        transport = Scripted(errors.too_many_requests("slow down", 1))
+        transport = ScriptedTransport(errors.too_many_requests("slow down", 1))
         with pytest.raises(errors.TooManyRequests):
             await Client(transport).with_timeout(None).get(Node, "n")
         assert len(transport.calls) == 11
@@ -101,7 +101,7 @@ def test_retries_are_limited_to_ten() -> None:
 )
 def test_other_failures_are_not_retried(error: Exception) -> None:
     async def main(clock: VirtualClock) -> None:
-        transport = Scripted(error)
+        transport = ScriptedTransport(error)
         with pytest.raises(type(error)):
             await Client(transport).get(Node, "n")
         assert len(transport.calls) == 1
@@ -111,11 +111,11 @@ def test_other_failures_are_not_retried(error: Exception) -> None:
 
 def test_lost_connection_is_retried_for_reads_only() -> None:
     async def main(clock: VirtualClock) -> None:
-        transport = Scripted(ConnectionLost("gone"), NODE)
+        transport = ScriptedTransport(ConnectionLost("gone"), NODE)
         assert await Client(transport).get(Node, "n") is NODE
         assert transport.times == [0.0, 1.0]
         with pytest.raises(ConnectionLost):
-            await Client(Scripted(ConnectionLost("gone"), NODE)).delete(Node, "n")
+            await Client(ScriptedTransport(ConnectionLost("gone"), NODE)).delete(Node, "n")
 
     in_virtual_time(main)
 
@@ -126,14 +126,14 @@ def test_call_timeout_is_enforced() -> None:
 
     async def main(clock: VirtualClock) -> None:
         with pytest.raises(CallTimeout, match=r"^get nodes n: no response within 30 s$"):
-            await Client(Scripted(never)).get(Node, "n")
+            await Client(ScriptedTransport(never)).get(Node, "n")
         assert clock.monotonic() == 30.0
 
     in_virtual_time(main)
 
 
 def test_raw_and_discovery_calls_have_timeouts() -> None:
-    class Silent(Scripted):
+    class Silent(ScriptedTransport):
         async def document(self, path: str) -> Any:
             await asyncio.sleep(1e6)
 
@@ -150,7 +150,7 @@ def test_raw_and_discovery_calls_have_timeouts() -> None:
 def test_retries_share_one_deadline_and_the_last_error_is_raised() -> None:
     async def main(clock: VirtualClock) -> None:
         with pytest.raises(errors.TooManyRequests):
-            await Client(Scripted(errors.too_many_requests("slow down", 20))).get(Node, "n")
+            await Client(ScriptedTransport(errors.too_many_requests("slow down", 20))).get(Node, "n")
         assert clock.monotonic() == 20.0
 
     in_virtual_time(main)
@@ -170,7 +170,9 @@ def test_waits_and_retries_are_reported_to_metrics() -> None:
 
     async def main(clock: VirtualClock) -> None:
         noted = RecordingMetrics()
-        client = Client(Scripted(BUSY, ConnectionLost("x"), NODE), limiter=TokenBucket(0.1, 1, clock), metrics=noted)
+        client = Client(
+            ScriptedTransport(BUSY, ConnectionLost("x"), NODE), limiter=TokenBucket(0.1, 1, clock), metrics=noted
+        )
         await client.get(Node, "n")
         assert noted.retries == [("get", "429"), ("get", "<error>")]
         assert noted.waits == [("get", 0.0), ("get", 7.0), ("get", pytest.approx(9.0))]
@@ -180,7 +182,7 @@ def test_waits_and_retries_are_reported_to_metrics() -> None:
 
 def test_calls_wait_for_the_rate_limiter() -> None:
     async def main(clock: VirtualClock) -> None:
-        transport = Scripted(NODE)
+        transport = ScriptedTransport(NODE)
         client = Client(transport, limiter=TokenBucket(10, 2, clock))
         await asyncio.gather(*(client.get(Node, "n") for _ in range(5)))
         assert transport.times == pytest.approx([0, 0, 0.1, 0.2, 0.3])
@@ -206,7 +208,7 @@ def test_unused_token_is_returned_to_the_limiter() -> None:
 
 def test_writes_have_a_cause_and_reads_do_not() -> None:
     async def main(clock: VirtualClock) -> None:
-        transport = Scripted(NODE)
+        transport = ScriptedTransport(NODE)
         client = Client(transport, cause=lambda: "outer")
         await client.create(NODE)
         await client.with_cause("inner").with_user_agent("me").create(NODE)
@@ -222,7 +224,7 @@ def test_writes_have_a_cause_and_reads_do_not() -> None:
 
 def test_object_is_sent_to_its_namespace() -> None:
     async def main(clock: VirtualClock) -> None:
-        transport = Scripted(NODE)
+        transport = ScriptedTransport(NODE)
         client = Client(transport)
         here = ConfigMap(metadata=ObjectMeta(name="a", namespace="x"))
         await client.create(here)
@@ -240,7 +242,7 @@ def test_object_is_sent_to_its_namespace() -> None:
 
 def test_delete_sends_options_only_if_set() -> None:
     async def main(clock: VirtualClock) -> None:
-        transport = Scripted({})
+        transport = ScriptedTransport({})
         client = Client(transport)
         await client.delete(Node, "n")
         await client.delete(Node, "n", propagation="Foreground", grace_seconds=0)
@@ -258,7 +260,7 @@ def test_pages_send_the_version_once() -> None:
     ]
 
     async def main(clock: VirtualClock) -> None:
-        transport = Scripted(*pages)
+        transport = ScriptedTransport(*pages)
         found = [
             page async for page in Client(transport).list_pages(Pod, "x", limit=1, resource_version="0", labels="a=b")
         ]
@@ -291,7 +293,7 @@ def test_custom_resources_are_discovered_once() -> None:
     )
 
     async def main(clock: VirtualClock) -> None:
-        transport = Scripted(widget, documents=DOCUMENTS)
+        transport = ScriptedTransport(widget, documents=DOCUMENTS)
         client = Client(transport)
         for what in ("widgets.example.com/v1", "Widget.example.com", "wg"):
             for _ in range(2):
@@ -317,7 +319,7 @@ def test_a_custom_resource_is_sent_as_its_document() -> None:
     )
 
     async def main(clock: VirtualClock) -> None:
-        transport = Scripted(widget, documents=DOCUMENTS)
+        transport = ScriptedTransport(widget, documents=DOCUMENTS)
         await Client(transport).create(widget)
         assert transport.calls[0].body is widget.document
         assert (transport.calls[0].resource.kind, transport.calls[0].namespace) == ("Widget", "x")
@@ -328,7 +330,7 @@ def test_a_custom_resource_is_sent_as_its_document() -> None:
 def test_unserved_resource_is_discovered_again() -> None:
     async def main(clock: VirtualClock) -> None:
         documents: dict[str, Any] = {"/apis": {"groups": []}}
-        client = Client(Scripted(NODE, documents=documents))
+        client = Client(ScriptedTransport(NODE, documents=documents))
         with pytest.raises(NoKindMatchError):
             await client.get("widgets.example.com", "w", "x")
         documents.update(DOCUMENTS)
@@ -341,14 +343,14 @@ def test_unserved_resource_is_discovered_again() -> None:
 def test_invalid_names_are_rejected(what: str) -> None:
     async def main(clock: VirtualClock) -> None:
         with pytest.raises((UsageError, NoKindMatchError)):
-            await Client(Scripted(NODE, documents={"/apis": {}})).get(what + "x" * (what == "pods/"), "n", "x")
+            await Client(ScriptedTransport(NODE, documents={"/apis": {}})).get(what + "x" * (what == "pods/"), "n", "x")
 
     in_virtual_time(main)
 
 
 @pytest.mark.parametrize("ask", [lambda client: client.watch(Node), lambda client: client.stream_logs("p", "ns")])
 def test_closed_watch_releases_its_connection(ask: Callable[[Client], Any]) -> None:
-    class Endless(Scripted):
+    class EndlessTransport(ScriptedTransport):
         closed = False
 
         async def watch(self, call: Call) -> AsyncIterator[Any]:
@@ -361,7 +363,7 @@ def test_closed_watch_releases_its_connection(ask: Callable[[Client], Any]) -> N
         stream = watch
 
     async def main(clock: VirtualClock) -> None:
-        transport = Endless()
+        transport = EndlessTransport()
         items = ask(Client(transport))
         await anext(items)
         await items.aclose()

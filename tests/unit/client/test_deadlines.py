@@ -10,7 +10,7 @@ from kubeloop.client.http.deadlines import Deadlines
 from kubeloop.sim.loop import run_virtual
 
 
-class TooLate(Exception):
+class DeadlineError(Exception):
     pass
 
 
@@ -21,7 +21,7 @@ async def call(deadlines: Deadlines, seconds: float, takes: float) -> str:
         return "done"
     except asyncio.CancelledError:
         if deadline.is_own_cancellation():
-            raise TooLate from None
+            raise DeadlineError from None
         raise
     finally:
         deadline.end()
@@ -34,7 +34,7 @@ def test_each_call_ends_at_its_deadline() -> None:
 
         async def one(number: int) -> None:
             await asyncio.sleep(number)
-            with pytest.raises(TooLate):
+            with pytest.raises(DeadlineError):
                 await call(deadlines, 10, 100)
             ends[number] = loop.time()
 
@@ -62,9 +62,9 @@ def test_slow_call_among_fast_ones_is_cancelled() -> None:
         quick = asyncio.create_task(call(deadlines, 2, 1000))
         for _ in range(9):
             assert await call(deadlines, 10, 1) == "done"
-        assert isinstance(quick.exception(), TooLate)
+        assert isinstance(quick.exception(), DeadlineError)
         await asyncio.wait([slow])
-        assert isinstance(slow.exception(), TooLate)
+        assert isinstance(slow.exception(), DeadlineError)
 
     run_virtual(scenario())
 
@@ -94,5 +94,5 @@ def test_simultaneous_cancellation_wins_over_the_deadline() -> None:
 def test_client_may_be_used_in_successive_event_loops() -> None:
     deadlines = Deadlines()
     assert run_virtual(call(deadlines, 10, 1)) == "done"
-    with pytest.raises(TooLate):
+    with pytest.raises(DeadlineError):
         run_virtual(call(deadlines, 10, 100))

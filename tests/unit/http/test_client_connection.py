@@ -19,7 +19,7 @@ Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 Play = Callable[[Serve, Callable[[HttpClientConnection], Awaitable[None]]], None]
 
 
-class Failed(Exception):
+class OwnerError(Exception):
     """A failure as the owner of the connection words it."""
 
     def __init__(self, failure: ConnectionFailure) -> None:
@@ -47,7 +47,9 @@ def play(request: pytest.FixtureRequest) -> Play:
             port = server.sockets[0].getsockname()[1]
             loop = asyncio.get_running_loop()
             async with asyncio.timeout(GIVE_UP_SECONDS):
-                _, connection = await loop.create_connection(lambda: HttpClientConnection(Failed), "127.0.0.1", port)
+                _, connection = await loop.create_connection(
+                    lambda: HttpClientConnection(OwnerError), "127.0.0.1", port
+                )
                 await test(connection)
                 connection.abort()
             server.close()
@@ -128,7 +130,7 @@ def test_a_body_above_the_limit_is_refused(play: Play, size: int) -> None:
     async def test(connection: HttpClientConnection) -> None:
         await connection.exchange(REQUEST)
         await asyncio.sleep(0.02)
-        with pytest.raises(Failed) as failed:
+        with pytest.raises(OwnerError) as failed:
             await connection.read_body(limit=99)
         assert failed.value.kind is FailureKind.BODY_TOO_LARGE
         assert not connection.is_usable
@@ -142,7 +144,7 @@ def test_pieces_before_the_end_of_a_connection_are_delivered(play: Play) -> None
         await until_lost(connection)
         await asyncio.sleep(0.01)
         assert await connection.read_piece() == b"hel"
-        with pytest.raises(Failed) as failed:
+        with pytest.raises(OwnerError) as failed:
             await connection.read_piece()
         assert failed.value.kind is FailureKind.CUT_OFF
 
@@ -155,7 +157,7 @@ def test_closed_connection_accepts_no_request(play: Play) -> None:
         await connection.read_body()
         await until_lost(connection)
         await asyncio.sleep(0.01)
-        with pytest.raises(Failed) as failed:
+        with pytest.raises(OwnerError) as failed:
             await connection.exchange(REQUEST)
         assert (failed.value.kind, connection.received_bytes) == (FailureKind.CLOSED, False)
 

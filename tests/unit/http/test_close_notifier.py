@@ -24,7 +24,7 @@ def test_data_is_passed_on_and_the_end_is_told_once() -> None:
         ends: list[str] = []
         echo, done = Echo(), asyncio.Event()
 
-        class First(asyncio.Protocol):
+        class FirstProtocol(asyncio.Protocol):
             def connection_made(self, transport: asyncio.BaseTransport) -> None:
                 assert isinstance(transport, asyncio.Transport)
                 transport.set_protocol(echo)
@@ -36,7 +36,7 @@ def test_data_is_passed_on_and_the_end_is_told_once() -> None:
                 notify_on_close(transport, ended)
 
         loop = asyncio.get_running_loop()
-        server = await loop.create_server(First, "127.0.0.1", 0)
+        server = await loop.create_server(FirstProtocol, "127.0.0.1", 0)
         reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname()[:2])
         writer.write(b"hello")
         await writer.drain()

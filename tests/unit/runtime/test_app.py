@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kubeloop.runtime.app import App
-from tests.unit.runtime.in_process import Server, play
+from tests.unit.runtime.in_process_server import Server, play
 
 
 class RecordedSteps:

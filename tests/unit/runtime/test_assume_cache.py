@@ -11,8 +11,8 @@ from kubeloop.runtime.assume_cache import AssumeCache
 from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.informer.list_watch import ResourceSelection
 from kubeloop.runtime.objects.keys import ObjectKey
-from tests.unit.runtime.in_process import resource
-from tests.unit.runtime.scripted import ScriptedSource, bookmark, event
+from tests.unit.runtime.in_process_server import resource
+from tests.unit.runtime.scripted_server import ScriptedSource, bookmark, event
 
 COLOR = "color"
 

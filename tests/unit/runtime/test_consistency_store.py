@@ -13,8 +13,8 @@ from kubeloop.runtime.consistency_store import ConsistencyStore
 from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.informer.list_watch import ResourceSelection
 from kubeloop.runtime.objects.keys import ObjectKey
-from tests.unit.runtime.in_process import Server, play, resource
-from tests.unit.runtime.scripted import ScriptedSource, bookmark
+from tests.unit.runtime.in_process_server import Server, play, resource
+from tests.unit.runtime.scripted_server import ScriptedSource, bookmark
 
 KEY = ObjectKey("default", "a")
 

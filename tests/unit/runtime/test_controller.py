@@ -308,15 +308,15 @@ async def test_controller_cannot_run_twice_concurrently(world: World) -> None:
 
 @in_virtual_time
 async def test_base_exception_ends_the_controller(world: World) -> None:
-    class Worse(BaseException):
+    class FatalError(BaseException):
         pass
 
-    controller = world.run(failing(Worse()), workers=1)
+    controller = world.run(failing(FatalError()), workers=1)
     controller.queue.add("a")
     assert world.task is not None
     with pytest.raises(BaseExceptionGroup) as raised:
         await world.task
-    assert [type(error) for error in raised.value.exceptions] == [Worse]
+    assert [type(error) for error in raised.value.exceptions] == [FatalError]
     assert controller.queue.depth == 1  # its key waits for the next run
 
 

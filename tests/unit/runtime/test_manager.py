@@ -17,7 +17,7 @@ from kubeloop.sim.loop import VirtualClock, VirtualLoop, run_virtual
 BOUNDS = SupervisorTimeouts()
 
 
-class Bench:
+class ManagerHarness:
     """A manager in virtual time, and what it reported."""
 
     def __init__(self, loop: VirtualLoop) -> None:
@@ -27,7 +27,7 @@ class Bench:
         self.incidents: list[Incident] = []
         self._running: asyncio.Task[None] | None = None
 
-    def keep(self, *loops: Controller[str] | Scripted) -> LoopManager:
+    def keep(self, *loops: Controller[str] | ScriptedLoop) -> LoopManager:
         self.manager = LoopManager(loops, self.clock, registry=self.registry, report=self.incidents.append)
         self._running = asyncio.ensure_future(self.manager.run())
         return self.manager
@@ -42,16 +42,16 @@ class Bench:
         await asyncio.wait([self._running])
 
 
-def play(scenario: Callable[[Bench], Awaitable[None]]) -> None:
+def play(scenario: Callable[[ManagerHarness], Awaitable[None]]) -> None:
     loop = VirtualLoop()
-    run_virtual(_main(scenario, Bench(loop)), loop=loop)
+    run_virtual(_main(scenario, ManagerHarness(loop)), loop=loop)
 
 
-async def _main(scenario: Callable[[Bench], Awaitable[None]], bench: Bench) -> None:
+async def _main(scenario: Callable[[ManagerHarness], Awaitable[None]], bench: ManagerHarness) -> None:
     await scenario(bench)
 
 
-class Scripted:
+class ScriptedLoop:
     """Loop with scripted runs."""
 
     def __init__(self, name: str, *runs: Callable[[], Awaitable[None]], depth: int = 0) -> None:
@@ -104,8 +104,8 @@ async def nothing(_: str) -> None:
     [(crash, "ValueError: broken"), (leave, "RuntimeError: called exit(3)"), (return_at_once, "exited unexpectedly")],
 )
 def test_exited_loop_is_restarted_and_reported(run: Callable[[], Awaitable[None]], why: str) -> None:
-    async def scenario(bench: Bench) -> None:
-        loop = Scripted("a", run)
+    async def scenario(bench: ManagerHarness) -> None:
+        loop = ScriptedLoop("a", run)
         manager = bench.keep(loop)
         await bench.loop.settle()
         assert manager.health("a") == Health(False, f"{why}; restart pending")
@@ -122,8 +122,8 @@ def test_exited_loop_is_restarted_and_reported(run: Callable[[], Awaitable[None]
 
 
 def test_crashing_loop_is_restarted_with_backoff() -> None:
-    async def scenario(bench: Bench) -> None:
-        loop = Scripted("a", *[crash] * 50)
+    async def scenario(bench: ManagerHarness) -> None:
+        loop = ScriptedLoop("a", *[crash] * 50)
         bench.keep(loop)
         await bench.loop.advance(600)
         pauses = [after - before for before, after in zip(loop.starts, loop.starts[1:], strict=False)]
@@ -140,8 +140,8 @@ def test_recovered_loop_restarts_soon_after_its_next_failure() -> None:
         await asyncio.sleep(2 * BOUNDS.healthy_after)
         await crash()
 
-    async def scenario(bench: Bench) -> None:
-        loop = Scripted("a", *[crash] * 6, fail_later)
+    async def scenario(bench: ManagerHarness) -> None:
+        loop = ScriptedLoop("a", *[crash] * 6, fail_later)
         bench.keep(loop)
         await bench.loop.advance(3 * BOUNDS.healthy_after)
         assert len(loop.starts) == 8
@@ -152,14 +152,14 @@ def test_recovered_loop_restarts_soon_after_its_next_failure() -> None:
 
 
 def test_crash_of_one_loop_does_not_affect_others() -> None:
-    async def scenario(bench: Bench) -> None:
+    async def scenario(bench: ManagerHarness) -> None:
         done: list[str] = []
 
         async def reconcile(key: str) -> None:
             done.append(key)
 
         other = bench.controller("other", reconcile)
-        manager = bench.keep(Scripted("ill", *[crash] * 100), other)
+        manager = bench.keep(ScriptedLoop("ill", *[crash] * 100), other)
         for number in range(10):
             other.queue.add(str(number))
             await bench.loop.advance(10)
@@ -171,7 +171,7 @@ def test_crash_of_one_loop_does_not_affect_others() -> None:
 
 
 def test_hanging_reconcile_ends_the_run_and_its_key_is_retried() -> None:
-    async def scenario(bench: Bench) -> None:
+    async def scenario(bench: ManagerHarness) -> None:
         tries: list[str] = []
 
         async def reconcile(key: str) -> None:
@@ -197,7 +197,7 @@ def test_hanging_reconcile_ends_the_run_and_its_key_is_retried() -> None:
 
 
 def test_loop_that_ignores_cancellation_stays_unhealthy_and_isolated() -> None:
-    async def scenario(bench: Bench) -> None:
+    async def scenario(bench: ManagerHarness) -> None:
         insight = asyncio.Event()
 
         async def run() -> None:
@@ -205,7 +205,7 @@ def test_loop_that_ignores_cancellation_stays_unhealthy_and_isolated() -> None:
                 with contextlib.suppress(asyncio.CancelledError):
                     await insight.wait()
 
-        loop = Scripted("a", run, depth=1)
+        loop = ScriptedLoop("a", run, depth=1)
         manager = bench.keep(loop, bench.controller("b", nothing))
         await bench.loop.advance(3 * STUCK_AFTER)
         assert manager.status()[0].state == "hung"
@@ -221,8 +221,8 @@ def test_loop_that_ignores_cancellation_stays_unhealthy_and_isolated() -> None:
 
 
 def test_loop_without_progress_on_queued_keys_is_restarted() -> None:
-    async def scenario(bench: Bench) -> None:
-        loop = Scripted("a", depth=3)
+    async def scenario(bench: ManagerHarness) -> None:
+        loop = ScriptedLoop("a", depth=3)
         bench.keep(loop)
         await bench.loop.advance(BOUNDS.progress_timeout + 2 * BOUNDS.check_period)
         assert [one.reason for one in bench.incidents] == ["LoopHung"]
@@ -235,7 +235,7 @@ def test_loop_without_progress_on_queued_keys_is_restarted() -> None:
 
 
 def test_idle_loop_is_healthy() -> None:
-    async def scenario(bench: Bench) -> None:
+    async def scenario(bench: ManagerHarness) -> None:
         manager = bench.keep(bench.controller("a", nothing))
         await bench.loop.advance(86400)
         assert manager.health("a").ok
@@ -245,7 +245,7 @@ def test_idle_loop_is_healthy() -> None:
     play(scenario)
 
 
-class Unsynced:
+class UnsyncedInformer:
     """Informer that never syncs."""
 
     has_synced = False
@@ -266,9 +266,9 @@ class Unsynced:
 
 
 def test_loop_without_synced_caches_is_unhealthy_but_not_restarted() -> None:
-    async def scenario(bench: Bench) -> None:
+    async def scenario(bench: ManagerHarness) -> None:
         loop = bench.controller("a", nothing)
-        source = Unsynced()
+        source = UnsyncedInformer()
         loop.watches(source, lambda obj: ())
         manager = bench.keep(loop)
         await bench.loop.advance(UNSYNCED_AFTER + 10 * BOUNDS.check_period)
@@ -281,7 +281,7 @@ def test_loop_without_synced_caches_is_unhealthy_but_not_restarted() -> None:
 
 
 def test_shutdown_waits_for_queued_keys() -> None:
-    async def scenario(bench: Bench) -> None:
+    async def scenario(bench: ManagerHarness) -> None:
         done: list[str] = []
 
         async def reconcile(key: str) -> None:
@@ -301,7 +301,7 @@ def test_shutdown_waits_for_queued_keys() -> None:
 
 
 def test_shutdown_wait_is_limited(caplog: pytest.LogCaptureFixture) -> None:
-    async def scenario(bench: Bench) -> None:
+    async def scenario(bench: ManagerHarness) -> None:
         async def reconcile(key: str) -> None:
             await asyncio.sleep(1000)
 
@@ -319,8 +319,8 @@ def test_shutdown_wait_is_limited(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_loop_waiting_for_restart_does_not_delay_shutdown() -> None:
-    async def scenario(bench: Bench) -> None:
-        loop = Scripted("a", crash, crash)
+    async def scenario(bench: ManagerHarness) -> None:
+        loop = ScriptedLoop("a", crash, crash)
         bench.keep(loop)
         await bench.loop.settle()
         await bench.end()
@@ -331,7 +331,7 @@ def test_loop_waiting_for_restart_does_not_delay_shutdown() -> None:
 
 
 def test_status_has_the_rate_of_the_last_minute() -> None:
-    async def scenario(bench: Bench) -> None:
+    async def scenario(bench: ManagerHarness) -> None:
         async def reconcile(key: str) -> None:
             await asyncio.sleep(0.25)
 
@@ -352,7 +352,7 @@ def test_status_has_the_rate_of_the_last_minute() -> None:
 
 
 def test_status_has_the_last_error() -> None:
-    async def scenario(bench: Bench) -> None:
+    async def scenario(bench: ManagerHarness) -> None:
         async def reconcile(key: str) -> None:
             raise ValueError("no such thing")
 
@@ -369,11 +369,11 @@ def test_status_has_the_last_error() -> None:
 
 
 def test_failing_reporter_does_not_affect_the_loop() -> None:
-    async def scenario(bench: Bench) -> None:
+    async def scenario(bench: ManagerHarness) -> None:
         def report(_: Incident) -> None:
             raise OSError("no events today")
 
-        loop = Scripted("a", crash)
+        loop = ScriptedLoop("a", crash)
         manager = LoopManager([loop], bench.clock, report=report)
         running = asyncio.ensure_future(manager.run())
         await bench.loop.advance(5)
@@ -385,7 +385,7 @@ def test_failing_reporter_does_not_affect_the_loop() -> None:
 
 
 def test_suspended_process_does_not_judge_by_the_clock() -> None:
-    async def scenario(bench: Bench) -> None:
+    async def scenario(bench: ManagerHarness) -> None:
         async def reconcile(key: str) -> None:
             await asyncio.sleep(1)
 
@@ -402,8 +402,8 @@ def test_suspended_process_does_not_judge_by_the_clock() -> None:
 
 
 def test_duplicate_loop_names_are_rejected() -> None:
-    async def scenario(bench: Bench) -> None:
+    async def scenario(bench: ManagerHarness) -> None:
         with pytest.raises(ValueError, match="two loops are named a"):
-            LoopManager([Scripted("a"), Scripted("a")], bench.clock)
+            LoopManager([ScriptedLoop("a"), ScriptedLoop("a")], bench.clock)
 
     play(scenario)

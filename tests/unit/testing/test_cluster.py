@@ -20,7 +20,7 @@ from kubeloop.runtime.objects.keys import ObjectKey
 from kubeloop.runtime.queue.enqueue import own_key
 from kubeloop.testing import Cluster, config_map, namespace, node, pod
 from kubeloop.testing.cluster import CacheMutatedError, LoopEndedError
-from tests.unit.testing.counting import NOTE, counting
+from tests.unit.testing.counting_controller import NOTE, counting
 
 MakeCluster = Callable[..., Cluster]
 
@@ -162,14 +162,14 @@ def test_stopped_controller_does_nothing_and_another_takes_over(cluster: Cluster
 
 
 def test_exited_loop_fails_the_test(cluster: Cluster) -> None:
-    class Ending(Controller[str]):
+    class ReturningController(Controller[str]):
         async def run(self) -> None:
             raise OSError("no more")
 
-    def ending(context: ControllerContext) -> Ending:
+    def ending(context: ControllerContext) -> ReturningController:
         async def reconcile(_: str) -> None: ...
 
-        return Ending("ending", reconcile, context.clock)
+        return ReturningController("ending", reconcile, context.clock)
 
     with pytest.raises(LoopEndedError, match="ending has ended") as caught:
         cluster.start(ending)

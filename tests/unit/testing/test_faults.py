@@ -8,7 +8,7 @@ from kubeloop.api import errors
 from kubeloop.api.generated.core_v1 import ConfigMap
 from kubeloop.client.errors import CallTimeout, ConnectionLost
 from kubeloop.testing import Cluster, config_map
-from tests.unit.testing.counting import NOTE, counting
+from tests.unit.testing.counting_controller import NOTE, counting
 
 
 def create(cluster: Cluster, name: str) -> None:

@@ -22,7 +22,7 @@ NODES = {"ConfigMap": CONFIG_MAP, "Deployment": DEPLOYMENT, "Pod": POD}
 Json = dict[str, Any]
 
 
-class Stored:
+class StoredObject:
     """Stored object: applies to it and keeps the result."""
 
     def __init__(self, kind: str = "ConfigMap", node: SchemaNode | None = None) -> None:
@@ -74,7 +74,7 @@ def containers_of(obj: Json | None) -> list[Json]:
 
 
 def test_apply_creates_and_owns_leaves_without_their_structs() -> None:
-    stored = Stored()
+    stored = StoredObject()
     stored.apply("m1", data={"a": "1", "b": "2"})
     assert stored.obj is not None
     assert stored.obj["data"] == {"a": "1", "b": "2"}
@@ -83,7 +83,7 @@ def test_apply_creates_and_owns_leaves_without_their_structs() -> None:
 
 
 def test_omitted_fields_are_removed() -> None:
-    stored = Stored()
+    stored = StoredObject()
     stored.apply("m1", data={"a": "1", "b": "2"})
     stored.apply("m1", data={"a": "1", "c": "3"})
     assert stored.obj is not None
@@ -92,7 +92,7 @@ def test_omitted_fields_are_removed() -> None:
 
 
 def test_omitting_all_fields_removes_the_empty_struct_and_its_entry() -> None:
-    stored = Stored()
+    stored = StoredObject()
     stored.apply("m1", data={"a": "1"})
     stored.apply("m1")
     assert stored.obj is not None
@@ -101,7 +101,7 @@ def test_omitting_all_fields_removes_the_empty_struct_and_its_entry() -> None:
 
 
 def test_co_owned_field_survives_omission() -> None:
-    stored = Stored()
+    stored = StoredObject()
     stored.apply("m1", data={"a": "1", "b": "2"})
     stored.apply("m2", data={"a": "1"})
     stored.apply("m1", data={"b": "2"})
@@ -111,7 +111,7 @@ def test_co_owned_field_survives_omission() -> None:
 
 
 def test_repeated_apply_changes_neither_object_nor_times() -> None:
-    stored = Stored()
+    stored = StoredObject()
     stored.apply("m1", data={"a": "1"})
     before = stored.obj
     entries = stored.entries
@@ -121,7 +121,7 @@ def test_repeated_apply_changes_neither_object_nor_times() -> None:
 
 
 def test_applying_the_current_value_shares_ownership_without_a_new_time() -> None:
-    stored = Stored()
+    stored = StoredObject()
     stored.apply("m1", data={"a": "1"})
     stored.apply("m2", data={"a": "1"})
     assert [entry["manager"] for entry in stored.entries] == ["m2", "m1"]
@@ -129,7 +129,7 @@ def test_applying_the_current_value_shares_ownership_without_a_new_time() -> Non
 
 
 def test_another_value_for_an_owned_field_is_a_conflict() -> None:
-    stored = Stored()
+    stored = StoredObject()
     stored.apply("m1", data={"a": "1"})
     with pytest.raises(Conflict) as refused:
         stored.apply("m2", data={"a": "2"})
@@ -140,7 +140,7 @@ def test_another_value_for_an_owned_field_is_a_conflict() -> None:
 
 
 def test_several_conflicts_are_reported_by_manager() -> None:
-    stored = Stored()
+    stored = StoredObject()
     stored.apply("m1", data={"a": "1", "b": "2"})
     stored.update("edit", data={"a": "1", "b": "2", "c": "3"})
     with pytest.raises(Conflict) as refused:
@@ -153,7 +153,7 @@ def test_several_conflicts_are_reported_by_manager() -> None:
 
 
 def test_force_takes_the_field_from_its_owner() -> None:
-    stored = Stored()
+    stored = StoredObject()
     stored.apply("m1", data={"a": "1", "b": "2"})
     stored.apply("m2", force=True, data={"a": "2"})
     assert stored.obj is not None
@@ -162,7 +162,7 @@ def test_force_takes_the_field_from_its_owner() -> None:
 
 
 def test_an_update_takes_a_field_from_an_applier_which_then_conflicts() -> None:
-    stored = Stored()
+    stored = StoredObject()
     stored.apply("m1", data={"a": "1"})
     stored.update("edit", data={"a": "2"})
     assert stored.owned() == {"edit": {"f:data": {"f:a": {}}}}
@@ -171,7 +171,7 @@ def test_an_update_takes_a_field_from_an_applier_which_then_conflicts() -> None:
 
 
 def test_a_replica_count_is_handed_over_to_an_autoscaler() -> None:
-    stored = Stored("Deployment")
+    stored = StoredObject("Deployment")
     stored.apply("user", spec=deployment({"name": "c", "image": "i"}, replicas=1))
     stored.apply("handover", spec={"replicas": 1})
     stored.apply("user", spec=deployment({"name": "c", "image": "i"}))
@@ -182,7 +182,7 @@ def test_a_replica_count_is_handed_over_to_an_autoscaler() -> None:
 
 
 def test_list_maps_merge_by_key_and_nested_lists_too() -> None:
-    stored = Stored("Deployment")
+    stored = StoredObject("Deployment")
     stored.apply("m1", spec=deployment({"name": "c", "image": "i", "env": [{"name": "A", "value": "1"}]}))
     side = {"name": "side", "image": "s"}
     stored.apply("m2", spec=deployment({"name": "c", "env": [{"name": "B", "value": "2"}]}, side))
@@ -195,14 +195,14 @@ def test_list_maps_merge_by_key_and_nested_lists_too() -> None:
 
 
 def test_defaulted_key_may_be_omitted() -> None:
-    stored = Stored("Deployment")
+    stored = StoredObject("Deployment")
     stored.apply("m1", spec=deployment({"name": "c", "ports": [{"containerPort": 80}]}))
     stored.apply("m2", spec=deployment({"name": "c", "ports": [{"containerPort": 80, "protocol": "TCP", "name": "w"}]}))
     assert containers_of(stored.obj)[0]["ports"] == [{"containerPort": 80, "protocol": "TCP", "name": "w"}]
 
 
 def test_an_atomic_list_is_replaced_and_owned_as_a_whole() -> None:
-    stored = Stored("Deployment")
+    stored = StoredObject("Deployment")
     stored.apply("m1", spec=deployment({"name": "c", "args": ["x", "y"]}))
     with pytest.raises(Conflict, match=r'\.spec\.template\.spec\.containers\[name="c"\]\.args$'):
         stored.apply("m2", spec=deployment({"name": "c", "args": ["z"]}))
@@ -211,7 +211,7 @@ def test_an_atomic_list_is_replaced_and_owned_as_a_whole() -> None:
 
 
 def test_sets_keep_items_of_others() -> None:
-    stored = Stored("Pod")
+    stored = StoredObject("Pod")
     stored.apply("m1", metadata={"name": "m", "finalizers": ["e.org/a", "e.org/b"]})
     stored.apply("m2", metadata={"name": "m", "finalizers": ["e.org/c"]})
     stored.apply("m1", metadata={"name": "m", "finalizers": ["e.org/b"]})
@@ -233,14 +233,14 @@ def test_sets_keep_items_of_others() -> None:
 def test_merged_lists_keep_stored_order_and_follow_the_applied_order(
     stored_names: str, applied_names: str, merged_names: str
 ) -> None:
-    stored = Stored("Deployment")
+    stored = StoredObject("Deployment")
     stored.update("first", spec=deployment(*({"name": name} for name in stored_names)))
     stored.apply("m", spec=deployment(*({"name": name} for name in applied_names)))
     assert [item["name"] for item in containers_of(stored.obj)] == list(merged_names)
 
 
 def test_unowned_fields_survive_inside_owned_ones() -> None:
-    stored = Stored("Deployment")
+    stored = StoredObject("Deployment")
     stored.apply("m1", spec=deployment({"name": "c", "image": "i"}, {"name": "d", "image": "j"}))
     assert stored.obj is not None
     containers_of(stored.obj)[0]["imagePullPolicy"] = "Always"  # what defaulting does: no manager behind it
@@ -249,20 +249,20 @@ def test_unowned_fields_survive_inside_owned_ones() -> None:
 
 
 def test_null_is_a_value_that_can_conflict() -> None:
-    stored = Stored("Deployment")
+    stored = StoredObject("Deployment")
     stored.apply("m1", spec={"replicas": 3})
     with pytest.raises(Conflict, match=r"\.spec\.replicas"):
         stored.apply("m2", spec={"replicas": None})
 
 
 def test_an_empty_map_is_owned_itself() -> None:
-    stored = Stored()
+    stored = StoredObject()
     stored.apply("m1", data={})
     assert stored.owned() == {"m1": {"f:data": {}}}
 
 
 def test_untracked_object_gets_a_before_first_apply_manager() -> None:
-    stored = Stored()
+    stored = StoredObject()
     stored.obj = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m", "uid": "u"}, "data": {"a": "1"}}
     with pytest.raises(Conflict, match=r'conflict with "before-first-apply" using v1: \.data\.a'):
         stored.apply("m1", data={"a": "2"})
@@ -271,7 +271,7 @@ def test_untracked_object_gets_a_before_first_apply_manager() -> None:
 
 
 def test_ownership_in_an_earlier_version_belongs_to_the_same_applier() -> None:
-    stored = Stored()
+    stored = StoredObject()
     stored.apply("m1", data={"a": "1"})
     stored.entries = [{**stored.entries[0], "apiVersion": "v0"}]
     stored.apply("m1", data={"b": "1"})
@@ -281,7 +281,7 @@ def test_ownership_in_an_earlier_version_belongs_to_the_same_applier() -> None:
 
 
 def test_the_conflict_names_the_subresource_of_the_owner() -> None:
-    stored = Stored()
+    stored = StoredObject()
     stored.apply("m1", data={"a": "1"})
     stored.entries = [{**stored.entries[0], "operation": "Update", "subresource": "status"}]
     with pytest.raises(Conflict, match=r'conflict with "m1" with subresource "status" using v1: \.data\.a'):
@@ -308,7 +308,7 @@ def test_a_configuration_of_another_type_or_with_managed_fields_is_a_bad_request
 
 
 def test_schema_mismatch_is_rejected_with_its_path() -> None:
-    stored = Stored("Deployment")
+    stored = StoredObject("Deployment")
     with pytest.raises(ApiError) as refused:
         stored.apply("m", metadata={"name": "d", "namespace": "n"}, spec={"nope": 1})
     assert refused.value.code == 500
@@ -320,8 +320,8 @@ def test_schema_mismatch_is_rejected_with_its_path() -> None:
 ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
 
 
-def client_side_applied(**data: str) -> Stored:
-    stored = Stored()
+def client_side_applied(**data: str) -> StoredObject:
+    stored = StoredObject()
     config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": {"a": "1", "b": "1"}}
     metadata = {"name": "m", "annotations": {ANNOTATION: json.dumps(config)}}
     stored.update("kubectl-client-side-apply", metadata=metadata, data={"a": "1", "b": "1"} | data)
@@ -351,7 +351,7 @@ def test_other_managers_do_not_take_over() -> None:
 
 
 def test_entries_differing_in_time_only_are_equal() -> None:
-    stored = Stored()
+    stored = StoredObject()
     stored.apply("m1", data={"a": "1"})
     later = [{**stored.entries[0], "time": "T9"}]
     assert is_equal_ignoring_timestamps(stored.entries, later)

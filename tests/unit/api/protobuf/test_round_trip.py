@@ -14,7 +14,7 @@ from kubeloop.api.protobuf import decode_object, encode_object, open_envelope
 from kubeloop.api.protobuf.messages import Message
 from kubeloop.api.protobuf.table import message_of, table
 from kubeloop.api.schema import definitions
-from tests.unit.api.protobuf.samples import sample, without_omitted, zero_object
+from tests.unit.api.protobuf.random_messages import sample, without_omitted, zero_object
 
 _WATCH_EVENT = "io.k8s.apimachinery.pkg.apis.meta.v1.WatchEvent"
 

@@ -10,8 +10,8 @@ import pytest
 from kubeloop.apiserver.admission.plugin_names import AdmissionConfigError, AdmissionOptions
 from kubeloop.apiserver.admission.plugins.image_policy_webhook import ImagePolicyConfiguration
 from tests.unit.apiserver.admission.hook_server import HookServer, make_pki
-from tests.unit.apiserver.conftest import POD_SPEC, StillClock
-from tests.unit.apiserver.secured import SecuredApi, refused
+from tests.unit.apiserver.conftest import POD_SPEC, ManualClock
+from tests.unit.apiserver.secured_api import SecuredApi, refused
 
 PODS = "/api/v1/namespaces/shop/pods"
 FAILED_OPEN = "alpha.image-policy.k8s.io/failed-open"
@@ -23,7 +23,7 @@ current-context: x
 """
 
 
-class Policed(SecuredApi):
+class ImagePolicyApi(SecuredApi):
     """A server with the plugin, and the webhook that it asks."""
 
     hooks: HookServer
@@ -42,7 +42,9 @@ def policed(tmp_path):
             policy = {"kubeConfigFile": str(kubeconfig), "retryBackoff": 1, **settings}
             file.write_text(json.dumps({"imagePolicy": policy}))
             options = AdmissionOptions(("ImagePolicyWebhook",), config_file=file)
-            api = type("PolicedApi", (Policed,), {"admission_options": options, "hooks": hooks})(runner, StillClock())
+            api = type("PolicedApi", (ImagePolicyApi,), {"admission_options": options, "hooks": hooks})(
+                runner, ManualClock()
+            )
             api.namespace("shop")
             return api
 

@@ -8,7 +8,7 @@ import pytest
 
 from kubeloop.apiserver.admission.plugin_names import AdmissionOptions
 from tests.unit.apiserver.conftest import POD_SPEC
-from tests.unit.apiserver.secured import refused, secured_api
+from tests.unit.apiserver.secured_api import refused, secured_api
 
 PODS = "/api/v1/namespaces/shop/pods"
 SERVICES = "/api/v1/namespaces/shop/services"

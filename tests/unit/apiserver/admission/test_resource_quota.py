@@ -12,7 +12,7 @@ from kubeloop.apiserver.admission import AdmissionChain
 from kubeloop.apiserver.admission.lookup import RegistryLookup
 from kubeloop.apiserver.admission.plugins.quota.quota_accessor import StoreQuotaAccessor
 from kubeloop.apiserver.admission.plugins.quota.resource_quota import ResourceQuotaPlugin
-from tests.unit.apiserver.conftest import Api, StillClock
+from tests.unit.apiserver.conftest import Api, ManualClock
 
 CONFIG_MAPS = "/api/v1/namespaces/shop/configmaps"
 QUOTAS = "/api/v1/namespaces/shop/resourcequotas"
@@ -176,7 +176,7 @@ class _QuotaApi(Api):
 def server() -> Iterator[_QuotaApi]:
     """Return a server with a quota of ten config maps in `shop`."""
     with asyncio.Runner() as runner:
-        api = _QuotaApi(runner, StillClock())
+        api = _QuotaApi(runner, ManualClock())
         hard = {"configmaps": "10", "count/configmaps": "10"}
         api.made(QUOTAS, {"metadata": {"name": "q"}, "spec": {"hard": hard}})
         status = {"hard": hard, "used": dict.fromkeys(hard, "0")}

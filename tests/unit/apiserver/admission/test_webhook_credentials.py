@@ -9,8 +9,8 @@ import pytest
 from kubeloop.apiserver.admission.plugin_names import AdmissionConfigError, AdmissionOptions
 from kubeloop.apiserver.webhook_client.kubeconfig import WebhookKubeconfigError, read_webhook_kubeconfig
 from tests.unit.apiserver.admission.hook_server import HookServer, make_pki
-from tests.unit.apiserver.conftest import StillClock
-from tests.unit.apiserver.secured import SecuredApi
+from tests.unit.apiserver.conftest import ManualClock
+from tests.unit.apiserver.secured_api import SecuredApi
 
 CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1"
 USERS = """
@@ -74,7 +74,7 @@ def _hooked(runner, tmp_path, hooks, disable=()):
     (tmp_path / "token").write_text("from-file\n")
     kubeconfig.write_text(USERS.format(port=hooks.port, certificate=pki.admin_certificate, key=pki.admin_key))
     options = AdmissionOptions((), disable, (), _admission_file(tmp_path, kubeconfig))
-    api = type("HookedApi", (SecuredApi,), {"admission_options": options})(runner, StillClock())
+    api = type("HookedApi", (SecuredApi,), {"admission_options": options})(runner, ManualClock())
     api.namespace("shop")
     for kind in ("validating", "mutating"):
         hooks.behaviours[f"/{kind}"] = lambda _: {"allowed": True}
@@ -119,4 +119,4 @@ def test_disabled_webhook_plugins_call_nothing(hooks, tmp_path):
 def test_a_missing_kubeconfig_prevents_the_start(tmp_path):
     options = AdmissionOptions(config_file=_admission_file(tmp_path, tmp_path / "none"))
     with asyncio.Runner() as runner, pytest.raises(AdmissionConfigError, match="couldn't init admission plugin"):
-        type("HookedApi", (SecuredApi,), {"admission_options": options})(runner, StillClock())
+        type("HookedApi", (SecuredApi,), {"admission_options": options})(runner, ManualClock())

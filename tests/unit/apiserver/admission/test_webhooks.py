@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.unit.apiserver.admission.hook_server import Behaviour, HookServer, make_pki, patch
-from tests.unit.apiserver.conftest import Answer, Api, StillClock
+from tests.unit.apiserver.conftest import Answer, Api, ManualClock
 
 CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1"
 MAPS = "/api/v1/namespaces/shop/configmaps"
@@ -25,7 +25,7 @@ class WebhookApi(Api):
     """Server with configurable webhooks."""
 
     def __init__(self, runner: asyncio.Runner, hooks: HookServer) -> None:
-        super().__init__(runner, StillClock())
+        super().__init__(runner, ManualClock())
         self.hooks = hooks
         self.runner = runner
         self.made("/api/v1/namespaces", {"metadata": {"name": "shop", "labels": {"tier": "front"}}})

@@ -12,7 +12,7 @@ import pytest
 from kubeloop.api.requests import Call
 from kubeloop.apiserver.inprocess.transport import InProcessTransport
 from tests.unit.apiserver.admission.hook_server import HookServer, make_pki
-from tests.unit.apiserver.conftest import ADMIN, Api, StillClock
+from tests.unit.apiserver.conftest import ADMIN, Api, ManualClock
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 GROUP = "names.example.com"
@@ -40,11 +40,11 @@ def convert(request: dict[str, Any]) -> dict[str, Any]:
     return {"result": {"status": "Success"}, "convertedObjects": made}
 
 
-class Converting(Api):
+class ConversionApi(Api):
     """Server with a definition whose versions are converted."""
 
     def __init__(self, runner: asyncio.Runner, hooks: HookServer) -> None:
-        super().__init__(runner, StillClock())
+        super().__init__(runner, ManualClock())
         self.runner = runner
         self.hooks = hooks
         hooks.behaviours["/convert"] = convert
@@ -90,11 +90,11 @@ def pki(tmp_path_factory):
 
 
 @pytest.fixture
-def api(pki) -> Iterator[Converting]:
+def api(pki) -> Iterator[ConversionApi]:
     hooks = HookServer(pki)
     with asyncio.Runner() as runner:
         runner.run(hooks.start())
-        yield Converting(runner, hooks)
+        yield ConversionApi(runner, hooks)
         runner.run(hooks.stop())
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.ecosystem.definitions import definitions, samples
 from tests.unit.apiserver.apiextensions.conftest import DEFINITIONS
-from tests.unit.apiserver.conftest import Answer, Api, StillClock
+from tests.unit.apiserver.conftest import Answer, Api, ManualClock
 
 SAMPLES = samples()
 PLURALS = {one["spec"]["names"]["kind"]: one["spec"]["names"]["plural"] for one in definitions()}
@@ -19,7 +19,7 @@ PLURALS = {one["spec"]["names"]["kind"]: one["spec"]["names"]["plural"] for one 
 
 class World(Api):
     def __init__(self, runner: asyncio.Runner) -> None:
-        super().__init__(runner, StillClock())
+        super().__init__(runner, ManualClock())
         self.made("/api/v1/namespaces", {"metadata": {"name": "shop"}})
         for one in definitions():
             self.made(DEFINITIONS, one)

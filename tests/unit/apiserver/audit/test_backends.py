@@ -24,7 +24,7 @@ from kubeloop.apiserver.webhook_client.review_client import ReviewClient
 from kubeloop.cli.apiserver.webhook_kubeconfig import kubeconfig_loader
 from kubeloop.clock import SystemClock
 from kubeloop.http import Request, Response
-from tests.unit.apiserver.conftest import StillClock
+from tests.unit.apiserver.conftest import ManualClock
 from tests.unit.apiserver.review_server import ReviewServer
 
 
@@ -80,7 +80,7 @@ def test_batches_are_full_or_late_and_sent_at_the_end(virtual_run):
 def test_full_buffer_drops_events(caplog):
     async def main():
         kept = StoredEvents()
-        backend = BufferedBackend(kept, BatchConfig(buffer_size=2, throttle=False), StillClock())
+        backend = BufferedBackend(kept, BatchConfig(buffer_size=2, throttle=False), ManualClock())
         assert backend.process([event(number) for number in range(4)]) is True
         await backend.close()
         assert [one["auditID"] for batch in kept.batches for one in batch] == ["0", "1"]
@@ -96,7 +96,7 @@ def test_batches_are_throttled(virtual_run):
     async def main():
         kept = StoredEvents()
         loop = asyncio.get_running_loop()
-        clock = StillClock()
+        clock = ManualClock()
         clock.monotonic = loop.time
         config = BatchConfig(max_size=1, throttle_qps=2.0, throttle_burst=3)
         backend = BufferedBackend(kept, config, clock)
@@ -167,21 +167,21 @@ def test_legacy_format_is_one_line_of_text():
 
 
 def test_log_that_cannot_be_written_is_a_failure(caplog):
-    class Full:
+    class FullLog:
         def write(self, line):
             raise OSError("no space left on device")
 
         def close(self):
             pass
 
-    assert LogBackend(Full()).process([event(1)]) is False
+    assert LogBackend(FullLog()).process([event(1)]) is False
     assert "Error in audit plugin 'log' affecting 1 audit events: no space left on device (1)" in caplog.messages
 
 
 def test_webhook_gets_a_list_of_events_and_is_tried_again(tmp_path, caplog):
     async def main():
         async with ReviewServer(tmp_path) as server:
-            clock = StillClock()
+            clock = ManualClock()
             client = ReviewClient(kubeconfig_loader(clock)(server.kubeconfig), clock, retry_seconds=0.001)
             backend = WebhookBackend(client)
             failures = [Response(403, b"no", "text/plain"), Response(500, b"no", "text/plain")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import stat
 
 from kubeloop.apiserver.audit.log import AuditLog, LogLimits
-from tests.unit.apiserver.conftest import StillClock
+from tests.unit.apiserver.conftest import ManualClock
 
 MEGABYTE = 1 << 20
 
@@ -16,19 +16,19 @@ def names(folder):
 
 def test_lines_are_appended_to_an_existing_file(tmp_path):
     for line in (b"one\n", b"two\n"):
-        log = AuditLog(str(tmp_path / "audit.log"), LogLimits(), StillClock())
+        log = AuditLog(str(tmp_path / "audit.log"), LogLimits(), ManualClock())
         log.write(line)
         log.close()
     assert (tmp_path / "audit.log").read_bytes() == b"one\ntwo\n"
 
 
 def test_file_is_readable_by_its_owner_only(tmp_path):
-    AuditLog(str(tmp_path / "logs" / "audit.log"), LogLimits(), StillClock()).close()
+    AuditLog(str(tmp_path / "logs" / "audit.log"), LogLimits(), ManualClock()).close()
     assert stat.S_IMODE((tmp_path / "logs" / "audit.log").stat().st_mode) == 0o600
 
 
 def test_large_file_is_rotated_and_old_ones_are_deleted(tmp_path):
-    clock = StillClock()
+    clock = ManualClock()
     log = AuditLog(str(tmp_path / "audit.log"), LogLimits(megabytes=1, backups=2), clock)
     (tmp_path / "audit-by-hand.log").write_text("not ours")
     for letter in b"abcd":
@@ -46,7 +46,7 @@ def test_large_file_is_rotated_and_old_ones_are_deleted(tmp_path):
 
 
 def test_expired_files_are_deleted(tmp_path):
-    clock = StillClock()
+    clock = ManualClock()
     log = AuditLog(str(tmp_path / "audit.log"), LogLimits(megabytes=1, days=1), clock)
     for _ in range(3):
         log.write(b"x" * MEGABYTE)

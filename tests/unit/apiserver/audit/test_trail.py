@@ -16,13 +16,13 @@ from kubeloop.apiserver.background.offload import WorkerThread
 from kubeloop.clock import SystemClock
 from kubeloop.http import HttpLimits, Request, UpgradeResponse, serve
 from kubeloop.metrics import MetricRegistry
-from tests.unit.apiserver.conftest import ADMIN, POD_SPEC, StillClock
-from tests.unit.apiserver.secured import secured_api
+from tests.unit.apiserver.conftest import ADMIN, POD_SPEC, ManualClock
+from tests.unit.apiserver.secured_api import secured_api
 
 MAPS = "/api/v1/namespaces/shop/configmaps"
 
 
-class Lines:
+class MemoryLog:
     """Audit log in memory."""
 
     def __init__(self):
@@ -50,9 +50,9 @@ def audited():
     with ExitStack() as stack:
 
         def make(*rules, **fields):
-            log = Lines()
+            log = MemoryLog()
             api = stack.enter_context(
-                secured_api(Auditor(policy_of(*rules, **fields), LogBackend(log), StillClock(), MetricRegistry()))
+                secured_api(Auditor(policy_of(*rules, **fields), LogBackend(log), ManualClock(), MetricRegistry()))
             )
             api.namespace("shop")
             log.take()
@@ -272,7 +272,7 @@ def test_the_release_that_removes_a_deprecated_version_is_annotated():
     from kubeloop.api.features.optional_resources import OPTIONAL_RESOURCES
 
     old = next(one for one in OPTIONAL_RESOURCES if one.group_version == "resource.k8s.io/v1beta1")
-    trail = Auditor(policy_of({"level": "Metadata"}), Lines(), StillClock(), MetricRegistry()).trail(
+    trail = Auditor(policy_of({"level": "Metadata"}), MemoryLog(), ManualClock(), MetricRegistry()).trail(
         Request("GET", "/", ""), "id"
     )
     trail.annotate_deprecation(old)
@@ -288,8 +288,8 @@ def test_pod_security_is_annotated(audited):
 
 
 def test_events_that_are_sent_to_the_backend_are_counted():
-    metrics, log = MetricRegistry(), Lines()
-    Auditor(policy_of({"level": "Metadata"}), LogBackend(log), StillClock(), metrics).log_rejected_certificate(
+    metrics, log = MetricRegistry(), MemoryLog()
+    Auditor(policy_of({"level": "Metadata"}), LogBackend(log), ManualClock(), metrics).log_rejected_certificate(
         "expired"
     )
     assert len(log.take()) == 1
@@ -313,14 +313,14 @@ def test_an_upgraded_connection_is_complete_when_it_ends():
 
     ended = asyncio.Event()
 
-    class EndingLines(Lines):
+    class StoppingLog(MemoryLog):
         def write(self, line):
             super().write(line)
             if self.events[-1]["stage"] == "ResponseComplete":
                 ended.set()
 
-    log = EndingLines()
-    auditor = Auditor(policy_of({"level": "Metadata"}), LogBackend(log), StillClock(), MetricRegistry())
+    log = StoppingLog()
+    auditor = Auditor(policy_of({"level": "Metadata"}), LogBackend(log), ManualClock(), MetricRegistry())
     trail = auditor.trail(Request("GET", "/x"), "7")
 
     async def handler(request):

@@ -26,7 +26,7 @@ from kubeloop.http import Response
 from tests.unit.apiserver.authentication.issuer_server import IssuerKeyPair, IssuerServer, encoded
 
 
-class Subject:
+class AuthenticatorHarness:
     """One authenticator for a running issuer; its configuration is given as in a file."""
 
     def __init__(self, server: IssuerServer, algorithms=ALGORITHMS, **fields) -> None:
@@ -69,13 +69,13 @@ def with_issuer(tmp_path):
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_token_signed_with_each_algorithm_names_the_user(with_issuer, algorithm):
     async def work(issuer):
-        async with Subject(issuer) as subject:
+        async with AuthenticatorHarness(issuer) as subject:
             assert await subject.user(issuer.token()) == User("jane")
             good = issuer.token()
             head, _, signature = good.split(".")
             changed = encoded(json.dumps(issuer.claims(sub="eve")).encode())
             assert "failed to verify id token signature" in await subject.rejection(f"{head}.{changed}.{signature}")
-        async with Subject(issuer, [one for one in ALGORITHMS if one != algorithm]) as subject:
+        async with AuthenticatorHarness(issuer, [one for one in ALGORITHMS if one != algorithm]) as subject:
             told = await subject.rejection(issuer.token())
             assert told.startswith("oidc: verify token: oidc: id token signed with unsupported algorithm, expected [")
             assert told.endswith(f' got "{algorithm}"')
@@ -85,7 +85,7 @@ def test_token_signed_with_each_algorithm_names_the_user(with_issuer, algorithm)
 
 def test_key_of_another_type_verifies_nothing(with_issuer):
     async def work(issuer):
-        async with Subject(issuer) as subject:
+        async with AuthenticatorHarness(issuer) as subject:
             other = IssuerKeyPair("one", "ES256")
             assert "failed to verify id token signature" in await subject.rejection(other.sign(issuer.claims()))
             for algorithm in ("none", "HS256", ""):
@@ -96,7 +96,7 @@ def test_key_of_another_type_verifies_nothing(with_issuer):
 
 def test_tokens_of_others_are_left_to_others(with_issuer):
     async def work(issuer):
-        async with Subject(issuer) as subject:
+        async with AuthenticatorHarness(issuer) as subject:
             key = issuer.keys[0]
             for token in ("x", "a.b.c", "a.b", key.sign(issuer.claims(iss="https://other")), key.sign({})):
                 assert await subject.user(token) is None
@@ -109,7 +109,7 @@ def test_tokens_of_others_are_left_to_others(with_issuer):
 
 def test_keys_are_fetched_again_for_an_unknown_one(with_issuer):
     async def work(issuer):
-        async with Subject(issuer) as subject:
+        async with AuthenticatorHarness(issuer) as subject:
             assert issuer.paths == ["/.well-known/openid-configuration"]
             await subject.user(issuer.token())
             await subject.user(issuer.token())
@@ -127,7 +127,7 @@ def test_keys_are_fetched_again_for_an_unknown_one(with_issuer):
 def test_keys_are_not_fetched_again_while_they_may_be_cached(with_issuer):
     async def work(issuer):
         issuer.cache_control = "public, max-age=3600"
-        async with Subject(issuer) as subject:
+        async with AuthenticatorHarness(issuer) as subject:
             await subject.user(issuer.token())
             issuer.keys = [IssuerKeyPair("two")]
             assert "failed to verify id token signature" in await subject.rejection(issuer.token())
@@ -138,7 +138,7 @@ def test_keys_are_not_fetched_again_while_they_may_be_cached(with_issuer):
 
 def test_token_without_key_id_is_tried_with_all_keys(with_issuer):
     async def work(issuer):
-        async with Subject(issuer) as subject:
+        async with AuthenticatorHarness(issuer) as subject:
             assert await subject.user(issuer.keys[1].sign(issuer.claims(), kid="")) == User("jane")
             assert "failed to verify" in await subject.rejection(issuer.keys[1].sign(issuer.claims(), kid="one"))
 
@@ -157,7 +157,7 @@ def test_token_without_key_id_is_tried_with_all_keys(with_issuer):
 )
 def test_claims_about_time_and_audience_are_checked(with_issuer, claims, told):
     async def work(issuer):
-        async with Subject(issuer) as subject:
+        async with AuthenticatorHarness(issuer) as subject:
             assert told in await subject.rejection(issuer.token(**claims))
             assert await subject.user(issuer.token(aud=["x", "me"], nbf=1.5)) == User("jane")
 
@@ -167,7 +167,7 @@ def test_claims_about_time_and_audience_are_checked(with_issuer, claims, told):
 def test_any_of_several_audiences_suffices(with_issuer):
     async def work(issuer):
         several = {"url": issuer.url, "certificateAuthority": issuer.authority, "audiences": ["b", "a"]}
-        async with Subject(issuer, issuer={**several, "audienceMatchPolicy": "MatchAny"}) as subject:
+        async with AuthenticatorHarness(issuer, issuer={**several, "audienceMatchPolicy": "MatchAny"}) as subject:
             assert await subject.user(issuer.token(aud=["x", "b"])) == User("jane")
             told = 'oidc: verify token: oidc: expected audience in ["a" "b"] got ["x"]'
             assert await subject.rejection(issuer.token(aud="x")) == told
@@ -179,7 +179,9 @@ def test_discovery_url_replaces_the_issuers(with_issuer):
     async def work(issuer):
         issuer.answers["/here"] = Response(200, json.dumps({**issuer.document, "issuer": "https://far"}).encode())
         elsewhere = {"url": "https://far", "discoveryURL": f"{issuer.url}/here", "audiences": ["me"]}
-        async with Subject(issuer, issuer={**elsewhere, "certificateAuthority": issuer.authority}) as subject:
+        async with AuthenticatorHarness(
+            issuer, issuer={**elsewhere, "certificateAuthority": issuer.authority}
+        ) as subject:
             assert await subject.user(issuer.token(iss="https://far")) == User("jane")
             assert issuer.paths[0] == "/here"
 
@@ -207,7 +209,7 @@ def test_wrong_discovery_document_is_refused(with_issuer, document, told):
 
 def test_authenticator_is_not_healthy_before_the_discovery(with_issuer):
     async def work(issuer):
-        subject = Subject(issuer)
+        subject = AuthenticatorHarness(issuer)
         prefix = f'oidc: authenticator for issuer "{issuer.url}" is not '
         assert subject.authenticator.problem == f"{prefix}healthy: {prefix}initialized"
         assert await subject.rejection(issuer.token()) == "oidc: authenticator not initialized"
@@ -227,7 +229,7 @@ def test_issuer_of_an_unknown_authority_is_not_trusted(with_issuer):
 
 def test_failed_fetch_of_keys_is_reported(with_issuer):
     async def work(issuer):
-        async with Subject(issuer) as subject:
+        async with AuthenticatorHarness(issuer) as subject:
             issuer.answers["/keys"] = Response(500, b"broken", "text/plain")
             told = "oidc: verify token: failed to verify signature: fetching keys oidc: get keys failed: 500 broken"
             assert await subject.rejection(issuer.token()) == told
@@ -253,7 +255,7 @@ MAPPED = {
 
 def test_expressions_map_claims(with_issuer):
     async def work(issuer):
-        async with Subject(issuer, claimMappings=MAPPED) as subject:
+        async with AuthenticatorHarness(issuer, claimMappings=MAPPED) as subject:
             token = issuer.token(roles="a,,b", id="7", team="t", n=1, jti="z")
             extra = (
                 ("authentication.kubernetes.io/credential-id", ("JTI=z",)),
@@ -285,7 +287,7 @@ def test_expressions_map_claims(with_issuer):
 )
 def test_name_must_be_a_text_and_an_address_verified(with_issuer, mapping, claims, told):
     async def work(issuer):
-        async with Subject(issuer, claimMappings={"username": mapping}) as subject:
+        async with AuthenticatorHarness(issuer, claimMappings={"username": mapping}) as subject:
             assert told in await subject.rejection(issuer.token(**claims))
 
     with_issuer(work)
@@ -298,7 +300,7 @@ def test_claims_are_mapped_with_prefixes(with_issuer):
             "groups": {"claim": "g", "prefix": "g:"},
             "uid": {"claim": "id"},
         }
-        async with Subject(issuer, claimMappings=mappings) as subject:
+        async with AuthenticatorHarness(issuer, claimMappings=mappings) as subject:
             one = issuer.token(email="a@b", email_verified=True, g="x", id="7")
             assert await subject.user(one) == User("u:a@b", ("g:x",), "7")
             several = issuer.token(email="a@b", g=["x", "y"], id="7")
@@ -325,7 +327,7 @@ def test_rules_about_claims_and_user_are_enforced(with_issuer):
                 "groups": {"claim": "g", "prefix": ""},
             },
         }
-        async with Subject(issuer, **fields) as subject:
+        async with AuthenticatorHarness(issuer, **fields) as subject:
             assert await subject.user(issuer.token(hd="example.com")) == User("jane")
             for claims, told in (
                 ({}, "oidc: required claim hd not present in ID token"),
@@ -355,7 +357,7 @@ def test_groups_may_come_from_another_endpoint(with_issuer):
         def sources(**endpoint):
             return {"_claim_names": {"g": "s"}, "_claim_sources": {"s": endpoint}}
 
-        async with Subject(issuer, claimMappings=mappings) as subject:
+        async with AuthenticatorHarness(issuer, claimMappings=mappings) as subject:
             issuer.answers["/groups"] = Response(200, issuer.token(g=["x"]).encode(), "application/jwt")
             endpoint = {"endpoint": f"{issuer.url}/groups", "access_token": "secret"}
             assert await subject.user(issuer.token(**sources(**endpoint))) == User("jane", ("g:x",))
@@ -372,7 +374,7 @@ def test_groups_may_come_from_another_endpoint(with_issuer):
 
 def test_tokens_are_for_the_audiences_of_the_server(with_issuer):
     async def work(issuer):
-        async with Subject(issuer) as subject:
+        async with AuthenticatorHarness(issuer) as subject:
             union = JWTAuthenticators([subject.authenticator], ("api", "more"))
             found = await union.authenticate(issuer.token(), ("other", "more"))
             assert (found.user, found.audiences) == (User("jane"), ("more",))

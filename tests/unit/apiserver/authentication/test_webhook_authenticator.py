@@ -12,7 +12,7 @@ from kubeloop.apiserver.request.context import User
 from kubeloop.apiserver.webhook_client.review_client import ReviewClient
 from kubeloop.cli.apiserver.webhook_kubeconfig import kubeconfig_loader
 from kubeloop.http import Response
-from tests.unit.apiserver.conftest import StillClock
+from tests.unit.apiserver.conftest import ManualClock
 from tests.unit.apiserver.review_server import ReviewServer, status_of
 
 BOB = {"username": "bob", "uid": "7", "groups": ["devs"], "extra": {"k": ["v"]}}
@@ -29,7 +29,7 @@ def with_server(tmp_path):
     def run(work):
         async def main():
             async with ReviewServer(tmp_path) as server:
-                await work(server, StillClock())
+                await work(server, ManualClock())
 
         asyncio.run(main())
 
@@ -119,7 +119,7 @@ def test_union_shares_lookups_and_caches_users_for_ten_seconds(with_server):
 
 
 def test_union_reports_all_reasons(with_server):
-    class Grumpy:
+    class RejectingAuthenticator:
         async def authenticate(self, token, audiences):
             raise TokenRejected("grumpy")
 
@@ -129,9 +129,11 @@ def test_union_reports_all_reasons(with_server):
     async def work(server, clock):
         server.answer = status_of(authenticated=False, error="expired")
         with pytest.raises(TokenRejected, match=r"^\[grumpy, expired\]$"):
-            await RemoteTokenUnion([Grumpy(), subject(server, clock)], (), clock).authenticate("t", ())
+            await RemoteTokenUnion([RejectingAuthenticator(), subject(server, clock)], (), clock).authenticate("t", ())
         server.answer = status_of(authenticated=True, user={"username": "system:anonymous"})
-        found = await RemoteTokenUnion([Grumpy(), subject(server, clock)], (), clock).authenticate("t", ())
+        found = await RemoteTokenUnion([RejectingAuthenticator(), subject(server, clock)], (), clock).authenticate(
+            "t", ()
+        )
         assert found.user == User("system:anonymous")
 
     with_server(work)

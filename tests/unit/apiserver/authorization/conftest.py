@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.unit.apiserver.secured import SecuredApi, secured_api
+from tests.unit.apiserver.secured_api import SecuredApi, secured_api
 
 
 @pytest.fixture

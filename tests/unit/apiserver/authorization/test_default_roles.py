@@ -13,7 +13,7 @@ from kubeloop.apiserver.bootstrap.cluster_roles import CLUSTER_RULES
 from kubeloop.apiserver.bootstrap.controller_roles import CONTROLLER_RULES
 from kubeloop.apiserver.bootstrap.policy_notation import parse_rules
 from kubeloop.apiserver.request.context import User
-from tests.unit.apiserver.secured import GROUP
+from tests.unit.apiserver.secured_api import GROUP
 
 VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "impersonate", "escalate")
 _TO = "system:aggregate-to-"

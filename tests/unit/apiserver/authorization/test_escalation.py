@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from kubeloop.cli.pki.files import ensure_pki
-from tests.unit.apiserver.secured import GROUP, RBAC, refused
+from tests.unit.apiserver.secured_api import GROUP, RBAC, refused
 
 ROLES = f"{RBAC}/namespaces/shop/roles"
 BINDINGS = f"{RBAC}/namespaces/shop/rolebindings"

@@ -8,8 +8,8 @@ import pytest
 
 from kubeloop.api.features.gates import parse_feature_gates
 from kubeloop.api.features.resource_config import APIResourceConfig
-from tests.unit.apiserver.conftest import StillClock
-from tests.unit.apiserver.secured import SecuredApi, refused
+from tests.unit.apiserver.conftest import ManualClock
+from tests.unit.apiserver.secured_api import SecuredApi, refused
 
 WHO = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 PODS = "/api/v1/namespaces/shop/pods"
@@ -142,7 +142,7 @@ def test_constrained_rights_mean_nothing_without_their_feature_gate():
         serving = APIResourceConfig(features=parse_feature_gates(["ConstrainedImpersonation=false"]))
 
     with asyncio.Runner() as runner:
-        api = LegacyApi(runner, StillClock())
+        api = LegacyApi(runner, ManualClock())
         eve = api.knows("eve")
         api.may("list: pods", user="alice")
         api.may("impersonate:user-info: users @authentication.k8s.io =alice", user=eve)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.apiserver.secured import GROUP, RBAC, refused
+from tests.unit.apiserver.secured_api import GROUP, RBAC, refused
 
 PODS = "/api/v1/namespaces/shop/pods"
 BOB = {"kind": "User", "apiGroup": GROUP, "name": "bob"}

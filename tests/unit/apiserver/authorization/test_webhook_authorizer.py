@@ -15,18 +15,18 @@ from kubeloop.apiserver.request.context import User
 from kubeloop.apiserver.webhook_client.review_client import ReviewClient
 from kubeloop.cli.apiserver.webhook_kubeconfig import kubeconfig_loader
 from kubeloop.http import Response
-from tests.unit.apiserver.conftest import StillClock
+from tests.unit.apiserver.conftest import ManualClock
 from tests.unit.apiserver.review_server import ReviewServer, status_of
 
 BOB = User("bob", ("devs",), "7", (("team", ("a", "b")),))
 LIST = AuthorizationAttributes(BOB, "list", "apps", "v1", "deployments", "", "shop")
 
 
-class Subject:
+class AuthorizerHarness:
     """A webhook authorizer and its server; questions are counted by `len(server.reviews)`."""
 
     def __init__(self, server: ReviewServer, **config) -> None:
-        self.clock = StillClock()
+        self.clock = ManualClock()
         self.server = server
         made = WebhookAuthorizerConfig(server.kubeconfig, **config)
         client = ReviewClient(kubeconfig_loader(self.clock)(server.kubeconfig), self.clock, made.timeout, 0.001)
@@ -55,7 +55,7 @@ def with_server(tmp_path):
 def test_review_of_a_resource_has_all_attributes(with_server, version, groups):
     async def work(server):
         server.answer = status_of(allowed=True, reason="fine")
-        subject = Subject(server, version=version, timeout=3.0)
+        subject = AuthorizerHarness(server, version=version, timeout=3.0)
         asked = LIST._replace(
             name="x",
             subresource="scale",
@@ -110,7 +110,7 @@ def test_review_of_a_resource_has_all_attributes(with_server, version, groups):
 def test_review_of_a_path_has_path_and_verb(with_server):
     async def work(server):
         asked = AuthorizationAttributes(User("eve"), "get", path="/x")
-        assert await Subject(server).decide(asked) == AuthorizationDecision(False)
+        assert await AuthorizerHarness(server).decide(asked) == AuthorizationDecision(False)
         assert server.reviews[0]["spec"] == {"user": "eve", "nonResourceAttributes": {"path": "/x", "verb": "get"}}
 
     with_server(work)
@@ -133,7 +133,7 @@ def test_review_of_a_path_has_path_and_verb(with_server):
 def test_status_is_the_decision(with_server, status, decision):
     async def work(server):
         server.answer = status_of(**status)
-        assert await Subject(server).decide() == decision
+        assert await AuthorizerHarness(server).decide() == decision
 
     with_server(work)
 
@@ -142,7 +142,7 @@ def test_status_is_the_decision(with_server, status, decision):
 def test_answers_are_cached_for_their_time(with_server, allowed, seconds):
     async def work(server):
         server.answer = status_of(allowed=allowed)
-        subject = Subject(server, authorized_ttl=60.0, unauthorized_ttl=10.0)
+        subject = AuthorizerHarness(server, authorized_ttl=60.0, unauthorized_ttl=10.0)
         first = await subject.decide()
         subject.clock.advance(seconds - 1)
         assert subject.mode.decide(LIST) == first
@@ -158,11 +158,11 @@ def test_answers_are_cached_for_their_time(with_server, allowed, seconds):
 def test_nothing_is_cached_without_a_time_or_for_long_attributes(with_server):
     async def work(server):
         server.answer = status_of(allowed=True)
-        subject = Subject(server, authorized_ttl=0.0)
+        subject = AuthorizerHarness(server, authorized_ttl=0.0)
         await subject.decide()
         await subject.decide()
         assert len(server.reviews) == 2
-        cached = Subject(server)
+        cached = AuthorizerHarness(server)
         long = LIST._replace(name="x" * 10_000)
         await cached.decide(long)
         await cached.decide(long)
@@ -175,7 +175,7 @@ def test_nothing_is_cached_without_a_time_or_for_long_attributes(with_server):
 def test_failure_policy_decides_about_errors(with_server, denies):
     async def work(server):
         server.answer = lambda review: Response(400, b"what?", "text/plain")
-        decision = await Subject(server, denies_on_failure=denies).decide()
+        decision = await AuthorizerHarness(server, denies_on_failure=denies).decide()
         assert (decision.allowed, decision.denied) == (False, denies)
         assert decision.error == "the server rejected our request for an unknown reason"
         assert len(server.reviews) == 1
@@ -192,10 +192,10 @@ def test_transient_errors_are_retried(with_server, code):
             return failures.pop() if failures else status_of(allowed=True)(review)
 
         server.answer = answer
-        assert (await Subject(server).decide()).allowed
+        assert (await AuthorizerHarness(server).decide()).allowed
         assert len(server.reviews) == 5
         server.answer = lambda review: Response(code, b"later", "text/plain")
-        decision = await Subject(server).decide()
+        decision = await AuthorizerHarness(server).decide()
         assert decision.error
         assert len(server.reviews) == 10
 
@@ -213,7 +213,7 @@ def test_transient_errors_are_retried(with_server, code):
 def test_senseless_answer_is_an_error(with_server, answer, error):
     async def work(server):
         server.answer = lambda review: Response(200, answer)
-        decision = await Subject(server).decide()
+        decision = await AuthorizerHarness(server).decide()
         assert not decision.allowed
         assert error in decision.error
 
@@ -223,7 +223,7 @@ def test_senseless_answer_is_an_error(with_server, answer, error):
 def test_server_that_is_gone_is_an_error(tmp_path):
     async def main():
         async with ReviewServer(tmp_path) as server:
-            subject = Subject(server)
+            subject = AuthorizerHarness(server)
             url = server.url
         decision = await subject.decide()
         port = url.rpartition(":")[2].partition("/")[0]
@@ -236,7 +236,7 @@ def test_bearer_token_of_the_kubeconfig_is_sent_and_read_again(with_server, tmp_
     async def work(server):
         (tmp_path / "token").write_text("one")
         server.write_kubeconfig(tokenFile=str(tmp_path / "token"))
-        subject = Subject(server)
+        subject = AuthorizerHarness(server)
         await subject.decide()
         (tmp_path / "token").write_text("second")
         await subject.decide(LIST._replace(name="x"))

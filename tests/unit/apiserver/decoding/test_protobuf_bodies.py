@@ -14,7 +14,7 @@ from kubeloop.api import codec, errors
 from kubeloop.api.kinds import RESOURCES, Resource
 from kubeloop.api.protobuf import encode_object
 from kubeloop.apiserver.decoding import decode_object
-from tests.unit.api.protobuf.samples import sample
+from tests.unit.api.protobuf.random_messages import sample
 from tests.unit.api.protobuf.test_vectors import DEPLOYMENT
 
 MEDIA = "application/vnd.kubernetes.protobuf"

@@ -33,7 +33,7 @@ from kubeloop.clock import SystemClock
 from kubeloop.http import Request
 from kubeloop.metrics import MetricRegistry
 from kubeloop.store.memory import MemoryStore
-from tests.unit.apiserver.conftest import StillClock
+from tests.unit.apiserver.conftest import ManualClock
 
 SECRETS = next(one for one in RESOURCES if one.plural == "secrets")
 KEY = "/registry/secrets/default/one"
@@ -81,7 +81,7 @@ def plugin(tmp_path):
 @pytest.fixture
 def provider_of(plugin):
     def make(clock=None):
-        return KmsProvider("mykms", KmsClient(plugin.socket, 10.0), clock or StillClock())
+        return KmsProvider("mykms", KmsClient(plugin.socket, 10.0), clock or ManualClock())
 
     return make
 
@@ -140,7 +140,7 @@ def test_another_server_decrypts_the_seed_by_the_plugin(provider_of):
 
 def test_writes_stop_three_minutes_after_the_last_good_probe(provider_of, plugin):
     async def main():
-        clock = StillClock()
+        clock = ManualClock()
         provider = provider_of(clock)
         await provider.start()
         old = provider.encrypt(b"x", b"")
@@ -168,7 +168,7 @@ def test_missing_plugin_is_an_error(tmp_path):
         client = KmsClient(str(tmp_path / "none"), 1.0)
         with pytest.raises(KmsError, match="no such file or directory"):
             await client.status()
-        provider = KmsProvider("mykms", client, StillClock())
+        provider = KmsProvider("mykms", client, ManualClock())
         await provider.start()
         assert provider.problem.startswith("kmsv2 Provider mykms is not healthy, error: failed to perform status")
         with pytest.raises(EncryptionError):

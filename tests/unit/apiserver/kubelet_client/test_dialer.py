@@ -25,8 +25,8 @@ from kubeloop.apiserver.kubelet_client.proxyable_address import parse_address, r
 from kubeloop.clock import SystemClock
 from kubeloop.http import HttpLimits, Request, Response, serve
 from tests.bounds import GIVE_UP_SECONDS
-from tests.unit.apiserver.kubelet_client.kubelet_world import POD, Authority, FakeNodes, Terminal, kubelet, node_at
-from tests.unit.apiserver.streaming.wires import in_loop
+from tests.unit.apiserver.kubelet_client.fake_kubelet import POD, Authority, FakeNodes, Terminal, kubelet, node_at
+from tests.unit.apiserver.streaming.fake_transport import in_loop
 
 NOWHERE = 1  # a closed port
 
@@ -37,7 +37,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Authority, Pa
     return authority, authority.signed("system:node:n1")
 
 
-class Dialled:
+class DialedKubelet:
     """Kubelet and its client."""
 
     def __init__(self, kubelets: KubeletClient, nodes: FakeNodes) -> None:
@@ -55,12 +55,12 @@ class Dialled:
 
 
 @asynccontextmanager
-async def dialled(certificate: tuple[Authority, Path]) -> AsyncIterator[Dialled]:
+async def dialled(certificate: tuple[Authority, Path]) -> AsyncIterator[DialedKubelet]:
     authority, pem = certificate
     nodes = FakeNodes()
     async with kubelet(pem, nodes) as port:
         config = KubeletClientConfig(own_authority=authority.path, allow_local_addresses=True)
-        yield Dialled(KubeletClient({"n1": node_at(port)}.get, config), nodes)
+        yield DialedKubelet(KubeletClient({"n1": node_at(port)}.get, config), nodes)
 
 
 def nowhere(*, host: str = "127.0.0.1", config: KubeletClientConfig | None = None) -> KubeletClient:

@@ -16,7 +16,7 @@ from kubeloop.apiserver.streaming.sessions import Run, StreamOptions
 from kubeloop.http import Request, UpgradeResponse
 from kubeloop.http.upgrade.spdy_frames import DATA, FrameReader, FrameWriter
 from tests.bounds import GIVE_UP_SECONDS
-from tests.unit.apiserver.streaming.wires import Wire, in_loop, masked, unmasked
+from tests.unit.apiserver.streaming.fake_transport import FakeTransport, in_loop, masked, unmasked
 
 ALL = StreamOptions(stdin=True, stdout=True, stderr=True, tty=False)
 TERMINAL = StreamOptions(stdin=True, stdout=True, stderr=False, tty=True)
@@ -38,27 +38,27 @@ async def break_down(streams: StandardStreams) -> int:
     raise RuntimeError("no such thing")
 
 
-def websocket(protocol: str, options: StreamOptions, run: Run) -> Wire:
+def websocket(protocol: str, options: StreamOptions, run: Run) -> FakeTransport:
     headers = {"upgrade": "websocket", "sec-websocket-version": "13", "sec-websocket-key": "x"}
     return opened({**headers, "sec-websocket-protocol": protocol} if protocol else headers, options, run)
 
 
-def spdy(protocol: str, options: StreamOptions, run: Run) -> Wire:
+def spdy(protocol: str, options: StreamOptions, run: Run) -> FakeTransport:
     return opened({"upgrade": "SPDY/3.1", "x-stream-protocol-version": protocol}, options, run)
 
 
-def opened(headers: dict[str, str], options: StreamOptions, run: Run) -> Wire:
+def opened(headers: dict[str, str], options: StreamOptions, run: Run) -> FakeTransport:
     request = Request("POST", "/", "", headers)
     request.upgrade = True
     answer = command_response(request, options, run, "error executing command in container")
     assert isinstance(answer, UpgradeResponse)
-    wire = Wire()
+    wire = FakeTransport()
     wire.headers = dict(answer.headers)
     answer.take_over(cast(asyncio.Transport, wire), b"")
     return wire
 
 
-async def messages(wire: Wire) -> list[bytes]:
+async def messages(wire: FakeTransport) -> list[bytes]:
     """Return the frames sent until the connection closed, without the close frame."""
     await wire.until_closed()
     return [data for opcode, data in unmasked(wire.sent) if opcode != 8]
@@ -150,7 +150,7 @@ def test_unsupported_protocols_are_rejected() -> None:
 class SpdyClient:
     """Opens streams and records the data by type."""
 
-    def __init__(self, wire: Wire, *types: str) -> None:
+    def __init__(self, wire: FakeTransport, *types: str) -> None:
         self.wire = wire
         self.writer = FrameWriter()
         self.numbers = {type: 2 * index + 1 for index, type in enumerate(types)}
