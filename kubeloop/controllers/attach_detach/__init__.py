@@ -3,14 +3,16 @@
 pods, claims, volumes, drivers ──▶ attaching.py: one volume ──▶ VolumeAttachments, which drivers execute
 VolumeAttachments, nodes ────────▶ reporting.py: one node ────▶ status.volumesAttached, which kubelets wait for
 
+A volume is one disk: all PersistentVolumes and inline volumes with the same driver and handle.
+
 Watches: pods, claims, volumes, CSI drivers, nodes, volume attachments.
-Owns: VolumeAttachments of persistent volumes; `volumesAttached` in the status of nodes.
+Owns: VolumeAttachments of persistent and in-tree inline volumes; `volumesAttached` in the status of nodes.
 Writes: creates and deletes VolumeAttachments; the status of nodes.
 Wakes itself: when a driver takes too long, when an unhealthy node has kept a volume for six minutes, and every
   `--attach-detach-reconcile-sync-period` for attached volumes.
 Differs from upstream: VolumeAttachments are the state, without a copy in memory; each change enqueues only the volumes
-  that it affects. Only volumes with a CSI source are attached: iSCSI and Fibre Channel, which upstream only lists in
-  the node's status, and in-tree disks that were migrated to CSI are not handled.
+  that it affects. Only volumes with a CSI source, and in-tree ones that are migrated to CSI, are attached: iSCSI and
+  Fibre Channel, which upstream only lists in the node's status, are not handled.
 """
 
 from __future__ import annotations
@@ -20,15 +22,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from kubeloop.api.generated.core_v1 import Node, PersistentVolume, PersistentVolumeClaim, Pod
 from kubeloop.api.generated.storage_v1 import CSIDriver, VolumeAttachment
-from kubeloop.api.pods.volumes import (
-    ATTACHMENTS_BY_NODE,
-    PODS_BY_CLAIM,
-    VOLUMES_BY_DRIVER,
-    bound_volume,
-    claim_keys_of,
-    driver_of,
-    node_of_attachment,
-)
+from kubeloop.api.pods.csi_translation import csi_volume_of
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.controllers.app.context import ControllerContext
 from kubeloop.controllers.attach_detach.attacher import VolumeAttacher
@@ -36,15 +30,8 @@ from kubeloop.controllers.attach_detach.events import AttachEvents
 from kubeloop.controllers.attach_detach.metrics import register_attachment_metrics
 from kubeloop.controllers.attach_detach.names import is_managed, is_out_of_service, is_ready
 from kubeloop.controllers.attach_detach.node_status_updater import NodeStatusUpdater
-from kubeloop.controllers.attach_detach.state_of_world import (
-    BY_VOLUME,
-    AttachDetachCaches,
-    StateOfWorld,
-    needs_volumes,
-    volume_of,
-)
+from kubeloop.controllers.attach_detach.state_of_world import AttachDetachCaches, StateOfWorld, needs_volumes
 from kubeloop.runtime.controller import Controller, Result
-from kubeloop.runtime.informer.store import NODE, node_name_of
 from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME: Final = "persistentvolume-attach-detach-controller"
@@ -53,7 +40,7 @@ WORKERS: Final = 10
 
 
 class AttachDetachKey(NamedTuple):
-    """Queue key: a volume or a node."""
+    """Queue key: the unique name of a volume, or a node."""
 
     kind: Literal["volume", "node"]
     name: str
@@ -66,11 +53,7 @@ def wire(context: ControllerContext) -> Controller[AttachDetachKey]:
     """Build the controller and register its event handlers."""
     kinds = (Pod, PersistentVolumeClaim, PersistentVolume, VolumeAttachment, Node, CSIDriver)
     caches = AttachDetachCaches(*(context.informers.for_resource(resource_of_class(kind)) for kind in kinds))
-    caches.pods.add_indexer(PODS_BY_CLAIM, claim_keys_of)
-    caches.pods.add_indexer(NODE, node_name_of)
-    caches.volumes.add_indexer(VOLUMES_BY_DRIVER, driver_of)
-    caches.attachments.add_indexer(BY_VOLUME, volume_of)
-    caches.attachments.add_indexer(ATTACHMENTS_BY_NODE, node_of_attachment)
+    caches.add_indexers()
     world = StateOfWorld(caches)
     register_attachment_metrics(context.telemetry.registry, caches, world)
     queue: WorkQueue[AttachDetachKey] = WorkQueue(context.clock, name=NAME, registry=context.telemetry.registry)
@@ -100,10 +83,12 @@ def _watch(
 ) -> None:
     config = context.config
     period = 0.0 if config.disable_attach_detach_reconcile_sync else config.attach_detach_reconcile_sync_period
-    controller.watches(caches.pods, lambda pod: _volumes(world.volumes_of_pod(pod)), _needs_volumes_changed)
-    controller.watches(caches.claims, lambda claim: _volumes([bound_volume(claim)]))
-    controller.watches(caches.volumes, lambda volume: _volumes([volume.metadata.name]), _has_driver)
-    controller.watches(caches.attachments, keys_of_attachment, resync=period)
+    controller.watches(
+        caches.pods, lambda pod: _volumes(name for name, _ in world.volumes_of_pod(pod)), _needs_volumes_changed
+    )
+    controller.watches(caches.claims, lambda claim: _volumes([world.name_of_bound_volume(claim)]))
+    controller.watches(caches.volumes, lambda volume: _volumes([world.name_of_volume(volume)]), _has_driver)
+    controller.watches(caches.attachments, lambda one: _keys_of_attachment(one, world), resync=period)
     controller.watches(caches.drivers, lambda driver: _volumes(world.volumes_of_driver(driver.metadata.name)))
     controller.watches(
         caches.nodes,
@@ -128,12 +113,12 @@ class Reconciler:
         return None if again is None else Result(requeue_after=again)
 
 
-def keys_of_attachment(attachment: VolumeAttachment) -> list[AttachDetachKey]:
+def _keys_of_attachment(attachment: VolumeAttachment, world: StateOfWorld) -> list[AttachDetachKey]:
     """Return the keys of an attachment's volume and node."""
-    return [*_volumes(volume_of(attachment)), AttachDetachKey("node", attachment.spec.node_name)]
+    return [*_volumes([world.name_of_attachment(attachment)]), AttachDetachKey("node", attachment.spec.node_name)]
 
 
-def _volumes(names: Iterable[str]) -> list[AttachDetachKey]:
+def _volumes(names: Iterable[str | None]) -> list[AttachDetachKey]:
     return [AttachDetachKey("volume", name) for name in names if name]
 
 
@@ -154,4 +139,4 @@ def _needs_volumes_changed(old: Any, new: Any) -> bool:
 
 
 def _has_driver(old: Any, new: Any) -> bool:
-    return (old if new is None else new).spec.csi is not None
+    return csi_volume_of(old if new is None else new) is not None

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Final
 
 from kubeloop.api.errors import AlreadyExists, NotFound
-from kubeloop.api.generated.core_v1 import Node, PersistentVolume, Pod
+from kubeloop.api.generated.core_v1 import Node
 from kubeloop.api.generated.meta_v1 import ObjectMeta, Preconditions
 from kubeloop.api.generated.storage_v1 import VolumeAttachment, VolumeAttachmentSource, VolumeAttachmentSpec
 from kubeloop.client import Client
@@ -22,7 +22,7 @@ from kubeloop.controllers.attach_detach.names import (
     reported_volumes,
 )
 from kubeloop.controllers.attach_detach.node_volume_state import NodeVolumeState, NodeVolumeStates
-from kubeloop.controllers.attach_detach.state_of_world import StateOfWorld
+from kubeloop.controllers.attach_detach.state_of_world import DesiredVolume, StateOfWorld
 
 # Seconds for which an unhealthy node may keep a volume that it reports as mounted; as upstream.
 MAX_WAIT_FOR_UNMOUNT: Final = 360.0
@@ -35,7 +35,7 @@ WakeNode = Callable[[str], None]
 
 
 class VolumeAttacher:
-    """Attaches and detaches volumes by name."""
+    """Attaches and detaches volumes by unique name."""
 
     def __init__(
         self,
@@ -57,15 +57,13 @@ class VolumeAttacher:
 
     async def reconcile(self, name: str) -> float | None:
         """Advance each node's attachment by one step; returns the seconds until the next sync, if any."""
-        volume = self._world.volume(name)
-        wanted = self._world.desired_nodes(volume)
-        attachments = list(self._world.attachments_of(name))
+        wanted = self._world.desired_nodes(name)
+        attachments = self._world.attachments_of(name)
         there = self._cached_nodes(name)
         there |= await self._uncached_nodes(name, there)
         self.memory.keep_only(name, there | set(wanted))
         waits = [await self._detach(name, one) for one in attachments if self._should_detach(name, one, wanted)]
-        if volume is not None:
-            waits += [await self._attach(volume, node, pods, there) for node, pods in wanted.items()]
+        waits += [await self._attach(name, node, desired, there) for node, desired in wanted.items()]
         if not attachments and not wanted:
             self._world.forget(name)
         return min((one for one in waits if one is not None), default=None)
@@ -92,77 +90,72 @@ class VolumeAttacher:
                 found.add(node)
         return found
 
-    async def _attach(self, volume: PersistentVolume, node: str, pods: list[Pod], there: set[str]) -> float | None:
+    async def _attach(self, unique: str, node: str, desired: DesiredVolume, there: set[str]) -> float | None:
         """Attach to one node. `there` are the nodes with an attachment; this node is added once requested."""
-        stay = self.memory.get_or_create(volume.metadata.name, node)
+        stay = self.memory.get_or_create(unique, node)
         stay.detach_requested_at = None
-        if volume.spec.csi is None:
-            return None
-        name = attachment_name(volume.spec.csi, node)
-        attachment = self._world.attachment(name)
+        attachment = self._world.attachment(attachment_name(desired.volume, node))
         if attachment is None:
-            return await self._create_attachment(volume, node, pods, there)
+            return await self._create_attachment(unique, node, desired, there)
         if stay.deleted_uid == attachment.metadata.uid and attachment.metadata.deletion_timestamp is None:
             return None  # once the cache shows that it is gone, a new one is created
         if is_attached(attachment) and attachment.metadata.deletion_timestamp is None:
-            self._handle_attached(volume, node, stay, pods)
+            self._handle_attached(unique, node, stay, desired)
             return None
-        return self._handle_pending(volume, attachment, stay, pods)
+        return self._handle_pending(desired, attachment, stay)
 
-    async def _create_attachment(
-        self, volume: PersistentVolume, node: str, pods: list[Pod], there: set[str]
-    ) -> float | None:
-        stay = self.memory.get_or_create(volume.metadata.name, node)
+    async def _create_attachment(self, unique: str, node: str, desired: DesiredVolume, there: set[str]) -> float | None:
+        stay = self.memory.get_or_create(unique, node)
         others = there - {node}
-        if others and not is_shareable(volume):
-            self._record_multi_attach(volume, stay, pods, others)
+        if others and not is_shareable(desired.volume):
+            self._record_multi_attach(unique, stay, desired, others)
             return (
-                None if others <= self._cached_nodes(volume.metadata.name) else RECHECK_SECONDS
+                None if others <= self._cached_nodes(unique) else RECHECK_SECONDS
             )  # one that the cache shows enqueues the volume
-        if node not in there and volume.spec.csi is not None:
-            name = attachment_name(volume.spec.csi, node)
+        if node not in there:
+            name = attachment_name(desired.volume, node)
             stay.attach_requested_at, stay.attachment = (
                 self._clock.monotonic(),
                 name,
             )  # before the request: a response may be lost
             there.add(node)
-            await self._request_attachment(volume, node, name)
+            await self._request_attachment(desired, node, name)
         return ATTACH_TIMEOUT
 
     def _cached_nodes(self, volume: str) -> set[str]:
         return {one.spec.node_name for one in self._world.attachments_of(volume)}
 
-    async def _request_attachment(self, volume: PersistentVolume, node: str, name: str) -> None:
+    async def _request_attachment(self, desired: DesiredVolume, node: str, name: str) -> None:
+        volume = desired.volume
         driver = volume.spec.csi.driver if volume.spec.csi is not None else ""
-        source = VolumeAttachmentSource(persistent_volume_name=volume.metadata.name)
+        if desired.is_inline:
+            source = VolumeAttachmentSource(inline_volume_spec=volume.spec)
+        else:
+            source = VolumeAttachmentSource(persistent_volume_name=volume.metadata.name)
         spec = VolumeAttachmentSpec(attacher=driver, node_name=node, source=source)
         with suppress(AlreadyExists):
             await self._client.create(VolumeAttachment(metadata=ObjectMeta(name=name), spec=spec))
 
     def _record_multi_attach(
-        self, volume: PersistentVolume, stay: NodeVolumeState, pods: list[Pod], others: set[str]
+        self, unique: str, stay: NodeVolumeState, desired: DesiredVolume, others: set[str]
     ) -> None:
         if not stay.multi_attach_recorded:
-            wanted = self._world.desired_nodes(volume)
-            self._telling.record_multi_attach(
-                volume, pods, [pod for node in sorted(others) for pod in wanted.get(node, ())]
-            )
+            wanted = self._world.desired_nodes(unique)
+            users = [pod for node in sorted(others) if node in wanted for pod in wanted[node].pods]
+            self._telling.record_multi_attach(desired.volume, desired.pods, users)
             stay.multi_attach_recorded = True
 
-    def _handle_attached(self, volume: PersistentVolume, name: str, stay: NodeVolumeState, pods: list[Pod]) -> None:
+    def _handle_attached(self, unique: str, name: str, stay: NodeVolumeState, desired: DesiredVolume) -> None:
         node = self._world.node(name)
         stay.reported_as_detached = stay.multi_attach_recorded = False
         stay.attach_requested_at, stay.attachment, stay.recorded_failure = None, "", ""
-        unique = self._world.unique_name(volume.metadata.name)
         if node is not None and unique not in reported_volumes(node):
             if not stay.success_recorded:
-                self._telling.record_attached(volume, pods)
+                self._telling.record_attached(desired.volume, desired.pods)
             self._wake_node(name)
         stay.success_recorded = True
 
-    def _handle_pending(
-        self, volume: PersistentVolume, attachment: VolumeAttachment, stay: NodeVolumeState, pods: list[Pod]
-    ) -> float:
+    def _handle_pending(self, desired: DesiredVolume, attachment: VolumeAttachment, stay: NodeVolumeState) -> float:
         stay.success_recorded = False
         now = self._clock.monotonic()
         if stay.attach_requested_at is None:
@@ -170,21 +163,20 @@ class VolumeAttacher:
         failure = attach_failure(attachment)
         if failure and failure != stay.recorded_failure:
             stay.recorded_failure = failure
-            self._telling.record_failure(volume, pods, failure.partition("\n")[0])
+            self._telling.record_failure(desired.volume, desired.pods, failure.partition("\n")[0])
         elif not failure and now - stay.attach_requested_at >= ATTACH_TIMEOUT:
             stay.attach_requested_at = now
-            self._telling.record_timeout(volume, pods)
+            self._telling.record_timeout(desired.volume, desired.pods)
         return max(stay.attach_requested_at + ATTACH_TIMEOUT - now, RECHECK_SECONDS)
 
     # Detaching
 
-    async def _detach(self, volume: str, attachment: VolumeAttachment) -> float | None:
+    async def _detach(self, unique: str, attachment: VolumeAttachment) -> float | None:
         """Detach in steps: no longer needed, not mounted, removed from the node's status, deleted."""
-        unique = self._world.unique_name(volume)
-        if unique is None or attachment.metadata.deletion_timestamp is not None:
+        if attachment.metadata.deletion_timestamp is not None:
             return None
         name = attachment.spec.node_name
-        stay, node = self.memory.get_or_create(volume, name), self._world.node(name)
+        stay, node = self.memory.get_or_create(unique, name), self._world.node(name)
         if stay.deleted_uid == attachment.metadata.uid:
             await self._delete(stay, attachment)
             return None

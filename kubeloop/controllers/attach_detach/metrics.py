@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 
 from kubeloop.api.generated.core_v1 import PersistentVolume
 from kubeloop.api.pods.volumes import plugin_of
 from kubeloop.controllers.attach_detach.names import is_attached
-from kubeloop.controllers.attach_detach.state_of_world import AttachDetachCaches, StateOfWorld, needs_volumes, volume_of
+from kubeloop.controllers.attach_detach.state_of_world import AttachDetachCaches, StateOfWorld, needs_volumes
 from kubeloop.metrics import MetricRegistry
 
 Counts = Counter[tuple[str, ...]]
@@ -16,20 +17,24 @@ Counts = Counter[tuple[str, ...]]
 def register_attachment_metrics(registry: MetricRegistry, caches: AttachDetachCaches, world: StateOfWorld) -> None:
     """Register gauges that are computed on each scrape."""
 
+    def uses() -> Iterator[tuple[str, str, PersistentVolume]]:
+        """Yield node, unique name and volume for each volume of each pod."""
+        for pod in caches.pods.list():
+            if pod.spec.volumes and needs_volumes(pod):
+                yield from ((pod.spec.node_name, name, volume) for name, volume in world.volumes_of_pod(pod))
+
     def states() -> Counts:
-        volumes: list[PersistentVolume] = list(caches.volumes.list())
         counts: Counts = Counter()
-        for one in volumes:
-            counts[plugin_of(one), "desired_state_of_world"] += len(world.desired_nodes(one))
+        for name in {name for _, name, _ in uses()}:
+            for desired in world.desired_nodes(name).values():
+                counts[plugin_of(desired.volume), "desired_state_of_world"] += 1
         for attachment in caches.attachments.list():
-            for volume in filter(None, map(world.volume, volume_of(attachment))):
-                counts[plugin_of(volume), "actual_state_of_world"] += is_attached(attachment)
-        return +counts
+            if is_attached(attachment) and world.name_of_attachment(attachment) is not None:
+                counts[f"kubernetes.io/csi:{attachment.spec.attacher}", "actual_state_of_world"] += 1
+        return counts
 
     def used() -> Counts:
-        pods = (pod for pod in caches.pods.list() if pod.spec.volumes and needs_volumes(pod))
-        on_nodes = ((pod.spec.node_name, world.volume(name)) for pod in pods for name in world.volumes_of_pod(pod))
-        return Counter((node, plugin_of(volume)) for node, volume in on_nodes if volume is not None)
+        return Counter((node, plugin_of(volume)) for node, _, volume in uses())
 
     total = registry.gauge("attachdetach_controller_total_volumes", "plugin_name", "state")
     total.set_collector(states)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import Final
 
-from kubeloop.api.generated.core_v1 import CSIPersistentVolumeSource, Node, PersistentVolume
+from kubeloop.api.generated.core_v1 import Node, PersistentVolume
 from kubeloop.api.generated.storage_v1 import VolumeAttachment
 from kubeloop.api.pods.volumes import CONTROLLER_MANAGED_ATTACH_ANNOTATION
 
@@ -13,8 +13,10 @@ OUT_OF_SERVICE: Final = "node.kubernetes.io/out-of-service"
 _SHARED: Final = ("ReadWriteMany", "ReadOnlyMany")
 
 
-def attachment_name(source: CSIPersistentVolumeSource, node: str) -> str:
+def attachment_name(volume: PersistentVolume, node: str) -> str:
     """Compute the name of an attachment, on which drivers and kubelets agree."""
+    source = volume.spec.csi
+    assert source is not None, "only volumes with a CSI source are attached"
     return "csi-" + hashlib.sha256(f"{source.volume_handle}{source.driver}{node}".encode()).hexdigest()
 
 

@@ -9,7 +9,7 @@ from kubeloop.api.pods.volumes import CSI_VOLUME_PREFIX
 from kubeloop.client import Client
 from kubeloop.controllers.attach_detach.names import is_attached, is_managed
 from kubeloop.controllers.attach_detach.node_volume_state import NodeVolumeStates
-from kubeloop.controllers.attach_detach.state_of_world import StateOfWorld, volume_of
+from kubeloop.controllers.attach_detach.state_of_world import StateOfWorld
 
 
 class NodeStatusUpdater:
@@ -39,9 +39,8 @@ class NodeStatusUpdater:
             unique
             for one in self._world.attachments_on(name)
             if is_attached(one) and one.metadata.deletion_timestamp is None
-            for volume in volume_of(one)
-            if not self._memory.is_reported_as_detached(volume, name)
-            if (unique := self._world.unique_name(volume)) is not None
+            if (unique := self._world.name_of_attachment(one)) is not None
+            if not self._memory.is_reported_as_detached(unique, name)
         }
         paths = {one.name: one.device_path for one in node.status.volumes_attached}
         kept = {one for one in paths if not one.startswith(CSI_VOLUME_PREFIX)}

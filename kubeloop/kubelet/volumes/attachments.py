@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
 
 from kubeloop.api.generated.core_v1 import Node, PersistentVolume, PersistentVolumeClaim, Pod
+from kubeloop.api.pods.csi_translation import csi_volume_of, translate_inline_volume
 from kubeloop.api.pods.volumes import (
     CONTROLLER_MANAGED_ATTACH_ANNOTATION,
     bound_volume,
@@ -72,7 +73,13 @@ class VolumeAttachmentsView:
             if claim is None or (use.volume.ephemeral is not None and not is_claim_for_pod(claim, pod)):
                 continue
             volume: PersistentVolume | None = self._volumes.get("", bound_volume(claim))
-            if volume is None or volume.spec.csi is None:
-                continue
-            if is_attachable(self._drivers.get("", volume.spec.csi.driver)):
-                yield use.volume.name, unique_volume_name(volume.spec.csi)
+            if volume is not None:
+                yield from self._names(use.volume.name, csi_volume_of(volume))
+        for inline in pod.spec.volumes:
+            yield from self._names(inline.name, translate_inline_volume(inline, pod.metadata.namespace))
+
+    def _names(self, name: str, volume: PersistentVolume | None) -> Iterator[tuple[str, str]]:
+        """Yield the names of a volume, if it is one of a driver that attaches."""
+        source = volume.spec.csi if volume is not None else None
+        if source is not None and is_attachable(self._drivers.get("", source.driver)):
+            yield name, unique_volume_name(source)

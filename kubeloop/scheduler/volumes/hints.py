@@ -7,7 +7,7 @@ from typing import Final
 from kubeloop.api.generated.storage_v1 import CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment
 from kubeloop.api.scalars.quantity import parse_quantity
 from kubeloop.scheduler.cache.pod_info import PodInfo
-from kubeloop.scheduler.volumes.csi_translation import translate_inline_volume
+from kubeloop.scheduler.volumes.counted_volumes import counted_inline_volume
 
 _MIGRATED: Final = "storage.alpha.kubernetes.io/migrated-plugins"
 
@@ -51,7 +51,7 @@ def is_schedulable_after_volume_attachment_deleted(pod: PodInfo, old: VolumeAtta
     for one in pod.pod.spec.volumes:
         if one.persistent_volume_claim is not None:
             return True
-        disk = translate_inline_volume(one)
+        disk = counted_inline_volume(one)
         if disk is not None and disk.driver == old.spec.attacher:
             return True
     return False

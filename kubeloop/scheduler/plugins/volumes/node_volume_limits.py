@@ -26,11 +26,11 @@ from kubeloop.scheduler.framework.plugin import (
 )
 from kubeloop.scheduler.framework.status import Status
 from kubeloop.scheduler.queue.cluster_event import ASSIGNED_POD, ActionType
-from kubeloop.scheduler.volumes.csi_translation import (
+from kubeloop.scheduler.volumes.counted_volumes import (
     CSIVolume,
+    counted_inline_volume,
+    counted_persistent_volume,
     csi_name_from_provisioner,
-    translate_inline_volume,
-    translate_persistent_volume,
 )
 from kubeloop.scheduler.volumes.hints import (
     is_schedulable_after_csi_node_updated,
@@ -154,7 +154,7 @@ class NodeVolumeLimits(Plugin):
         found: _Volumes = {}
         for pod in pods:
             found |= dict(
-                _volume_unique_name(one) for one in map(translate_inline_volume, pod.spec.volumes) if one is not None
+                _volume_unique_name(one) for one in map(counted_inline_volume, pod.spec.volumes) if one is not None
             )
             for one in claim_uses(pod):
                 claim = self._claims.get(pod.metadata.namespace, one.name)
@@ -166,8 +166,7 @@ class NodeVolumeLimits(Plugin):
         """Return the volume of a claim; an unbound claim counts for the provisioner of its class."""
         volume = self._volumes.get("", claim.spec.volume_name) if claim.spec.volume_name else None
         if volume is not None:
-            csi = volume.spec.csi
-            one = translate_persistent_volume(volume) if csi is None else CSIVolume(csi.driver, csi.volume_handle)
+            one = counted_persistent_volume(volume)
             return {} if one is None else dict((_volume_unique_name(one),))
         found = self._classes.get("", class_of_claim(claim))
         if found is None:
@@ -186,7 +185,7 @@ class NodeVolumeLimits(Plugin):
 
 
 def _may_attach(pod: Pod) -> bool:
-    return any(claim_uses(pod)) or any(translate_inline_volume(one) is not None for one in pod.spec.volumes)
+    return any(claim_uses(pod)) or any(counted_inline_volume(one) is not None for one in pod.spec.volumes)
 
 
 def _volume_unique_name(one: CSIVolume) -> tuple[str, str]:

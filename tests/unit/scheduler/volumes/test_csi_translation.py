@@ -10,10 +10,10 @@ from kubeloop.api.codec import from_plain
 from kubeloop.api.generated.core_v1 import Node, PersistentVolume, PersistentVolumeClaim, Pod, Volume
 from kubeloop.api.generated.storage_v1 import CSINode, StorageClass
 from kubeloop.scheduler.plugins.volumes.node_volume_limits import NodeVolumeLimits
-from kubeloop.scheduler.volumes.csi_translation import (
+from kubeloop.scheduler.volumes.counted_volumes import (
+    counted_inline_volume,
+    counted_persistent_volume,
     csi_name_from_provisioner,
-    translate_inline_volume,
-    translate_persistent_volume,
 )
 from tests.unit.scheduler.random_clusters import RandomCluster
 
@@ -40,10 +40,10 @@ def test_in_tree_volume_has_a_driver_and_a_handle(
     source: dict[str, Any], driver: str | None, handle: str | None
 ) -> None:
     expected = None if driver is None else (driver, handle)
-    assert translate_inline_volume(from_plain({"name": "v", **source}, Volume)) == expected
+    assert counted_inline_volume(from_plain({"name": "v", **source}, Volume)) == expected
     if "emptyDir" not in source:
         volume = from_plain({"metadata": {"name": "v"}, "spec": source}, PersistentVolume)
-        assert translate_persistent_volume(volume) == expected
+        assert counted_persistent_volume(volume) == expected
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_in_tree_volume_has_a_driver_and_a_handle(
 def test_regional_disk_has_its_region(zones: str, handle: str | None) -> None:
     meta = {"name": "v", "labels": {"topology.kubernetes.io/zone": zones}}
     volume = from_plain({"metadata": meta, "spec": {"gcePersistentDisk": {"pdName": "d"}}}, PersistentVolume)
-    found = translate_persistent_volume(volume)
+    found = counted_persistent_volume(volume)
     assert (None if found is None else found.handle) == handle
 
 
