@@ -172,7 +172,15 @@ class ApiServer:
         issuer = self._issuer if dependencies.tokens is not None else None
         health, address = dependencies.health, dependencies.server_address
         self.nonresource = NonResourceHandler(
-            self._built_in, health, self.metrics, address, clock, issuer, dependencies.keys_uri, dependencies.flags
+            self._built_in,
+            health,
+            self.metrics,
+            address,
+            clock,
+            issuer,
+            dependencies.keys_uri,
+            dependencies.flags,
+            self.run_options.git_version,
         )
         self._virtual_groups: dict[str, VirtualGroup] = {}
         self._served_crds: tuple[Sequence[Resource], DefinitionsSource] = ((), built_in_definitions)

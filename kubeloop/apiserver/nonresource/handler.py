@@ -55,7 +55,9 @@ class NonResourceHandler:
         issuer: Callable[[], ServiceAccountTokens] | None = None,
         keys_uri: str = "",
         flags: Mapping[str, str] | None = None,
+        git_version: str = f"v{KUBERNETES_VERSION}",
     ) -> None:
+        self._git_version = git_version
         self._flags = flags or {}
         self._started = clock.now()
         self._issuer = issuer
@@ -139,7 +141,7 @@ class NonResourceHandler:
             raise errors.generic_server_response(404)
         _require_get(request)
         check_representations(request.headers.get("accept", ""), (JSON,))
-        return Response(200, _version())
+        return Response(200, _version(self._git_version))
 
     def _openid_response(self, path: str, tokens: ServiceAccountTokens) -> Response:
         if not _is_valid_issuer(tokens.issuer):
@@ -245,7 +247,7 @@ def _indented(document: Mapping[str, Any]) -> bytes:
     return msgspec.json.format(msgspec.json.encode(document), indent=2)
 
 
-def _version() -> bytes:
+def _version(git_version: str) -> bytes:
     major, minor, _ = KUBERNETES_VERSION.split(".")
     return _indented(
         {
@@ -255,7 +257,7 @@ def _version() -> bytes:
             "emulationMinor": minor,
             "minCompatibilityMajor": major,
             "minCompatibilityMinor": str(int(minor) - 1),
-            "gitVersion": f"v{KUBERNETES_VERSION}",
+            "gitVersion": git_version,
             "gitCommit": "",
             "gitTreeState": "clean",
             "buildDate": "1970-01-01T00:00:00Z",

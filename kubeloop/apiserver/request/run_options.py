@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kubeloop import KUBERNETES_VERSION
+
 
 @dataclass(frozen=True, slots=True)
 class ServerRunOptions:
@@ -17,6 +19,7 @@ class ServerRunOptions:
     extend_token_expiration: bool = True  # of tokens that are injected into pods, to a year
     not_ready_toleration_seconds: int = 300
     unreachable_toleration_seconds: int = 300
+    git_version: str = f"v{KUBERNETES_VERSION}"  # that /version reports
 
 
 DEFAULT_RUN_OPTIONS = ServerRunOptions()

@@ -10,10 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from kubeloop import KUBERNETES_VERSION, __version__
 from kubeloop.cli.apiserver.access_flags import add_authentication_flags, add_authorization_flags
 from kubeloop.cli.apiserver.audit import add_audit_flags
-from kubeloop.cli.apiserver.run_flags import add_run_flags, add_switch, add_tls_flags
+from kubeloop.cli.apiserver.run_flags import add_run_flags, add_switch, add_tls_flags, add_version_flag
 from kubeloop.cli.apiserver.unsupported_flags import NO_EFFECT, ONLY_VALUE, UNSUPPORTED, reason_of
 from kubeloop.cli.flags.chaos import add_chaos_flag
 from kubeloop.cli.flags.runtime_config import add_runtime_config_flags
@@ -66,8 +65,7 @@ def _add_flags(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             f"--{name}", nargs="?", dest="without_effect", action=_UnsupportedFlag, help=argparse.SUPPRESS
         )
-    version = f"kubeloop {__version__} (Kubernetes {KUBERNETES_VERSION})"
-    parser.add_argument("--version", action="version", version=version, help="print the version")
+    add_version_flag(parser)
 
 
 def _add_own_flags(parser: argparse.ArgumentParser) -> None:

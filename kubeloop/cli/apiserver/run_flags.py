@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Final
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
 
+from kubeloop import KUBERNETES_VERSION, __version__
 from kubeloop.cli.flags.types import boolean, comma_separated, duration, non_negative_count, port
 
 if TYPE_CHECKING:  # flags are read before anything else is loaded
@@ -14,6 +17,8 @@ if TYPE_CHECKING:  # flags are read before anything else is loaded
 _HOUR: Final = 3600
 _LONGEST_EXPIRATION: Final = 2**32
 _RECONCILERS: Final = ("lease", "none")
+_IDENTIFIERS: Final = r"[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*"
+_REPORTED_VERSION: Final = re.compile(rf"v{re.escape(KUBERNETES_VERSION)}(?:-{_IDENTIFIERS})?(?:\+{_IDENTIFIERS})?")
 
 
 def add_switch(parser: argparse.ArgumentParser, name: str, default: bool, about: str) -> None:
@@ -163,6 +168,7 @@ def run_options_of(options: argparse.Namespace) -> ServerRunOptions:
         options.service_account_extend_token_expiration,
         options.default_not_ready_toleration_seconds,
         options.default_unreachable_toleration_seconds,
+        options.version,
     )
 
 
@@ -177,3 +183,36 @@ def _check_filters(options: argparse.Namespace) -> None:
         check_hsts_directives(options.strict_transport_security_directives)
     except FilterOptionError as error:
         raise StartupError(str(error)) from None
+
+
+def add_version_flag(parser: argparse.ArgumentParser) -> None:
+    """Add --version, which prints the version, and --version=vX.Y.Z-SUFFIX, which sets the reported one."""
+    parser.add_argument(
+        "--version",
+        action=_VersionFlag,
+        nargs="?",
+        const="true",
+        default=f"v{KUBERNETES_VERSION}",
+        metavar="VERSION",
+        help=f"print the version and exit; v{KUBERNETES_VERSION} with a suffix sets the version that /version reports",
+    )
+
+
+class _VersionFlag(argparse.Action):
+    """Prints the version and exits, unless the value is a version to report."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: str | Sequence[Any] | None,
+        option_string: str | None = None,
+    ) -> None:
+        value = str(values)
+        if value.startswith("v"):
+            if not _REPORTED_VERSION.fullmatch(value):
+                parser.error(f"version {value!r} must match major/minor/patch of v{KUBERNETES_VERSION}")
+            namespace.version = value
+        elif value == "raw" or boolean(value):
+            print(f"kubeloop {__version__} (Kubernetes {KUBERNETES_VERSION})")
+            parser.exit()

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
+import json
 import logging
 
 import pytest
 
 from kubeloop.api.features.effects import HONORED
 from kubeloop.api.kinds import RESOURCES
-from kubeloop.apiserver.server import StartupError
+from kubeloop.apiserver.server import ApiServerConfig, StartupError, start_server
 from kubeloop.cli.apiserver.flags import add_command as add_apiserver
+from kubeloop.cli.apiserver.run_flags import run_options_of
 from kubeloop.cli.flags.runtime_config import gates_of, resource_config_of, warn_ineffective_gates
 from kubeloop.cli.up.flags import add_command as add_up
+from kubeloop.clock import SystemClock
+from kubeloop.http import Request
 
 
 def parsed(command: str, *arguments: str) -> argparse.Namespace:
@@ -67,3 +72,30 @@ def test_every_component_warns_about_gates_and_refuses_locked_ones(
     assert caplog.messages == ["feature gate EventedPLEG=true has no effect: the simulated nodes have no such part"]
     with pytest.raises(StartupError, match="cannot set feature gate KubeletPSI to false, feature is locked to true"):
         warn_ineffective_gates(("KubeletPSI=false",), component)
+
+
+def test_version_flag_sets_the_reported_version() -> None:
+    async def scenario() -> None:
+        run_options = run_options_of(parsed("apiserver", "--version=v1.37.0-custom.1+build"))
+        server = await start_server(ApiServerConfig(port=0, run_options=run_options), SystemClock())
+        body = server.app.nonresource.handle(Request("GET", "/version")).body
+        assert isinstance(body, bytes)
+        assert json.loads(body)["gitVersion"] == "v1.37.0-custom.1+build"
+        await server.close()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("version", ["v1.36.0", "v1.37.1-custom", "v1.37.0_custom"])
+def test_version_flag_rejects_another_release(version: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parsed("apiserver", f"--version={version}")
+    assert "must match major/minor/patch of v1.37.0" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("flag", ["--version", "--version=true", "--version=raw"])
+def test_version_flag_prints_the_version(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exit_:
+        parsed("apiserver", flag)
+    assert exit_.value.code == 0
+    assert "Kubernetes 1.37.0" in capsys.readouterr().out
