@@ -14,7 +14,7 @@ from kubeloop.chaos.plane import etcd_program, free_ports
 from tests.e2e.kubeadm import COMMANDS, KubeadmFolder
 from tests.e2e.kubectl import Kubectl
 from tests.e2e.plane import eventually
-from tests.e2e.test_components_alone import Component
+from tests.e2e.test_separate_components import Component
 from tests.skips import needs_kubectl
 
 pytestmark = needs_kubectl(1, 31)
