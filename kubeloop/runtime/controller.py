@@ -23,6 +23,7 @@ from kubeloop.runtime.objects.keys import ObjectKey
 from kubeloop.runtime.queue.enqueue import EnqueueHandler, KeysOf, Predicate, controller_key
 from kubeloop.runtime.queue.workqueue import Item, WorkQueue
 from kubeloop.runtime.standard_metrics import register_reconcile_metrics
+from kubeloop.runtime.structured_log import LogMessage
 
 Key = TypeVar("Key", bound=Hashable)
 Phase = Literal["not started", "waiting for caches", "running", "ended"]
@@ -270,23 +271,28 @@ class Controller(Generic[Key]):
         stale = _is_stale(error) and self.queue.num_requeues(key) < STALE_TRIES
         delay = self.queue.add_rate_limited(key, item.origins, item.priority)
         if stale:
-            logger.debug("%s: conflict on %s, retry in %.3f s: %s", self.name, key, delay, error)
+            logger.debug(self._failure("Reconcile met a conflict", key, error, retryAfter=f"{delay:.3f}s"))
             return "requeue"
         self._log_error(key, error)
         if isinstance(error, errors.ApiError) and error.is_namespace_terminating:
-            logger.info("%s: %s is not retried, its namespace is terminating: %s", self.name, key, error)
-        elif _is_server_error(error):
-            logger.warning("%s: %s failed, retry in %.3f s: %s", self.name, key, delay, error)
+            logger.info(self._failure("Reconcile stopped in a terminating namespace", key, error))
         else:
-            logger.warning("%s: %s failed, retry in %.3f s", self.name, key, delay, exc_info=error)
+            expected = isinstance(error, ClientError | errors.ApiError)
+            message = self._failure("Reconcile failed", key, error, retryAfter=f"{delay:.3f}s")
+            logger.warning(message, exc_info=None if expected else error)
         return "error"
 
     def _give_up(self, item: Item[Key], error: TerminalError) -> str:
         self.queue.forget(item.key)
         self._metrics.terminal_errors.value += 1
         self._log_error(item.key, error)
-        logger.error("%s: %s given up: %s", self.name, item.key, error)
+        logger.error(self._failure("Reconcile failed for good", item.key, error))
         return "error"
+
+    def _failure(self, text: str, key: Key, error: BaseException, **more: str) -> LogMessage:
+        """Return the log message of a failed reconcile."""
+        reason = error.reason if isinstance(error, errors.ApiError) else None
+        return LogMessage(text, controller=self.name, object=key, reason=reason, **more, err=error)
 
     def _log_error(self, key: Key, error: BaseException) -> None:
         self._errors += 1
@@ -349,11 +355,6 @@ class Controller(Generic[Key]):
 def _is_being_cancelled() -> bool:
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
-
-
-def _is_server_error(error: BaseException) -> bool:
-    """Return True if the error is the server's or the connection's, so that a traceback adds nothing."""
-    return isinstance(error, ClientError) or (isinstance(error, errors.ApiError) and error.code >= 500)
 
 
 def _is_stale(error: BaseException) -> bool:

@@ -20,7 +20,8 @@ from kubeloop import __version__
 from kubeloop.apiserver.server import StartupError
 from kubeloop.cli.controller_manager.flags import ManagerConfigError
 from kubeloop.cli.pki.kubeconfig import server_url
-from kubeloop.cli.program.foreground import GC_THRESHOLDS, JsonFormatter
+from kubeloop.cli.program.foreground import GC_THRESHOLDS
+from kubeloop.cli.program.logs import FORMATS, configure_logging
 from kubeloop.cli.secure_port.authz import DelegatedAuthorizer
 from kubeloop.cli.secure_port.clients import ControllerClients, server_of
 from kubeloop.cli.secure_port.server import open_port
@@ -36,7 +37,6 @@ from kubeloop.runtime.standard_metrics import register_leader_election_metrics
 
 UNUSABLE = (StartupError, ManagerConfigError, ClientError, OSError)
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
-_DEBUG = 4  # upstream's level of --v
 _BLOCKED_SECONDS = 30.0  # a computation of this length blocks the event loop: show the stacks
 _WATCHDOG_PERIOD = 10.0
 
@@ -198,10 +198,6 @@ async def _watchdog() -> None:
 
 def set_up_logging(config: ManagerConfig) -> None:
     """Configure logging from the flags."""
-    if config.logging_format not in ("text", "json"):
+    if config.logging_format not in FORMATS:
         raise ManagerConfigError(f"--logging-format must be text or json, not {config.logging_format}")
-    handler = logging.StreamHandler()
-    text = logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
-    handler.setFormatter(JsonFormatter() if config.logging_format == "json" else text)
-    logging.basicConfig(handlers=[handler])
-    logging.getLogger("kubeloop").setLevel(logging.DEBUG if config.v >= _DEBUG else logging.INFO)
+    configure_logging(config.logging_format, config.v, level=logging.INFO)

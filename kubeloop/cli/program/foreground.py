@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import json
-import logging
 import signal
 import sys
 from collections.abc import Awaitable, Callable
@@ -16,6 +14,7 @@ import uvloop
 from kubeloop.apiserver.server import StartupError
 from kubeloop.cli.pki.files import PkiFileError
 from kubeloop.cli.pki.kubeconfig import KubeconfigError
+from kubeloop.cli.program.logs import configure_logging
 from kubeloop.store import StoreError
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -31,11 +30,11 @@ class Running(Protocol):
         """Stop the server."""
 
 
-def run_in_foreground(start: Callable[[], Awaitable[Running]], *, json_log: bool = False) -> int:
+def run_in_foreground(
+    start: Callable[[], Awaitable[Running]], *, logging_format: str = "text", verbosity: int = 0
+) -> int:
     """Start, wait for Ctrl-C or SIGTERM, close. Returns the exit code."""
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    if json_log:
-        logging.getLogger().handlers[0].setFormatter(JsonFormatter())
+    configure_logging(logging_format, verbosity)
     gc.disable()  # nothing that start-up loads is garbage
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -67,19 +66,3 @@ def _sentence(error: BaseException) -> str:
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {(error.strerror or str(error)).lower()}"
     return str(error)
-
-
-class JsonFormatter(logging.Formatter):
-    """Formats log records as JSON objects with the keys of upstream's `--logging-format=json`."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """Return a record as one line of JSON."""
-        line = {
-            "ts": round(record.created * 1000, 3),
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "msg": record.getMessage(),
-        }
-        if record.exc_info:
-            line["err"] = self.formatException(record.exc_info)
-        return json.dumps(line)

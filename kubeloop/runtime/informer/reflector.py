@@ -33,10 +33,13 @@ from kubeloop.runtime.informer.reflector_states import (
 )
 from kubeloop.runtime.objects.keys import ObjectKey, key_of
 from kubeloop.runtime.queue.backoff import FIRST, Backoff
+from kubeloop.runtime.structured_log import LogMessage
 
 PAGE_SIZE = 500
 # A watch that ends this soon without a word is a failure, and must not be reopened in a hot loop.
 SHORTEST_WATCH_SECONDS = 1.0
+
+_ACTIONS = {StreamingListState: "list", ListState: "list", WatchState: "watch"}
 
 log = logging.getLogger(__name__)
 
@@ -136,7 +139,10 @@ class Reflector:
         # A kind that is not served may be installed later: not worth an error.
         level = logging.INFO if isinstance(error, NotFound) else logging.WARNING
         level = level if isinstance(following, BackoffState) else logging.DEBUG
-        log.log(level, "%s: %s failed: %s; next: %s", self._name, state, error, following)
+        pause = f"{following.seconds:.3f}s" if isinstance(following, BackoffState) else None
+        log.log(
+            level, LogMessage(f"Failed to {_ACTIONS[type(state)]}", resource=self._name, retryAfter=pause, err=error)
+        )
         return following
 
     # Listing
