@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -26,6 +27,15 @@ settings.load_profile("repeatable")
 
 # Hypothesis also draws constants that it finds in the modules imported so far, which differ with the order of tests.
 providers.is_local_module_file = lambda path: False
+
+
+@pytest.fixture(autouse=True, scope="session")
+def state_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Keep the clusters of the tests apart from the user's: programs that tests start inherit the variable."""
+    with pytest.MonkeyPatch.context() as patch:
+        folder = tmp_path_factory.mktemp("state")
+        patch.setenv("XDG_STATE_HOME", str(folder))
+        yield folder
 
 
 @pytest.hookimpl(wrapper=True)

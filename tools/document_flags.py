@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from kubeloop.cli.apiserver import unsupported_flags as apiserver
 from kubeloop.cli.controller_manager.effective_flags import NO_EFFECT, REFUSED
-from kubeloop.cli.main import _parser
+from kubeloop.cli.main import build_parser
 from kubeloop.cli.scheduler import flags as scheduler
 
 TARGET = Path(__file__).parent.parent / "docs" / "flags.md"
@@ -43,8 +42,7 @@ def document() -> str:
 
 def flags_of(command: str) -> set[str]:
     """Return the names of all flags of a program, without hyphens in front."""
-    choices = next(one for one in _parser(command)._actions if isinstance(one, argparse._SubParsersAction)).choices
-    options: Iterable[str] = (text for action in choices[command]._actions for text in action.option_strings)
+    options: Iterable[str] = (text for action in build_parser(command)._actions for text in action.option_strings)
     return {text.removeprefix("--") for text in options if text.startswith("--")}
 
 

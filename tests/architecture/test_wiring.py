@@ -14,6 +14,7 @@ PACKAGES = ("kubelet", "scheduler", "cli/kubelet", "cli/up", "testing")
 ALLOWED = {
     "kubeloop/cli/kubelet/certificates.py": {"self.tls"},
     "kubeloop/cli/kubelet/flags.py": {"parser"},
+    "kubeloop/cli/up/flags.py": {"parser"},
     "kubeloop/kubelet/simulated/files.py": {"folder", "entry"},
     "kubeloop/kubelet/simulated/shell.py": {"reader"},
 }

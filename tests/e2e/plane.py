@@ -29,7 +29,7 @@ Seen = TypeVar("Seen")
 
 def environment() -> dict[str, str]:
     """Return the environment of a child process: this checkout's code without user settings."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("KUBE", "KOPF", "XDG"))}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("KUBE", "KOPF"))}
     return {**kept, "PYTHONPATH": str(SOURCE_ROOT)}
 
 
@@ -75,8 +75,10 @@ class _Connection(http.client.HTTPSConnection):
             raise
 
 
-# Several planes run at a time: their components would report ports that are taken. Flags of a test override these.
-_NO_PORTS = {"up": ("--controller-manager-port", "0", "--scheduler-port", "0")}
+# Several planes run at a time: their components would report ports that are taken. A test asks for what it needs: its
+# flags override these.
+NO_PORTS = ("--controller-manager-port", "0", "--scheduler-port", "0")
+_BARE = {"up": (*NO_PORTS, "--nodes", "0", "--cloud-provider", "none", "--no-default-storage-class")}
 
 
 def _flags_for(command: str, folder: Path) -> tuple[str, ...]:
@@ -90,7 +92,7 @@ class Plane:
 
     def __init__(self, folder: Path, *flags: str, command: str = "up") -> None:
         self.folder = folder
-        self.flags = (*_NO_PORTS.get(command, ()), *(flags or _flags_for(command, folder)))
+        self.flags = (*_BARE.get(command, ()), *(flags or _flags_for(command, folder)))
         self.command = command
         self.port = 0
         self.process: subprocess.Popen[bytes] | None = None

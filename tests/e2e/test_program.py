@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.e2e.plane import environment
+from tests.e2e.plane import NO_PORTS, environment
 
 PROGRAM = [sys.executable, "-m", "kubeloop.cli.main"]
 _SECONDS = 30
@@ -15,7 +15,7 @@ _SECONDS = 30
 
 def up_and_down(*arguments: str) -> tuple[str, int, str]:
     """The ready line, and after a SIGTERM the exit code and everything on stderr."""
-    command = [*PROGRAM, "up", "--port", "0", *arguments]
+    command = [*PROGRAM, "up", "--port", "0", *NO_PORTS, *arguments]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=environment()) as process:
         assert process.stdout is not None
@@ -28,7 +28,7 @@ def up_and_down(*arguments: str) -> tuple[str, int, str]:
 
 def refused(*arguments: str) -> str:
     """The one line that a start which can't be ends with."""
-    command = [*PROGRAM, "up", "--port", "0", *arguments]
+    command = [*PROGRAM, "up", "--port", "0", *NO_PORTS, *arguments]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, env=environment())
     assert ended.returncode == 1
     assert ended.stdout == ""

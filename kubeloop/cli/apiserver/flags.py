@@ -22,23 +22,15 @@ from kubeloop.cli.flags.types import (
     comma_separated,
     duration,
     networks,
-    non_negative_count,
     port,
     port_range,
     positive_count,
 )
-from kubeloop.cli.up.flags import LOCAL_ADDRESSES, default_data_dir
+from kubeloop.cli.local_clusters.registry import DEFAULT_NAME, ClusterRegistry
+from kubeloop.cli.program.logs import add_log_flags
+from kubeloop.cli.up.flags import LOCAL_ADDRESSES
 
 _ABOUT = "Run only the API server, with kube-apiserver's flags where they exist."
-
-
-def add_command(commands: Any, *, with_flags: bool = True) -> None:
-    """Add the `apiserver` command; its many flags are only added when it is used."""
-    parser: argparse.ArgumentParser = commands.add_parser(
-        "apiserver", help="run only the API server", description=_ABOUT, allow_abbrev=False
-    )
-    if with_flags:
-        _add_flags(parser)
 
 
 def add_shared_flags(parser: argparse.ArgumentParser) -> None:
@@ -51,7 +43,9 @@ def add_shared_flags(parser: argparse.ArgumentParser) -> None:
     add_tls_flags(parser)
 
 
-def _add_flags(parser: argparse.ArgumentParser) -> None:
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of `kubeloop apiserver`."""
+    parser.description = _ABOUT
     _add_own_flags(parser)
     _add_serving_flags(parser)
     add_shared_flags(parser)
@@ -60,7 +54,7 @@ def _add_flags(parser: argparse.ArgumentParser) -> None:
     add_runtime_config_flags(parser)
     add_chaos_flag(parser)
     add_run_flags(parser, allow_privileged=False)
-    parser.add_argument("--logging-format", choices=("text", "json"), default="text", help="(default: text)")
+    add_log_flags(parser)
     for name in (*ONLY_VALUE, *NO_EFFECT, *UNSUPPORTED):
         parser.add_argument(
             f"--{name}", nargs="?", dest="without_effect", action=_UnsupportedFlag, help=argparse.SUPPRESS
@@ -69,7 +63,7 @@ def _add_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_own_flags(parser: argparse.ArgumentParser) -> None:
-    folder = default_data_dir()
+    folder = ClusterRegistry().data_dir(DEFAULT_NAME)
     store = f"sqlite:{folder / 'store.db'}"
     about = f"store: memory, sqlite:PATH, or etcd://HOST:PORT,... (default: {store})"
     parser.add_argument("--store", default=store, help=about)
@@ -81,7 +75,6 @@ def _add_own_flags(parser: argparse.ArgumentParser) -> None:
         default=folder / "pki",
         help=f"folder of keys and certificates (default: {folder / 'pki'})",
     )
-    parser.add_argument("--v", type=non_negative_count, default=0, metavar="LEVEL", help="log verbosity: 0, 2 or 4")
 
 
 def _add_encryption_flags(parser: argparse.ArgumentParser) -> None:

@@ -38,14 +38,12 @@ from kubeloop.http import HttpLimits
 
 log = logging.getLogger(__name__)
 
-_DETAILED, _DEBUG = 2, 4  # upstream's levels of --v
-
 
 def run_apiserver(options: argparse.Namespace) -> int:
     """Run the API server; returns the exit code."""
-    if options.v >= _DETAILED:
-        logging.getLogger("kubeloop").setLevel(logging.DEBUG if options.v >= _DEBUG else logging.INFO)
-    return run_in_foreground(lambda: _start(options, SystemClock()), json_log=options.logging_format == "json")
+    return run_in_foreground(
+        lambda: _start(options, SystemClock()), logging_format=options.logging_format, verbosity=options.v
+    )
 
 
 async def _start(options: argparse.Namespace, clock: Clock) -> RunningServer:

@@ -11,7 +11,7 @@ import msgspec
 
 from kubeloop import KUBERNETES_VERSION, __version__
 from kubeloop.cli.controller_manager.flags import ManagerConfigError, add_flag, flag_of
-from kubeloop.cli.up.flags import default_data_dir
+from kubeloop.cli.local_clusters.registry import state_dir
 from kubeloop.cloud.config import CloudConfig
 from kubeloop.controllers.app.config import Duration, ManagerConfig, Strings, defaults
 
@@ -89,7 +89,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 def options_of(options: argparse.Namespace) -> CloudControllerManagerOptions:
     """Build the options from the command line and the defaults. Raises `UnusableConfig`."""
     said: dict[str, Any] = {name: tuple(one) if isinstance(one, list) else one for name, one in vars(options).items()}
-    folder = str(default_data_dir() / "cloud-controller-manager")
+    folder = str(state_dir() / "cloud-controller-manager")
     given = {name: said[name] for name in SHARED if name in said}
     process = ManagerConfig(**{**OWN_DEFAULTS, "cert_dir": folder, **given})
     own = CloudFlags(**{name: said[name] for name in CloudFlags.__struct_fields__ if name in said})

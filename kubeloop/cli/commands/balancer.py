@@ -140,7 +140,15 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """Add all flags."""
-    parser.add_argument("--server", action="append", required=True, metavar="HOST:PORT", type=_address, dest="servers")
+    parser.add_argument(
+        "--server",
+        action="append",
+        required=True,
+        metavar="HOST:PORT",
+        type=_address,
+        dest="servers",
+        help="address of an API server (repeat the flag for each)",
+    )
     parser.add_argument("--bind-address", default="127.0.0.1", help="IP address to listen on (default: 127.0.0.1)")
     parser.add_argument("--port", type=int, default=6443, help="port to listen on; 0 for any free port (default: 6443)")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import sys
 from collections.abc import Awaitable, Callable
 
@@ -12,6 +13,7 @@ from kubeloop.api.generated.core_v1 import Node, Pod
 from kubeloop.api.meta.conditions import find_condition
 from kubeloop.api.meta.owner_references import controller_of
 from kubeloop.api.scalars.times import human_age
+from kubeloop.cli.local_clusters.advice import explain_error
 from kubeloop.client import Client
 from kubeloop.client.config.server_config import load_config
 from kubeloop.client.errors import ClientError
@@ -42,7 +44,7 @@ def run_node(options: argparse.Namespace) -> int:
     try:
         return asyncio.run(_run(options))
     except (ApiError, ClientError, NodeCommandError, OSError) as error:
-        print(f"kubeloop: {str(error) or 'timed out'}", file=sys.stderr)
+        print(f"kubeloop: {explain_error(error)}", file=sys.stderr)
         return 1
 
 
@@ -52,7 +54,7 @@ async def _run(options: argparse.Namespace) -> int:
     async with Client(HttpTransport(config, clock), user_agent="kubeloop") as client:
         nodes = NodeCommands(client, clock, print)
         if options.action == "list":
-            await nodes.list()
+            await nodes.list(options.output)
             return 0
         action = _action(nodes, options)
         for name in options.names:
@@ -77,7 +79,7 @@ class NodeCommands:
         self._clock = clock
         self._say = say
 
-    async def list(self) -> None:
+    async def list(self, output: str = "table") -> None:
         """Print all nodes."""
         pods = (await self._client.list(Pod)).items
         lines = [("NAME", "STATUS", "STATE", "PODS", "AGE")]
@@ -85,6 +87,11 @@ class NodeCommands:
             count = sum(1 for pod in pods if pod.spec.node_name == node.metadata.name)
             age = human_age(node.metadata.creation_timestamp, self._clock.now())
             lines.append((node.metadata.name, status_of(node), state_of(node), str(count), age))
+        if output == "json":
+            names = [name.lower() for name in lines[0]]
+            rows = [dict(zip(names, line, strict=True)) for line in lines[1:]]
+            self._say(json.dumps({"nodes": rows}, indent=2))
+            return
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         for line in lines:
             self._say("   ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip())

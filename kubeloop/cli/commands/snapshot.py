@@ -14,7 +14,7 @@ from typing import Any, Final
 from kubeloop.api.errors import ApiError
 from kubeloop.apiserver.background.event_expiry import EVENTS_PREFIX
 from kubeloop.apiserver.peers.endpoint_reconciler import PREFIX as LIVE_SERVERS
-from kubeloop.cli.up.flags import default_data_dir
+from kubeloop.cli.local_clusters.registry import DEFAULT_NAME, ClusterRegistry
 from kubeloop.client.config.server_config import load_config
 from kubeloop.client.errors import ClientError
 from kubeloop.client.http.transport import HttpTransport
@@ -69,7 +69,7 @@ def add_migrate_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_data_dir(group: argparse._MutuallyExclusiveGroup) -> None:
-    about = f"data folder of `kubeloop up` (default: {default_data_dir()})"
+    about = f"data folder of `kubeloop up` (default: {ClusterRegistry().data_dir(DEFAULT_NAME)})"
     group.add_argument("--data-dir", type=Path, metavar="DIR", help=about)
 
 
@@ -163,5 +163,5 @@ def _url(options: argparse.Namespace) -> str:
 
 
 def _folder(options: argparse.Namespace) -> Path:
-    folder: Path = options.data_dir or default_data_dir()
+    folder: Path = options.data_dir or ClusterRegistry().data_dir(DEFAULT_NAME)
     return folder

@@ -8,19 +8,14 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from kubeloop import KUBERNETES_VERSION, __version__
+from kubeloop.cli.flags.help_texts import HELP_TEXTS
 from kubeloop.cli.flags.types import boolean, duration
-from kubeloop.cli.up.flags import default_data_dir
+from kubeloop.cli.local_clusters.registry import state_dir
 from kubeloop.controllers.app.config import Duration, ManagerConfig, Strings, defaults
 
 _ABOUT = """Run the controllers against an API server, with kube-controller-manager's flags and defaults.
 Flags that kubeloop does not implement are accepted and have no effect; /configz lists them."""
 _STATUS_ABOUT = "Show the status of every controller of a running controller manager."
-_OURS = {
-    "load": "additional controller to run, as module:name (may be repeated)",
-    "controllers": "controllers to run: * for all that are enabled by default, foo to enable foo, -foo to disable foo",
-    "kubeconfig": "kubeconfig with the API server and the credentials",
-    "secure_port": "HTTPS port for /healthz, /metrics and /configz; 0 for none",
-}
 # Flags with a single-letter form upstream.
 _SHORT = {"v": ("-v",)}
 # Lists whose values contain commas: the flag is repeated.
@@ -33,7 +28,7 @@ class ManagerConfigError(ValueError):
 
 def certificate_folder() -> Path:
     """Return the default folder of the port's self-signed certificate."""
-    return default_data_dir() / "controller-manager"
+    return state_dir() / "controller-manager"
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -72,9 +67,9 @@ def flag_of(field_name: str) -> str:
 
 def add_flag(parser: argparse.ArgumentParser, name: str, kind: Any, default: Any) -> None:
     """Add one flag of a type."""
-    about = _OURS.get(name, "")
+    about = HELP_TEXTS[name]
     shown = "" if default in ("", (), 0, False) else f"(default: {_shown(default)})"
-    options: dict[str, Any] = {"default": argparse.SUPPRESS, "help": f"{about} {shown}".strip() or None}
+    options: dict[str, Any] = {"default": argparse.SUPPRESS, "help": f"{about} {shown}".strip()}
     if kind is bool:
         options |= {"type": boolean, "nargs": "?", "const": True, "metavar": "BOOL"}
     elif name in _UNSPLIT:

@@ -11,7 +11,8 @@ from typing import Any
 
 from kubeloop import KUBERNETES_VERSION, __version__
 from kubeloop.cli.flags.types import address, boolean, duration, non_negative_count, port, positive_count
-from kubeloop.cli.up.flags import default_data_dir
+from kubeloop.cli.local_clusters.registry import state_dir
+from kubeloop.cli.program.logs import add_log_flags
 
 _ABOUT = """Run one node, or many simulated nodes, against an API server. Without --nodes it only needs the permissions
 of that node (user system:node:NAME of group system:nodes)."""
@@ -52,9 +53,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     _add_node_flags(parser)
     _add_port_flags(parser)
     _add_access_flags(parser)
-    parser.add_argument(
-        "-v", "--v", type=non_negative_count, default=0, metavar="LEVEL", help="log verbosity: 0, 2 or 4"
-    )
+    add_log_flags(parser)
     version = f"kubeloop {__version__} (Kubernetes {KUBERNETES_VERSION})"
     parser.add_argument("--version", action="version", version=version, help="print the version")
 
@@ -135,7 +134,7 @@ def _add_port_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--healthz-bind-address", type=address, default="127.0.0.1", help="IP address of /healthz (default: 127.0.0.1)"
     )
-    folder = default_data_dir() / "kubelet"
+    folder = state_dir() / "kubelet"
     parser.add_argument("--cert-dir", type=Path, help=f"folder of keys and certificates (default: {folder}/NAME)")
     parser.add_argument("--tls-cert-file", type=Path, help="serving certificate (default: self-signed)")
     parser.add_argument("--tls-private-key-file", type=Path, help="private key of the certificate")

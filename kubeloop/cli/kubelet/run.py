@@ -25,9 +25,9 @@ from kubeloop.cli.kubelet.certificates import KubeletCertificates
 from kubeloop.cli.kubelet.flags import NodeNames, names_of
 from kubeloop.cli.kubelet.server import AccessRules, KubeletAccess, KubeletPorts
 from kubeloop.cli.kubelet.zpages import kubelet_zpages
+from kubeloop.cli.local_clusters.registry import state_dir
 from kubeloop.cli.program.foreground import run_in_foreground
 from kubeloop.cli.secure_port.server import ClientCAs
-from kubeloop.cli.up.flags import default_data_dir
 from kubeloop.client import Client
 from kubeloop.client.config.server_config import load_config
 from kubeloop.client.errors import ConfigError
@@ -44,7 +44,6 @@ from kubeloop.runtime.causes.transport import CauseTransport
 from kubeloop.runtime.informer.informer import SharedInformerFactory
 from kubeloop.runtime.manager import LoopManager
 
-_DETAILED, _DEBUG = 2, 4  # upstream's levels of --v
 _QPS = 50  # the kubelet's; nodes by the hundred need more
 _DRAIN_SECONDS = 0.5
 _CLOSE_SECONDS = 1.0
@@ -56,8 +55,6 @@ log = logging.getLogger(__name__)
 
 def run_kubelet(options: argparse.Namespace) -> int:
     """Run the kubelet; returns the exit code."""
-    if options.v >= _DETAILED:
-        logging.getLogger("kubeloop").setLevel(logging.DEBUG if options.v >= _DEBUG else logging.INFO)
     started: list[KubeletProgram] = []
 
     async def start() -> KubeletProgram:
@@ -69,7 +66,7 @@ def run_kubelet(options: argparse.Namespace) -> int:
         started.append(program)
         return program
 
-    code = run_in_foreground(start)
+    code = run_in_foreground(start, logging_format=options.logging_format, verbosity=options.v)
     return code or int(any(program.has_failed for program in started))
 
 
@@ -96,7 +93,7 @@ class KubeletProgram:
         self.has_failed = False
         self._zpages = kubelet_zpages(flag_values(options), clock)
         self._rules = tuple(read_rules(options.node_stages)) if options.node_stages is not None else ()
-        folder = options.cert_dir or default_data_dir() / "kubelet" / names.all[0]
+        folder = options.cert_dir or state_dir() / "kubelet" / names.all[0]
         self._serving = KubeletCertificates(options, names.all, folder, clock)
 
     async def start(self) -> None:

@@ -1,4 +1,4 @@
-"""Administrator's kubeconfig: written if there is none, merged into an existing one."""
+"""Administrator's kubeconfig: written if there is none, merged into an existing one, and removed again."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from kubeloop.cli.pki.files import Pki
 from kubeloop.cli.program.files import write_private
 
 NAME = "kubeloop"
+_PARTS = ("clusters", "users", "contexts")
 _TEMPLATE = """\
 apiVersion: v1
 kind: Config
@@ -37,10 +38,10 @@ class KubeconfigError(ValueError):
     """File to merge into that is not a kubeconfig; the message is one sentence for a user."""
 
 
-def admin_kubeconfig(pki: Pki, ca: Path, server: str) -> str:
-    """Return a kubeconfig that needs no other file."""
+def admin_kubeconfig(pki: Pki, ca: Path, server: str, name: str = NAME) -> str:
+    """Return a kubeconfig that needs no other file; cluster, user and context have one name."""
     return _TEMPLATE.format(
-        name=NAME,
+        name=name,
         server=server,
         ca=_encoded(ca),
         certificate=_encoded(pki.admin_certificate),
@@ -48,13 +49,16 @@ def admin_kubeconfig(pki: Pki, ca: Path, server: str) -> str:
     )
 
 
-def write_kubeconfig(path: Path, text: str) -> None:
-    """Write or merge the kubeconfig; other clusters, users and contexts in it stay."""
+def write_kubeconfig(path: Path, text: str, *, switch: bool = False) -> None:
+    """Write or merge the kubeconfig; other clusters, users and contexts in it stay.
+
+    A current context stays too, unless `switch` is set.
+    """
     found = path.read_text() if path.exists() else ""
     if found == text:
         return
     if found.strip() and _frame_of(found) != _frame_of(text):
-        text = _merged(path, found, text)
+        text = _merged(path, found, text, switch)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_private(path.resolve(), text.encode())
 
@@ -77,22 +81,49 @@ def _encoded(path: Path) -> str:
     return base64.b64encode(path.read_bytes()).decode()
 
 
-def _merged(path: Path, found: str, text: str) -> str:
+def remove_context(path: Path, name: str) -> None:
+    """Remove a context with its cluster and user from a kubeconfig; a file without any other is deleted."""
     import yaml
 
     try:
-        old = yaml.safe_load(found)
-    except yaml.YAMLError:
-        old = None
-    if not isinstance(old, dict) or old.get("kind", "Config") != "Config":
-        raise KubeconfigError(f"{path} exists and is not a kubeconfig; it is not overwritten")
-    new = yaml.safe_load(text)
-    for part in ("clusters", "users", "contexts"):
-        old[part] = [*_others(old.get(part)), *new[part]]
-    old |= {"apiVersion": "v1", "kind": "Config", "current-context": NAME}
-    merged: str = yaml.safe_dump(old, sort_keys=False)
+        document = _parsed(path, path.read_text())
+    except FileNotFoundError:
+        return
+    for part in _PARTS:
+        document[part] = _others(document.get(part), name)
+    if not any(document[part] for part in _PARTS):
+        path.unlink()
+        return
+    if document.get("current-context") == name:
+        document["current-context"] = ""
+    write_private(path.resolve(), yaml.safe_dump(document, sort_keys=False).encode())
+
+
+def _merged(path: Path, found: str, text: str, switch: bool) -> str:
+    import yaml
+
+    old, new = _parsed(path, found), yaml.safe_load(text)
+    name = new["current-context"]
+    for part in _PARTS:
+        old[part] = [*_others(old.get(part), name), *new[part]]
+    current = name if switch else old.get("current-context") or name
+    merged: str = yaml.safe_dump(
+        old | {"apiVersion": "v1", "kind": "Config", "current-context": current}, sort_keys=False
+    )
     return merged
 
 
-def _others(entries: Any) -> list[Any]:
-    return [entry for entry in entries or [] if not (isinstance(entry, dict) and entry.get("name") == NAME)]
+def _parsed(path: Path, text: str) -> dict[str, Any]:
+    import yaml
+
+    try:
+        document = yaml.safe_load(text)
+    except yaml.YAMLError:
+        document = None
+    if not isinstance(document, dict) or document.get("kind", "Config") != "Config":
+        raise KubeconfigError(f"{path} exists and is not a kubeconfig; it is not overwritten")
+    return document
+
+
+def _others(entries: Any, name: str) -> list[Any]:
+    return [entry for entry in entries or [] if not (isinstance(entry, dict) and entry.get("name") == name)]

@@ -14,7 +14,7 @@ from kubeloop.api.scalars.duration import format_duration
 from kubeloop.cli.controller_manager.effective_flags import IN_USE
 from kubeloop.cli.controller_manager.flags import add_flag, flag_of
 from kubeloop.cli.flags.types import duration
-from kubeloop.cli.up.flags import default_data_dir
+from kubeloop.cli.local_clusters.registry import state_dir
 from kubeloop.controllers.app.config import Duration, ManagerConfig, defaults
 from kubeloop.scheduler.config.configuration import ProfileConfig, SchedulerConfig
 from kubeloop.scheduler.config.file import (
@@ -106,7 +106,7 @@ def _unused_fields(file: KubeSchedulerConfiguration) -> list[str]:
 
 def certificate_folder() -> Path:
     """Return the default folder of the port's self-signed certificate."""
-    return default_data_dir() / "scheduler"
+    return state_dir() / "scheduler"
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:

@@ -14,6 +14,7 @@ import msgspec
 
 from kubeloop.api.errors import ApiError
 from kubeloop.api.generated.core_v1 import Pod
+from kubeloop.cli.local_clusters.advice import explain_error
 from kubeloop.client import Client
 from kubeloop.client.config.server_config import load_config
 from kubeloop.client.errors import ClientError
@@ -26,12 +27,24 @@ from kubeloop.scheduler.framework.status import NO_NODES
 from kubeloop.scheduler.scheduler import Scheduler
 
 
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of `why-pending`."""
+    parser.add_argument("pod", metavar="POD", help="name of the pod")
+    parser.add_argument("-n", "--namespace", default="default", help="namespace of the pod (default: default)")
+    parser.add_argument(
+        "--kubeconfig", default="", help="kubeconfig with the API server and the credentials (default: as kubectl)"
+    )
+    parser.add_argument(
+        "-o", "--output", choices=("table", "json"), default="table", help="output format (default: table)"
+    )
+
+
 def run_why_pending(options: argparse.Namespace) -> int:
     """Run the command; returns the exit code."""
     try:
         return asyncio.run(_ask(options))
     except (ApiError, ClientError, OSError) as error:
-        print(f"kubeloop: {error}", file=sys.stderr)
+        print(f"kubeloop: {explain_error(error)}", file=sys.stderr)
         return 1
 
 

@@ -29,6 +29,11 @@ class RunningControllers:
         self.part = part
         self._port = port
 
+    @property
+    def port(self) -> int:
+        """Port of health and metrics; 0 if there is none."""
+        return self._port.port if self._port is not None else 0
+
     async def close(self) -> None:
         """Drain the controllers."""
         if self._port is not None:

@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import argparse
-import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from kubeloop.cli.flags.chaos import add_chaos_flag
 from kubeloop.cli.flags.runtime_config import add_runtime_config_flags
 from kubeloop.cli.flags.types import address, non_negative_count, port
+from kubeloop.cli.local_clusters.registry import ClusterError, ClusterRegistry, valid_name
+from kubeloop.cli.program.logs import add_log_flags
 
-_ABOUT = """Run the control plane in the foreground, and stop it cleanly on Ctrl-C.
-All state is in the data folder and survives a restart."""
+_ABOUT = """Run a cluster: API server, controllers, scheduler and simulated nodes in one process.
+It runs until Ctrl-C, or in the background with --detach. All state is in the data folder and survives a restart."""
+_EXAMPLES = """Examples:
+  # A cluster that leaves nothing behind
+  kubeloop up --ephemeral
 
+  # A second cluster with ten nodes in the background
+  kubeloop up --detach --name large --nodes 10
+
+  # Add the cluster to your kubeconfig and make it the current context
+  kubeloop up --detach --kubeconfig ~/.kube/config --switch-context
+"""
+NO_CLOUD = "none"
+PORT = 6443
 
 LOCAL_ADDRESSES = "forward requests to nodes at loopback and link-local addresses too: for kubelets on this host"
 
@@ -40,10 +52,11 @@ class CloudProviderFlags:
     config_file: str
 
 
-def default_data_dir() -> Path:
-    """Return the state folder by the XDG convention."""
-    state = os.environ.get("XDG_STATE_HOME", "")
-    return (Path(state) if os.path.isabs(state) else Path.home() / ".local" / "state") / "kubeloop"
+def _cluster_name(text: str) -> str:
+    try:
+        return valid_name(text)
+    except ClusterError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _store(text: str) -> str:
@@ -52,17 +65,17 @@ def _store(text: str) -> str:
     raise argparse.ArgumentTypeError(f"{text!r} is not one of sqlite, memory and etcd://HOST:PORT")
 
 
-def add_command(commands: Any) -> None:
-    """Add the `up` command."""
-    parser: argparse.ArgumentParser = commands.add_parser(
-        "up", help="run the whole control plane", description=_ABOUT, allow_abbrev=False
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of `kubeloop up`."""
+    parser.description, parser.epilog = _ABOUT, _EXAMPLES
+    parser.add_argument("--name", type=_cluster_name, help="name of the cluster (default: kubeloop, kubeloop-2, ...)")
+    parser.add_argument(
+        "--detach", action="store_true", help="run in the background; returns when the cluster is ready"
     )
     where = parser.add_mutually_exclusive_group()
+    folder = ClusterRegistry().data_dir("NAME")
     where.add_argument(
-        "--data-dir",
-        type=Path,
-        metavar="DIR",
-        help=f"folder of state, keys and kubeconfig (default: {default_data_dir()})",
+        "--data-dir", type=Path, metavar="DIR", help=f"folder of state, keys and kubeconfig (default: {folder})"
     )
     where.add_argument(
         "--ephemeral", action="store_true", help="keep all state in memory; it is lost when the program exits"
@@ -73,6 +86,7 @@ def add_command(commands: Any) -> None:
     _add_server_flags(parser)
     add_runtime_config_flags(parser)
     add_chaos_flag(parser)
+    add_log_flags(parser)
     parser.add_argument(
         "--store",
         type=_store,
@@ -84,13 +98,21 @@ def add_command(commands: Any) -> None:
 def _add_listener_flags(parser: argparse.ArgumentParser) -> None:
     """Add the flags about addresses and ports, and the kubeconfig that names them."""
     parser.add_argument(
-        "--port", type=port, default=6443, help="port to listen on; 0 for any free port (default: 6443)"
+        "--port", type=port, help=f"port to listen on; 0 for any free port (default: {PORT}, or another if it is taken)"
     )
     parser.add_argument(
         "--bind-address", type=address, default="127.0.0.1", help="IP address to listen on (default: 127.0.0.1)"
     )
     parser.add_argument(
-        "--kubeconfig", type=Path, metavar="FILE", help="file to write the kubeconfig to (default: DIR/admin.conf)"
+        "--kubeconfig",
+        type=Path,
+        metavar="FILE",
+        help="kubeconfig to add the cluster to, with a context named after it (default: DIR/admin.conf)",
+    )
+    parser.add_argument(
+        "--switch-context",
+        action="store_true",
+        help="make the cluster the current context of a kubeconfig that has another",
     )
     for component, usual in (("controller-manager", 10257), ("scheduler", 10259)):
         parser.add_argument(
@@ -113,9 +135,8 @@ def _add_node_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--nodes",
         type=non_negative_count,
-        default=0,
         metavar="N",
-        help="number of simulated nodes: n1, n2, … (default: 0)",
+        help="number of simulated nodes: n1, n2, … (default: 1, or 0 with etcd, which clusters may share)",
     )
     parser.add_argument(
         "--node-stages",
@@ -153,13 +174,14 @@ def _add_cloud_flags(parser: argparse.ArgumentParser) -> None:
     """Add flags for load balancers and volumes."""
     parser.add_argument(
         "--cloud-provider",
-        default="",
+        default="local",
         metavar="NAME",
-        help="cloud provider that implements services of type LoadBalancer, such as local (default: none)",
+        help="cloud provider that implements services of type LoadBalancer, or none (default: local)",
     )
     parser.add_argument("--cloud-config", default="", metavar="FILE", help="configuration file of the cloud provider")
     parser.add_argument(
         "--default-storage-class",
-        action="store_true",
-        help="create a default storage class named standard, with directories on the nodes as volumes",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="create a default storage class named standard, with directories on the nodes as volumes (default: true)",
     )

@@ -1,10 +1,14 @@
-"""`kubeloop up`: the whole control plane in one process, in the foreground."""
+"""`kubeloop up`: a whole cluster in one process, in the foreground or, with `--detach`, in the background."""
 
 from __future__ import annotations
 
 import argparse
+import errno
+import os
 import socket
+import sys
 import tempfile
+from collections.abc import Mapping
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,6 +20,7 @@ from kubeloop.api.features.effects import HONORED
 from kubeloop.api.features.resource_config import APIResourceConfig
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.generated.storage_v1 import StorageClass
+from kubeloop.api.scalars.times import format_time
 from kubeloop.apiserver.aggregator.lazy import AggregatorConfig
 from kubeloop.apiserver.app import ApiServer
 from kubeloop.apiserver.inprocess.transport import InProcessTransport
@@ -26,11 +31,20 @@ from kubeloop.cli.apiserver.kubelet_client import default_kubelet_config, serve_
 from kubeloop.cli.apiserver.run import advertised_address, default_request_headers, with_shared_flags
 from kubeloop.cli.flags.chaos import faults_of
 from kubeloop.cli.flags.runtime_config import gates_of, resource_config_of
+from kubeloop.cli.local_clusters.registry import (
+    DEFAULT_NAME,
+    ClusterError,
+    ClusterLock,
+    ClusterRecord,
+    ClusterRegistry,
+    KubeconfigEntry,
+)
 from kubeloop.cli.pki.files import KUBELET_CLIENT_USER, Pki, ensure_pki, serving_names
-from kubeloop.cli.pki.kubeconfig import admin_kubeconfig, server_url, write_kubeconfig
+from kubeloop.cli.pki.kubeconfig import admin_kubeconfig, remove_context, server_url, write_kubeconfig
 from kubeloop.cli.program.foreground import run_in_foreground
 from kubeloop.cli.up.controllers import start_controllers
-from kubeloop.cli.up.flags import CloudProviderFlags, NodeFlags, default_data_dir
+from kubeloop.cli.up.detach import LOG_VARIABLE, run_detached
+from kubeloop.cli.up.flags import NO_CLOUD, PORT, CloudProviderFlags, NodeFlags
 from kubeloop.cli.up.scheduler import start_scheduler
 from kubeloop.client import Client
 from kubeloop.clock import Clock, SystemClock
@@ -45,11 +59,13 @@ _IS_DEFAULT_CLASS: Final = "storageclass.kubernetes.io/is-default-class"
 class UpOptions:
     """Resolved flags, with every default filled in."""
 
+    name: str  # of the cluster and its context
     folder: Path
     store: str
     host: str
     port: int
     kubeconfig: Path
+    switch_context: bool
     manager_port: int
     scheduler_port: int
     nodes: NodeFlags
@@ -72,21 +88,24 @@ class RunningControlPlane:
         await self._parts.aclose()
 
 
-def options_of(options: argparse.Namespace, folder: Path) -> UpOptions:
-    """Build the plan for a data folder."""
+def options_of(options: argparse.Namespace, folder: Path, name: str = DEFAULT_NAME) -> UpOptions:
+    """Resolve the flags for a data folder."""
     backend = options.store or ("memory" if options.ephemeral else "sqlite")
     store = f"sqlite:{folder / 'store.db'}" if backend == "sqlite" else backend
     kubeconfig = options.kubeconfig or folder / "admin.conf"
+    nodes = options.nodes if options.nodes is not None else int(not is_shared(store))
     return UpOptions(
+        name,
         folder,
         store,
         options.bind_address,
-        options.port,
+        options.port if options.port is not None else _default_port(options.bind_address),
         kubeconfig,
+        options.switch_context,
         options.controller_manager_port,
         options.scheduler_port,
         NodeFlags(
-            options.nodes,
+            nodes,
             options.node_events,
             options.node_stages,
             options.node_static_pods,
@@ -94,7 +113,7 @@ def options_of(options: argparse.Namespace, folder: Path) -> UpOptions:
             options.kubelet_metrics,
             options.kubelet_allow_local_addresses,
         ),
-        CloudProviderFlags(options.cloud_provider, options.cloud_config),
+        CloudProviderFlags("" if options.cloud_provider == NO_CLOUD else options.cloud_provider, options.cloud_config),
         options.default_storage_class,
         resource_config_of(options, *HONORED),
         gates_of(options),
@@ -103,22 +122,79 @@ def options_of(options: argparse.Namespace, folder: Path) -> UpOptions:
     )
 
 
+def is_shared(store: str) -> bool:
+    """Return True if several processes may use the store."""
+    return store.startswith("etcd://")
+
+
+def _default_port(host: str) -> int:
+    """Return the usual port, or 0 for any free one if another program listens there."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, PORT))
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                return PORT
+            print(f"kubeloop: port {PORT} is in use, so another one is chosen", file=sys.stderr)
+            return 0
+    return PORT
+
+
 def run_up(options: argparse.Namespace) -> int:
-    """Run the control plane; returns the exit code."""
+    """Run the cluster; returns the exit code."""
+    registry = ClusterRegistry()
+    name = options.name or ("" if options.ephemeral or options.data_dir else DEFAULT_NAME)
+    if options.detach:
+        return run_detached(registry, name, options.arguments)
     with ExitStack() as cleanup:
+        try:
+            lock = _claim(registry, name)
+        except ClusterError as error:
+            print(f"kubeloop: {error}", file=sys.stderr)
+            return 1
+        if lock is not None:
+            cleanup.callback(lock.release)
+        if options.ephemeral and LOG_VARIABLE in os.environ:
+            cleanup.callback(Path(os.environ[LOG_VARIABLE]).unlink, missing_ok=True)
 
         async def start() -> RunningControlPlane:
-            folder = _data_folder(options, cleanup)
-            return await _start(options_of(options, folder))
+            name = lock.name if lock is not None else DEFAULT_NAME
+            folder = _data_folder(options, registry.data_dir(name), cleanup)
+            plan = options_of(options, folder, name)
+            if options.kubeconfig is not None:
+                _remember_context(registry, plan, options, cleanup)
+            return await _start(plan, lock)
 
-        return run_in_foreground(start)
+        return run_in_foreground(start, logging_format=options.logging_format, verbosity=options.v)
 
 
-def _data_folder(options: argparse.Namespace, cleanup: ExitStack) -> Path:
+def _claim(registry: ClusterRegistry, name: str) -> ClusterLock | None:
+    """Claim a name; None where no record can be kept, as on a read-only file system."""
+    try:
+        return registry.claim(name)
+    except OSError as error:
+        if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
+            raise
+        return None
+
+
+def _remember_context(
+    registry: ClusterRegistry, plan: UpOptions, options: argparse.Namespace, cleanup: ExitStack
+) -> None:
+    """Arrange for the removal of the context: at the end of an ephemeral cluster, otherwise with its data."""
+    if options.ephemeral:
+        cleanup.callback(remove_context, plan.kubeconfig, plan.name)
+    elif options.data_dir is None:
+        registry.save_kubeconfig_entry(plan.name, KubeconfigEntry(str(plan.kubeconfig.absolute()), plan.name))
+
+
+def _data_folder(options: argparse.Namespace, default: Path, cleanup: ExitStack) -> Path:
     """Create and lock the data folder."""
     if options.ephemeral:
         return Path(cleanup.enter_context(tempfile.TemporaryDirectory(prefix="kubeloop-")))
-    folder = (options.data_dir or default_data_dir()).absolute()
+    folder = (options.data_dir or default).absolute()
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     lock = FileLock(str(folder / "lock"))
     lock.acquire(str(folder))
@@ -126,7 +202,7 @@ def _data_folder(options: argparse.Namespace, cleanup: ExitStack) -> Path:
     return folder
 
 
-async def _start(plan: UpOptions) -> RunningControlPlane:
+async def _start(plan: UpOptions, lock: ClusterLock | None) -> RunningControlPlane:
     clock = SystemClock()
     config = ApiServerConfig(
         store=plan.store,
@@ -143,7 +219,8 @@ async def _start(plan: UpOptions) -> RunningControlPlane:
 
         def write_access(server: RunningServer) -> None:
             url = server_url(plan.host, server.port)
-            write_kubeconfig(plan.kubeconfig, admin_kubeconfig(pki, pki.ca, url))
+            text = admin_kubeconfig(pki, pki.ca, url, plan.name)
+            write_kubeconfig(plan.kubeconfig, text, switch=plan.switch_context)
 
         server = await start_server(_with_keys(config, plan.flags, pki, clock), clock, write_access)
         parts.push_async_callback(server.close)
@@ -156,22 +233,43 @@ async def _start(plan: UpOptions) -> RunningControlPlane:
         parts.push_async_callback(scheduler.close)
         await _start_nodes(plan, server, pki, clock, parts)
         _start_cloud(plan, server.app, clock, parts)
-        url = server_url(plan.host, server.port)
-        kubeconfig = plan.kubeconfig.absolute()
-        print(f"kubeloop {__version__} is ready at {url}: export KUBECONFIG={kubeconfig}", flush=True)
+        ports = {"controller-manager": loops.port, "scheduler": scheduler.port}
+        record = _record_of(plan, server_url(plan.host, server.port), format_time(clock.now()), ports)
+        if lock is not None:
+            lock.publish(record)
+        print(f"kubeloop {__version__} is ready at {record.server}: export KUBECONFIG={record.kubeconfig}", flush=True)
         return RunningControlPlane(parts.pop_all())
 
 
-async def _start_nodes(plan: UpOptions, server: RunningServer, pki: Pki, clock: Clock, parts: AsyncExitStack) -> None:
-    if plan.nodes.kubelet_metrics and not plan.nodes.count:
-        serve_kubelet_metrics(server, clock)
-    if plan.nodes.count:
-        from kubeloop.cli.up.nodes import fleet_config, start_nodes
+def _record_of(plan: UpOptions, server: str, started: str, ports: Mapping[str, int]) -> ClusterRecord:
+    return ClusterRecord(
+        name=plan.name,
+        pid=os.getpid(),
+        version=__version__,
+        started=started,
+        server=server,
+        kubeconfig=str(plan.kubeconfig.absolute()),
+        data_dir="" if plan.flags.ephemeral else str(plan.folder),
+        log=os.environ.get(LOG_VARIABLE, ""),
+        ports={name: port for name, port in ports.items() if port},
+    )
 
-        host = plan.host if plan.nodes.kubelet_port else ""
-        nodes = await start_nodes(server.app, clock, fleet_config(plan.nodes, clock, host), pki)
-        parts.push_async_callback(nodes.close)
-        serve_kubelet_metrics(server, clock, nodes.fleet.metrics)
+
+async def _start_nodes(plan: UpOptions, server: RunningServer, pki: Pki, clock: Clock, parts: AsyncExitStack) -> None:
+    """Start the simulated nodes. Without any, those that `kubeloop node add` creates later are served all the same.
+
+    Not so if the store may be shared: another process serves them.
+    """
+    if not plan.nodes.count and is_shared(plan.store):
+        if plan.nodes.kubelet_metrics:
+            serve_kubelet_metrics(server, clock)
+        return
+    from kubeloop.cli.up.nodes import fleet_config, start_nodes
+
+    host = plan.host if plan.nodes.kubelet_port else ""
+    nodes = await start_nodes(server.app, clock, fleet_config(plan.nodes, clock, host), pki)
+    parts.push_async_callback(nodes.close)
+    serve_kubelet_metrics(server, clock, nodes.fleet.metrics)
 
 
 def _start_cloud(plan: UpOptions, server: ApiServer, clock: Clock, parts: AsyncExitStack) -> None:

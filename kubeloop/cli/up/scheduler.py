@@ -21,6 +21,11 @@ class RunningScheduler:
         self.component = component
         self._port = port
 
+    @property
+    def port(self) -> int:
+        """Port of health and metrics; 0 if there is none."""
+        return self._port.port if self._port is not None else 0
+
     async def close(self) -> None:
         """Stop the scheduler."""
         if self._port is not None:

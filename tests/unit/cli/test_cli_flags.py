@@ -22,9 +22,9 @@ from kubeloop.apiserver.server import ApiServerConfig, AuditConfig, ServiceAccou
 from kubeloop.cli.apiserver.run import advertised_address, server_config_of
 from kubeloop.cli.apiserver.unsupported_flags import NO_EFFECT, ONLY_VALUE, UNSUPPORTED, reason_of
 from kubeloop.cli.flags.chaos import faults_of
-from kubeloop.cli.main import _parser, main
+from kubeloop.cli.local_clusters.registry import state_dir
+from kubeloop.cli.main import main, parse_command
 from kubeloop.cli.pki.files import Pki
-from kubeloop.cli.up.flags import default_data_dir
 from kubeloop.cli.up.run import options_of
 from kubeloop.clock import SystemClock
 
@@ -44,7 +44,7 @@ def refusal(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     with pytest.raises(SystemExit) as exit_:
         main(arguments)
     assert exit_.value.code == 2
-    return capsys.readouterr().err.splitlines()[-1]
+    return capsys.readouterr().err.splitlines()[0]
 
 
 @pytest.mark.parametrize("flag", UNSUPPORTED)
@@ -55,14 +55,14 @@ def test_unsupported_upstream_flag_is_rejected(flag: str, capsys: pytest.Capture
 
 @pytest.mark.parametrize("flag", NO_EFFECT)
 def test_flag_without_effect_is_accepted_and_noted(flag: str) -> None:
-    options = _parser().parse_args(["apiserver", f"--{flag}=1", "--v=1"])
+    options = parse_command(["apiserver", f"--{flag}=1", "--v=1"])
     assert options.without_effect == [f"--{flag}"]
 
 
 @pytest.mark.parametrize("flag", ONLY_VALUE)
 def test_fixed_value_flag_accepts_only_its_value(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
     for value in ONLY_VALUE[flag].values:
-        _parser().parse_args(["apiserver", f"--{flag}={value}"])
+        parse_command(["apiserver", f"--{flag}={value}"])
     assert ONLY_VALUE[flag].reason in refusal(["apiserver", f"--{flag}=other"], capsys)
 
 
@@ -89,17 +89,16 @@ def test_fixed_value_flag_accepts_only_its_value(flag: str, capsys: pytest.Captu
         ["apiserver", "--authorization-mode", "RBAC,ABAC"],
         ["apiserver", "--authorization-mode", "RBAC,RBAC"],
         ["apiserver", "--authorization-mode", ""],
-        [],
     ],
 )
 def test_invalid_command_line_is_rejected(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert refusal(arguments, capsys).startswith("kubeloop")
+    assert refusal(arguments, capsys).startswith("error: ")
 
 
 def test_flags_set_the_configuration(tmp_path: Path) -> None:
     flags = "--secure-port 7443 --bind-address=::1 --anonymous-auth=false --event-ttl 30m --request-timeout=5s"
     more = "--etcd-compaction-interval 0 --max-mutating-requests-inflight 7 --shutdown-delay-duration 2s --store memory"
-    options = _parser().parse_args(["apiserver", *flags.split(), *more.split()])
+    options = parse_command(["apiserver", *flags.split(), *more.split()])
     config = server_config_of(options, Pki(tmp_path), SystemClock())
     assert (config.port, config.host, config.anonymous, config.store) == (7443, "::1", False, "memory")
     assert (config.event_ttl, config.compaction_interval, config.shutdown_delay) == (1800.0, 0.0, 2.0)
@@ -109,15 +108,13 @@ def test_flags_set_the_configuration(tmp_path: Path) -> None:
 
 
 def test_authentication_and_authorization_flags_are_honored(tmp_path: Path) -> None:
-    plain = server_config_of(_parser().parse_args(["apiserver"]), Pki(tmp_path), SystemClock())
+    plain = server_config_of(parse_command(["apiserver"]), Pki(tmp_path), SystemClock())
     assert plain.authorization_modes == ("Node", "RBAC")
     assert plain.service_account_tokens == ServiceAccountTokenConfig(tmp_path / "sa.key")
     assert (plain.bootstrap_tokens, plain.audit) == (False, None)
     flags = "--authorization-mode RBAC,AlwaysDeny --enable-bootstrap-token-auth --service-account-issuer https://me"
     more = "--api-audiences a,b --service-account-jwks-uri https://keys --audit-policy-file p --audit-log-path -"
-    config = server_config_of(
-        _parser().parse_args(["apiserver", *flags.split(), *more.split()]), Pki(tmp_path), SystemClock()
-    )
+    config = server_config_of(parse_command(["apiserver", *flags.split(), *more.split()]), Pki(tmp_path), SystemClock())
     assert config.authorization_modes == ("RBAC", "AlwaysDeny")
     assert config.service_account_tokens == ServiceAccountTokenConfig(
         tmp_path / "sa.key", ("https://me",), ("a", "b"), "https://keys"
@@ -128,7 +125,7 @@ def test_authentication_and_authorization_flags_are_honored(tmp_path: Path) -> N
 
 def test_webhooks_of_authentication_and_authorization_are_configured(tmp_path: Path) -> None:
     def config_of(flags: str) -> ApiServerConfig:
-        return server_config_of(_parser().parse_args(["apiserver", *flags.split()]), Pki(tmp_path), SystemClock())
+        return server_config_of(parse_command(["apiserver", *flags.split()]), Pki(tmp_path), SystemClock())
 
     plain = config_of("")
     assert (plain.token_webhook, plain.authorization_webhook) == (None, None)
@@ -154,7 +151,7 @@ def test_webhooks_of_authentication_and_authorization_are_configured(tmp_path: P
 
 def test_openid_issuer_is_configured_by_flags_or_a_file(tmp_path: Path) -> None:
     def config_of(flags: str) -> ApiServerConfig:
-        return server_config_of(_parser().parse_args(["apiserver", *flags.split()]), Pki(tmp_path), SystemClock())
+        return server_config_of(parse_command(["apiserver", *flags.split()]), Pki(tmp_path), SystemClock())
 
     assert config_of("").authentication is None
     required = "--oidc-issuer-url https://i --oidc-client-id me"
@@ -196,7 +193,7 @@ def test_openid_issuer_is_configured_by_flags_or_a_file(tmp_path: Path) -> None:
 
 def test_authorization_is_configured_by_a_file_or_flags(tmp_path: Path) -> None:
     def config_of(flags: str) -> ApiServerConfig:
-        return server_config_of(_parser().parse_args(["apiserver", *flags.split()]), Pki(tmp_path), SystemClock())
+        return server_config_of(parse_command(["apiserver", *flags.split()]), Pki(tmp_path), SystemClock())
 
     assert config_of("--authorization-config f").authorization_file == Path("f")
     for flag in ("--authorization-mode RBAC", "--authorization-webhook-cache-authorized-ttl 1s"):
@@ -208,26 +205,26 @@ def test_anonymous_requests_are_refused_where_everything_is_allowed(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     flags = ["apiserver", "--authorization-mode", "RBAC,AlwaysAllow"]
-    assert not server_config_of(_parser().parse_args(flags), Pki(tmp_path), SystemClock()).anonymous
+    assert not server_config_of(parse_command(flags), Pki(tmp_path), SystemClock()).anonymous
     assert caplog.messages == [
         "AnonymousAuth is not allowed with the AlwaysAllow authorizer. Resetting AnonymousAuth to false. "
         "You should use a different authorizer"
     ]
     # Upstream resets it even where it was asked for.
     assert not server_config_of(
-        _parser().parse_args([*flags, "--anonymous-auth=true"]), Pki(tmp_path), SystemClock()
+        parse_command([*flags, "--anonymous-auth=true"]), Pki(tmp_path), SystemClock()
     ).anonymous
     caplog.clear()
     assert not server_config_of(
-        _parser().parse_args([*flags, "--anonymous-auth=false"]), Pki(tmp_path), SystemClock()
+        parse_command([*flags, "--anonymous-auth=false"]), Pki(tmp_path), SystemClock()
     ).anonymous
-    assert server_config_of(_parser().parse_args(["apiserver"]), Pki(tmp_path), SystemClock()).anonymous
+    assert server_config_of(parse_command(["apiserver"]), Pki(tmp_path), SystemClock()).anonymous
     assert caplog.messages == []
 
 
 def test_audit_backends_are_configured(tmp_path: Path) -> None:
     def audit_of(flags: str) -> AuditConfig | None:
-        options = _parser().parse_args(["apiserver", "--audit-policy-file", "p", *flags.split()])
+        options = parse_command(["apiserver", "--audit-policy-file", "p", *flags.split()])
         return server_config_of(options, Pki(tmp_path), SystemClock()).audit
 
     plain = audit_of("--audit-webhook-config-file w")
@@ -265,12 +262,12 @@ def test_audit_backends_are_configured(tmp_path: Path) -> None:
 @pytest.mark.parametrize("flag", ["--audit-policy-file", "--audit-log-path", "--audit-webhook-config-file"])
 def test_audit_policy_and_log_must_be_given_together(flag: str, tmp_path: Path) -> None:
     with pytest.raises(StartupError, match="must be given together"):
-        server_config_of(_parser().parse_args(["apiserver", flag, "x"]), Pki(tmp_path), SystemClock())
+        server_config_of(parse_command(["apiserver", flag, "x"]), Pki(tmp_path), SystemClock())
 
 
 def test_tokens_are_signed_with_a_key_on_p_256(tmp_path: Path) -> None:
     (tmp_path / "key").write_text("not a key")
-    options = _parser().parse_args(["apiserver", "--service-account-signing-key-file", str(tmp_path / "key")])
+    options = parse_command(["apiserver", "--service-account-signing-key-file", str(tmp_path / "key")])
     with pytest.raises(StartupError, match="--service-account-signing-key-file"):
         server_config_of(options, Pki(tmp_path), SystemClock())
 
@@ -278,15 +275,15 @@ def test_tokens_are_signed_with_a_key_on_p_256(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["30000-30099", "30000+99"])
 def test_service_ranges_set_addresses_and_ports(text: str, tmp_path: Path) -> None:
     flags = ["--service-cluster-ip-range", "10.96.0.0/12,fd00::/108", "--service-node-port-range", text]
-    config = server_config_of(_parser().parse_args(["apiserver", *flags]), Pki(tmp_path), SystemClock())
+    config = server_config_of(parse_command(["apiserver", *flags]), Pki(tmp_path), SystemClock())
     assert config.service_ranges.networks == ("10.96.0.0/12", "fd00::/108")
     assert config.service_ranges.node_ports == range(30000, 30100)
 
 
 def test_own_ca_is_trusted_beside_a_given_one_only_with_a_kubeconfig(tmp_path: Path) -> None:
     given = Path("/given/ca.crt")
-    without = _parser().parse_args(["apiserver", f"--client-ca-file={given}"])
-    asked = _parser().parse_args(["apiserver", f"--client-ca-file={given}", "--kubeconfig=/x"])
+    without = parse_command(["apiserver", f"--client-ca-file={given}"])
+    asked = parse_command(["apiserver", f"--client-ca-file={given}", "--kubeconfig=/x"])
     assert server_config_of(without, Pki(tmp_path), SystemClock()).client_authorities == (given,)
     assert server_config_of(asked, Pki(tmp_path), SystemClock()).client_authorities == (given, tmp_path / "ca.crt")
 
@@ -300,7 +297,7 @@ def test_own_ca_is_trusted_beside_a_given_one_only_with_a_kubeconfig(tmp_path: P
     ],
 )
 def test_advertised_address_is_the_given_one_else_the_bound_one(flags: str, address: str) -> None:
-    options = _parser().parse_args(["apiserver", *flags.split()])
+    options = parse_command(["apiserver", *flags.split()])
     assert advertised_address(options.bind_address, options.advertise_address) == address
 
 
@@ -311,22 +308,22 @@ def test_server_on_all_addresses_advertises_a_routable_one(bound: str) -> None:
 
 @pytest.mark.parametrize(("flags", "store"), [("", "sqlite:/d/store.db"), ("--store memory", "memory")])
 def test_data_folder_has_store_and_kubeconfig(flags: str, store: str) -> None:
-    options = _parser().parse_args(["up", "--data-dir", "/d", *flags.split()])
+    options = parse_command(["up", "--data-dir", "/d", *flags.split()])
     plan = options_of(options, Path("/d"))
     assert (plan.store, plan.kubeconfig) == (store, Path("/d/admin.conf"))
 
 
 @pytest.mark.parametrize(("flags", "store"), [("", "memory"), ("--store sqlite", "sqlite:/t/store.db")])
 def test_ephemeral_plane_uses_memory_by_default(flags: str, store: str) -> None:
-    assert options_of(_parser().parse_args(["up", "--ephemeral", *flags.split()]), Path("/t")).store == store
+    assert options_of(parse_command(["up", "--ephemeral", *flags.split()]), Path("/t")).store == store
 
 
 def test_data_folder_follows_the_state_folder_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", "/state")
-    assert default_data_dir() == Path("/state/kubeloop")
+    assert state_dir() == Path("/state/kubeloop")
     monkeypatch.setenv("XDG_STATE_HOME", "relative, and therefore void")
     monkeypatch.setenv("HOME", "/home/somebody")
-    assert default_data_dir() == Path("/home/somebody/.local/state/kubeloop")
+    assert state_dir() == Path("/home/somebody/.local/state/kubeloop")
 
 
 def test_version_shows_both_versions(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,6 +12,7 @@ from kubeloop.cli.pki.files import Pki
 from kubeloop.cli.pki.kubeconfig import (
     KubeconfigError,
     admin_kubeconfig,
+    remove_context,
     server_url,
     write_kubeconfig,
 )
@@ -55,7 +56,22 @@ def test_other_clusters_in_a_kubeconfig_are_kept(text: str, tmp_path: Path) -> N
     assert [one["name"] for one in merged["clusters"]] == ["prod", "kubeloop"]
     assert merged["clusters"][1]["cluster"]["server"] == "https://127.0.0.1:6443"
     assert merged["preferences"] == {"x": 1}
-    assert merged["current-context"] == "kubeloop"
+    assert merged["current-context"] == "prod"
+    write_kubeconfig(path, text, switch=True)
+    assert yaml.safe_load(path.read_text())["current-context"] == "kubeloop"
+
+
+def test_removed_context_leaves_the_others(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "config"
+    write_kubeconfig(path, text)
+    write_kubeconfig(path, text.replace("kubeloop", "other"))
+    remove_context(path, "kubeloop")
+    left = yaml.safe_load(path.read_text())
+    assert [one["name"] for part in ("clusters", "users", "contexts") for one in left[part]] == ["other"] * 3
+    assert left["current-context"] == ""
+    remove_context(path, "other")
+    assert not path.exists()
+    remove_context(path, "other")
 
 
 @pytest.mark.parametrize("content", ["just text", "- a\n- list", "kind: Pod", "{", "a: b: c"])

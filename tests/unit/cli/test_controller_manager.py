@@ -20,7 +20,7 @@ from kubeloop.cli.controller_manager.effective_flags import IN_USE, NO_EFFECT, R
 from kubeloop.cli.controller_manager.flags import ManagerConfigError, config_of, flag_of
 from kubeloop.cli.controller_manager.run import root_ca_of, run_controller_manager
 from kubeloop.cli.controller_manager.status import format_status
-from kubeloop.cli.main import _parser, main
+from kubeloop.cli.main import main, parse_command
 from kubeloop.cli.pki.self_signed_certificate import ensure_self_signed
 from kubeloop.cli.program import elected_program
 from kubeloop.cli.secure_port.authz import DelegatedAuthorizer
@@ -37,7 +37,7 @@ SOURCES = Path(__file__).parents[3] / "kubeloop"
 
 
 def parsed(*arguments: str) -> ManagerConfig:
-    return config_of(_parser("controller-manager").parse_args(["controller-manager", *arguments]))
+    return config_of(parse_command(["controller-manager", *arguments]))
 
 
 # -- flags
@@ -174,7 +174,7 @@ def test_startup_errors_are_reported_in_one_sentence(
     arguments: str, complaint: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     command = ["controller-manager", "--master", "http://127.0.0.1:1", "--secure-port=0", *arguments.split()]
-    assert run_controller_manager(_parser("controller-manager").parse_args(command)) == 1
+    assert run_controller_manager(parse_command(command)) == 1
     said = capsys.readouterr().err
     assert said.startswith(f"kubeloop: {complaint}")
     assert said.count("\n") == 1

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kubeloop.cli.apiserver.unsupported_flags import NO_EFFECT, ONLY_VALUE, UNSUPPORTED
-from kubeloop.cli.main import _parser
+from kubeloop.cli.main import parse_command
 from tests.unit.cli.upstream_flags import UPSTREAM_FLAGS
 from tools.document_flags import TARGET, document, flags_of
 
@@ -64,7 +64,7 @@ KUBEADM = {
 
 @pytest.mark.parametrize("program", KUBEADM)
 def test_the_command_line_of_kubeadm_is_taken(program: str) -> None:
-    options = _parser(program).parse_args([program, *KUBEADM[program].split()])
+    options = parse_command([program, *KUBEADM[program].split()])
     if program == "apiserver":
         assert options.allow_privileged is True
         assert options.enable_admission_plugins == ["NodeRestriction"]

@@ -30,7 +30,7 @@ from kubeloop.cli.kubelet.certificates import KubeletCertificates
 from kubeloop.cli.kubelet.flags import add_flags, names_of
 from kubeloop.cli.kubelet.keys import life_of, new_request
 from kubeloop.cli.kubelet.server import AccessDenied, AccessRules, KubeletAccess
-from kubeloop.cli.main import _parser
+from kubeloop.cli.main import parse_command
 from kubeloop.cli.pki.files import Pki
 from kubeloop.cli.pki.self_signed_certificate import ensure_self_signed
 from kubeloop.clock import SystemClock
@@ -75,7 +75,7 @@ def test_authentication_is_required_by_default() -> None:
 
 
 def dialling(*flags: str) -> Any:
-    return kubelet_config(_parser("apiserver").parse_args(["apiserver", *flags]), Pki(Path("/keys")))
+    return kubelet_config(parse_command(["apiserver", *flags]), Pki(Path("/keys")))
 
 
 def test_api_server_uses_a_client_certificate_of_its_ca() -> None:

@@ -12,20 +12,15 @@ import pytest
 from kubeloop.api.features.effects import HONORED
 from kubeloop.api.kinds import RESOURCES
 from kubeloop.apiserver.server import ApiServerConfig, StartupError, start_server
-from kubeloop.cli.apiserver.flags import add_command as add_apiserver
 from kubeloop.cli.apiserver.run_flags import run_options_of
 from kubeloop.cli.flags.runtime_config import gates_of, resource_config_of, warn_ineffective_gates
-from kubeloop.cli.up.flags import add_command as add_up
+from kubeloop.cli.main import parse_command
 from kubeloop.clock import SystemClock
 from kubeloop.http import Request
 
 
 def parsed(command: str, *arguments: str) -> argparse.Namespace:
-    parser = argparse.ArgumentParser()
-    commands = parser.add_subparsers()
-    add_apiserver(commands)
-    add_up(commands)
-    return parser.parse_args([command, *arguments])
+    return parse_command([command, *arguments])
 
 
 @pytest.mark.parametrize("command", ["apiserver", "up"])

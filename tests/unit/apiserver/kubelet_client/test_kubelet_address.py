@@ -11,7 +11,7 @@ from kubeloop.api.generated.core_v1 import Node, NodeAddress, NodeStatus
 from kubeloop.api.kubelet_requests import PodLogOptions, PodStreamRequest
 from kubeloop.apiserver.kubelet_client.dialer import log_error
 from kubeloop.apiserver.kubelet_client.kubelet_address import ADDRESS_TYPES, address_of, log_target, stream_target
-from kubeloop.cli.apiserver.flags import add_command
+from kubeloop.cli.main import parse_command
 from tests.unit.apiserver.kubelet_client.fake_kubelet import POD, node_at
 
 
@@ -68,8 +68,4 @@ def test_kubelet_rejection_is_returned_with_upstreams_message(status: int, reaso
 
 
 def test_flag_default_is_the_dialers() -> None:
-    import argparse
-
-    commands = argparse.ArgumentParser().add_subparsers()
-    add_command(commands)
-    assert commands.choices["apiserver"].parse_args([]).kubelet_preferred_address_types == ADDRESS_TYPES
+    assert parse_command(["apiserver"]).kubelet_preferred_address_types == ADDRESS_TYPES

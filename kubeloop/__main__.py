@@ -1,0 +1,7 @@
+"""Runs the command line program as `python -m kubeloop`."""
+
+import sys
+
+from kubeloop.cli.main import main
+
+sys.exit(main())

@@ -1,0 +1,110 @@
+"""`kubeloop status`: shows the clusters on this machine."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from kubeloop.api.scalars.times import human_age
+from kubeloop.cli.local_clusters.inspect import ClusterStatus, inspect_clusters
+from kubeloop.cli.local_clusters.registry import ClusterRegistry
+from kubeloop.clock import SystemClock
+
+_EXAMPLES: Final = """Examples:
+  # All clusters
+  kubeloop status
+
+  # One cluster with its components, again every two seconds
+  kubeloop status kubeloop --watch
+
+  # For a program
+  kubeloop status -o json
+"""
+_HEAD: Final = ("NAME", "STATUS", "AGE", "SERVER", "NODES", "PODS", "CONTROLLERS")
+_CLEAR: Final = "\x1b[H\x1b[2J"
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of `status`."""
+    parser.epilog = _EXAMPLES
+    parser.add_argument("names", nargs="*", metavar="NAME", help="name of a cluster, to show its components too")
+    parser.add_argument("-w", "--watch", action="store_true", help="show the status again and again, until Ctrl-C")
+    parser.add_argument("--interval", type=float, default=2.0, metavar="S", help="seconds between (default: 2)")
+    parser.add_argument("-o", "--output", choices=("table", "json"), default="table", help="output (default: table)")
+
+
+def run_status(options: argparse.Namespace) -> int:
+    """Print the clusters; returns 0 if each asked for is ready, otherwise 1."""
+    try:
+        return asyncio.run(_show(options))
+    except KeyboardInterrupt:
+        return 0
+
+
+async def _show(options: argparse.Namespace) -> int:
+    registry = ClusterRegistry()
+    while True:
+        found = await inspect_clusters(registry, options.names, SystemClock())
+        _print(found, options)
+        if not options.watch:
+            return 0 if all(one.status == "Ready" for one in found) or not options.names else 1
+        await asyncio.sleep(options.interval)
+
+
+def _print(found: Sequence[ClusterStatus], options: argparse.Namespace) -> None:
+    if options.output == "json":
+        print(msgspec.json.format(msgspec.json.encode({"clusters": found}), indent=2).decode(), flush=True)
+        return
+    if options.watch and sys.stdout.isatty():
+        print(_CLEAR, end="")
+    now = SystemClock().now()
+    if not found:
+        print("No clusters on this machine. Start one with 'kubeloop up --detach'.")
+        return
+    print(_table([_HEAD, *(_row(one, now) for one in found)]))
+    if options.names:
+        print("".join(f"\n{details(one)}" for one in found))
+    sys.stdout.flush()
+
+
+def _row(one: ClusterStatus, now: datetime) -> tuple[str, ...]:
+    if one.status != "Ready":
+        return (one.name, one.status, "", one.server, "", "", "")
+    return (
+        one.name,
+        one.status,
+        human_age(one.started, now),
+        one.server,
+        f"{one.ready_nodes}/{one.nodes}",
+        f"{one.ready_pods}/{one.pods}",
+        f"{one.healthy_controllers}/{one.controllers}",
+    )
+
+
+def details(one: ClusterStatus) -> str:
+    """Format what the table of clusters leaves out."""
+    facts = [
+        ("Kubeconfig", one.kubeconfig),
+        ("Data", one.data_dir or "in memory"),
+        ("Log", one.log),
+        ("Process", str(one.pid) if one.pid else ""),
+    ]
+    lines = [f"{one.name}:", *(f"  {name + ':':<12}{value}" for name, value in facts if value)]
+    rows = [(part.name, str(part.port), "Healthy" if part.healthy else "Unhealthy") for part in one.components]
+    if rows:
+        table = _table([("COMPONENT", "PORT", "STATUS"), *rows])
+        lines += [f"  {line}" for line in table.splitlines()]
+    return "\n".join(lines) + "\n"
+
+
+def _table(rows: Sequence[Sequence[str]]) -> str:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    )

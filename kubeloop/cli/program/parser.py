@@ -1,0 +1,62 @@
+"""Argument parser whose errors help: the command's usage, the nearest valid flag or value, and where to read more."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import Any, NoReturn
+
+_LONGEST_USAGE = 12  # flags that are listed in the usage line; with more, `[flags]` stands for them
+
+
+class CommandParser(argparse.ArgumentParser):
+    """Parser of one command. A wrong flag is answered with the nearest valid one."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        kwargs.setdefault("allow_abbrev", False)
+        kwargs.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        super().__init__(*args, **kwargs)
+
+    def parse_known_args(  # type: ignore[override]  # the library's overloads for other namespaces are not used
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """Parse all arguments, also those of an action, or exit with an error about the first unknown one."""
+        options, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(self._unknown_argument(unknown[0]))
+        return options, []
+
+    def error(self, message: str) -> NoReturn:
+        """Print the error, the usage and the way to the help; exit with code 2."""
+        print(f"error: {message}\n", file=sys.stderr)
+        self.print_usage(sys.stderr)
+        self.exit(2, f"Run '{self.prog} --help' for all flags.\n")
+
+    def format_usage(self) -> str:
+        """Return the usage line; the flags of a large command are summarized."""
+        flags = [one for one in self._actions if one.option_strings]
+        if len(flags) <= _LONGEST_USAGE:
+            return super().format_usage()
+        positional = [one.metavar or one.dest for one in self._actions if not one.option_strings]
+        return " ".join(("usage:", self.prog, "[flags]", *map(str, positional))) + "\n"
+
+    def format_help(self) -> str:
+        """Return the help text with the short usage line."""
+        formatter = self._get_formatter()
+        formatter.add_text(self.description)
+        for group in self._action_groups:
+            formatter.start_section(group.title)
+            formatter.add_text(group.description)
+            formatter.add_arguments(group._group_actions)
+            formatter.end_section()
+        formatter.add_text(self.epilog)
+        return f"{self.format_usage()}\n{formatter.format_help()}"
+
+    def _unknown_argument(self, argument: str) -> str:
+        if not argument.startswith("-"):
+            return f"unexpected argument: {argument}"
+        flag = argument.partition("=")[0]
+        near = get_close_matches(flag, [text for one in self._actions for text in one.option_strings], n=1)
+        return f"unknown flag: {flag}" + (f"; did you mean {near[0]}?" if near else "")

@@ -1,0 +1,94 @@
+"""Clusters in the background: `up --detach`, `status`, `stop` and `delete` as a user runs them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.bounds import GIVE_UP_SECONDS
+from tests.e2e.plane import NO_PORTS, environment
+
+
+class Shell:
+    """Runs the program with a state folder of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._environment = {**environment(), "XDG_STATE_HOME": str(folder)}
+
+    def run(self, *arguments: str, code: int = 0) -> str:
+        command = [sys.executable, "-m", "kubeloop", *arguments]
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=GIVE_UP_SECONDS, env=self._environment, check=False
+        )
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    def up(self, *arguments: str, code: int = 0) -> str:
+        return self.run("up", "--detach", "--port", "0", *NO_PORTS, *arguments, code=code)
+
+    def clusters(self, *names: str, code: int = 0) -> dict[str, Any]:
+        found = json.loads(self.run("status", "-o", "json", *names, code=code))["clusters"]
+        return {one["name"]: one for one in found}
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Iterator[Shell]:
+    made = Shell(tmp_path)
+    yield made
+    made.run("delete", "--all")
+
+
+def contexts(path: Path) -> tuple[list[str], str]:
+    document = yaml.safe_load(path.read_text())
+    return [one["name"] for one in document["contexts"]], document["current-context"]
+
+
+def test_cluster_in_the_background_is_shown_stopped_restarted_and_deleted(shell: Shell) -> None:
+    assert "No clusters" in shell.run("status")
+    assert "cluster 'kubeloop' is ready at https://127.0.0.1:" in shell.up()
+    found = shell.clusters()["kubeloop"]
+    assert (found["status"], found["nodes"], found["readyNodes"]) == ("Ready", 1, 1)
+    assert found["components"][0]["name"] == "apiserver"
+    assert "'kubeloop' is running already" in shell.up(code=1)
+    assert shell.run("stop") == "cluster 'kubeloop' stopped\n"
+    assert shell.clusters("kubeloop", code=1)["kubeloop"]["status"] == "Stopped"
+    assert "'kubeloop' is not running" in shell.run("stop", code=1)
+    shell.up()
+    assert shell.run("delete") == "cluster 'kubeloop' deleted\n"
+    assert shell.clusters() == {}
+    assert [path.name for path in shell.folder.rglob("*") if path.is_file()] == []
+
+
+def test_ephemeral_cluster_leaves_nothing_behind(shell: Shell) -> None:
+    config = shell.folder / "config"
+    shell.up("--ephemeral", "--kubeconfig", str(config))
+    assert contexts(config) == (["kubeloop"], "kubeloop")
+    shell.run("stop")
+    assert [path.name for path in shell.folder.rglob("*") if path.is_file()] == []
+
+
+def test_contexts_are_named_after_clusters_and_the_current_one_stays(shell: Shell) -> None:
+    config = shell.folder / "config"
+    for name in ("a", "b"):
+        shell.up("--name", name, "--kubeconfig", str(config))
+    assert contexts(config) == (["a", "b"], "a")
+    shell.run("stop", "b")
+    shell.up("--name", "b", "--kubeconfig", str(config), "--switch-context")
+    assert contexts(config) == (["a", "b"], "b")
+    shell.run("delete", "b")
+    assert contexts(config) == (["a"], "")
+    assert "which cluster" not in shell.run("stop")  # the only one that is left
+
+
+def test_failed_start_in_the_background_shows_why(shell: Shell) -> None:
+    said = shell.up("--kubelet-port", "1", "--node-stages", "/nonexistent", code=1)
+    assert "did not start" in said
+    assert "/nonexistent" in said
