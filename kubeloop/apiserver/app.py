@@ -57,6 +57,7 @@ from kubeloop.apiserver.registry.consistency import with_consistency
 from kubeloop.apiserver.registry.storage import Conversion, ResourceStorage, StorageRegistry
 from kubeloop.apiserver.registry.store import ObjectStore
 from kubeloop.apiserver.request.context import ANONYMOUS, RequestContext, User
+from kubeloop.apiserver.request.deadline import time_limit_of
 from kubeloop.apiserver.request.fault_injection import FaultInjector, serve_with_faults
 from kubeloop.apiserver.request.list_options import ListOptions, has_long_selector, parse_list_options
 from kubeloop.apiserver.request.negotiation import requested_object_format
@@ -97,6 +98,8 @@ _LONG_QUERY = 16 << 10
 # Debug endpoint that lists the causes of an object's writes; not part of Kubernetes.
 _CAUSES_PATH = "/kubeloop/why/"
 _SNAPSHOT = "/kubeloop/snapshot"
+# Seconds before which no request is checked for its timeout.
+_SHORTEST_TIMEOUT = 0.5
 _FLOW_CONTROL_DUMPS = "/debug/api_priority_and_fairness/"
 
 
@@ -287,6 +290,9 @@ class ApiServer:
     async def _handle_audited(self, request: Request, query: Query, trail: AuditContext) -> Response:
         try:
             response = await self._handle(request, query, trail.audit_id, trail)
+        except asyncio.CancelledError:
+            trail.emit_timeout()
+            raise
         except BaseException as error:
             trail.emit_panic(error)
             raise
@@ -306,6 +312,8 @@ class ApiServer:
         if (header := request.headers.get("authorization")) is not None and has_extra_space(header):
             course.warnings = (EXTRA_SPACE_WARNING,)
         try:
+            if query and query.text("timeout"):
+                time_limit_of(self._attributes_of(ANONYMOUS, request, query), query, self.run_options.request_timeout)
             try:
                 user = self.authenticator.authenticate(request)
                 if user is None:
@@ -440,7 +448,10 @@ class ApiServer:
             self.metrics.authorization.count_administrator()
         remote = self.aggregator.remote_for(request.path)
         if remote is not None:
-            return await remote.forward(request, user, audit_id)
+            self.authenticator.clear_credentials(request)
+            asked = self._attributes_of(user, request, course.query)
+            limit = time_limit_of(asked, course.query, self.run_options.request_timeout)
+            return await remote.forward(request, user, audit_id, limit.seconds if limit is not None else None)
         flow: RequestFlow | None = None
         if self.flowcontrol is not None:
             flow = self.flowcontrol.flow_of_path(user, request.method, request.path)
@@ -499,7 +510,7 @@ class ApiServer:
     async def _impersonate(self, user: User, request: Request, course: _RequestTrace) -> User:
         from kubeloop.apiserver.authorization.impersonation import impersonate, requested_user
 
-        wanted = requested_user(request.headers)
+        wanted = requested_user(request)
         if wanted is None:
             return user
         asked, constrained = self._attributes_of(user, request, course.query), self._constrained_impersonation
@@ -591,6 +602,25 @@ class ApiServer:
         with suppress(PageNotFound, errors.ApiError):
             resource = self._router.find(request.method, request.path).resource
             self.metrics.count_terminated_watch(resource.group, resource.plural)
+
+    def timeout_response(self, request: Request, seconds: float) -> Response | None:
+        """Return the response to a request that has been handled for too long; None if it may go on."""
+        if seconds < _SHORTEST_TIMEOUT:
+            return None
+        if len(request.query) > _LONG_QUERY:  # too long to be parsed here
+            query = Query("watch=1" if "watch=" in request.query else "")
+        else:
+            query = Query(request.query)
+        try:
+            asked = self._attributes_of(ANONYMOUS, request, query)
+            limit = time_limit_of(asked, query, self.run_options.request_timeout)
+        except errors.ApiError:  # it has been answered for that
+            return None
+        if limit is None or seconds < limit.seconds:
+            return None
+        response = status_response(limit.error(), request=request)
+        response.headers = (*response.headers, *_NOT_CACHED)
+        return response
 
     def internal_error_response(self, request: Request, error: BaseException) -> Response:
         """Log an internal error and return the 500 response for it."""

@@ -519,6 +519,7 @@ class RunningServer:
             reject=rejection_response,
             on_error=app.internal_error_response,
             on_overflow=app.count_terminated_watch,
+            on_timeout=app.timeout_response,
         )
         tls = None
         if (context := tls_context(config)) is not None:

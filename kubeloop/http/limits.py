@@ -42,14 +42,23 @@ def _plain_error(_request: Request, _error: BaseException) -> Response:
     return _plain_rejection(500, "internal server error")
 
 
+def _no_timeout(_request: Request, _seconds: float) -> Response | None:
+    return None
+
+
 def _ignore_overflow(_request: Request) -> None:
     return None
 
 
 @dataclass(frozen=True, slots=True)
 class HttpHooks:
-    """Callbacks that word rejections and failures, and report cut streams."""
+    """Callbacks that word rejections and failures, and report cut streams.
+
+    `on_timeout` is called from time to time for a request that has been handled for some seconds. If it returns a
+    response, that is sent at once: a read is cancelled, a write goes on, and an open stream is cut off.
+    """
 
     reject: Callable[[int, str], Response] = field(default=_plain_rejection)
     on_error: Callable[[Request, BaseException], Response] = field(default=_plain_error)
     on_overflow: Callable[[Request], None] = field(default=_ignore_overflow)
+    on_timeout: Callable[[Request, float], Response | None] = field(default=_no_timeout)

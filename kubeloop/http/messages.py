@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -18,11 +19,25 @@ TakeOver = Callable[[asyncio.Transport, bytes], None]
 READ_ONLY_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
+_NOT_REPEATED: Mapping[str, Sequence[str]] = MappingProxyType({})
+
+
+def _decode_utf8(value: str) -> str:
+    """Decode a value that was received as bytes; one that is not UTF-8 is left as it is."""
+    if value.isascii():
+        return value
+    try:
+        return value.encode("latin-1").decode()
+    except UnicodeError:
+        return value
+
+
 class Request:
     """Complete request with its body.
 
     `path` and `query` are raw, still percent-encoded. Header names are in lower case; values of a repeated header are
-    joined with ", ". `upgrade` is True if the client requests another protocol on this connection.
+    joined with ", ", and `repeated` has them one by one. `upgrade` is True if the client requests another protocol on
+    this connection.
     """
 
     __slots__ = (
@@ -36,6 +51,7 @@ class Request:
         "peer_intermediates",
         "query",
         "remote",
+        "repeated",
         "upgrade",
     )
 
@@ -44,6 +60,7 @@ class Request:
         self.path = path
         self.query = query
         self.headers: dict[str, str] = {} if headers is None else headers
+        self.repeated: Mapping[str, Sequence[str]] = _NOT_REPEATED
         self.body = b""
         self.peer_certificate: bytes | None = None
         self.peer_intermediates: tuple[bytes, ...] = ()  # further certificates that the client sent
@@ -51,6 +68,13 @@ class Request:
         self.upgrade = False
         self.keep_alive = True
         self.http_1_0 = False
+
+    def header_values(self, name: str) -> Sequence[str]:
+        """Return the values of a header, one for each of its lines: text in UTF-8, as in Go."""
+        if (values := self.repeated.get(name)) is None:
+            value = self.headers.get(name)
+            values = () if value is None else (value,)
+        return [_decode_utf8(value) for value in values]
 
     def __repr__(self) -> str:
         return f"<Request {self.method} {self.path}>"

@@ -46,6 +46,7 @@ class HttpServerConnection(asyncio.Protocol):
         "_reader",
         "_remote",
         "_request",
+        "_started_at",
         "_state",
         "_stream",
         "_task",
@@ -59,6 +60,7 @@ class HttpServerConnection(asyncio.Protocol):
         self._reader = RequestReader(service.limits, service.loop, self._on_request, self._on_expect_continue)
         self._waiting: deque[Request | Response] = deque()
         self._request: Request | None = None
+        self._started_at = 0.0
         self._task: asyncio.Task[None] | None = None
         self._stream: ResponseStream | None = None
         self._linger_until: float | None = None
@@ -138,6 +140,7 @@ class HttpServerConnection(asyncio.Protocol):
     def _start(self, request: Request) -> None:
         """Start the handler; most reads finish here, in the first step of its task."""
         self._request = request
+        self._started_at = self._state.loop.time()
         task = self._state.starter.start(self._handle(request))
         if task is not None:
             self._state.track(task)
@@ -147,9 +150,11 @@ class HttpServerConnection(asyncio.Protocol):
         try:
             response = await self._state.handler(request)
         except (Exception, CancelledError) as error:
-            if self._lost:
+            if self._lost or self._request is not request:  # its time was over
                 return
             response = self._error_response(request, error)
+        if self._request is not request:
+            return
         has_waited = self._task is not None
         self._task = None
         if not self._lost:
@@ -237,6 +242,8 @@ class HttpServerConnection(asyncio.Protocol):
         body = response.body
         parts = (body,) if isinstance(body, bytes) else body
         packed = await self._state.loop.run_in_executor(None, gzip, parts)
+        if self._request is not request:  # its time was over
+            return
         self._task = None
         if not self._lost:
             headers = response.headers + GZIP_HEADERS
@@ -365,6 +372,8 @@ class HttpServerConnection(asyncio.Protocol):
                 self._transport.abort()
         elif self._request is None and not self._ending and not self._waiting:
             self._check_reading(now - self._reader.since)
+        elif self._request is not None and not self._ending:
+            self._check_handling(self._request, now - self._started_at)
 
     def _check_reading(self, waited: float) -> None:
         limits, stage = self._state.limits, self._reader.stage
@@ -373,6 +382,21 @@ class HttpServerConnection(asyncio.Protocol):
                 self._transport.close()
         elif waited > (limits.head_timeout if stage is ReadStage.HEAD else limits.body_timeout):
             self._reject(RequestRejection(408, f"the request's {stage.value} did not arrive in time"))
+
+    def _check_handling(self, request: Request, seconds: float) -> None:
+        """Answer a request whose time is over; its handler's own response is then dropped."""
+        response = self._state.hooks.on_timeout(request, seconds)
+        if response is None:
+            return
+        if self._stream is not None:
+            self._transport.abort()
+        elif self._task is not None:
+            task, self._task = self._task, None
+            cancellable = self._is_cancellable()
+            self._respond(request, response)
+            if cancellable:
+                task.cancel()
+            self._start_next()
 
     def shut_down(self) -> None:
         """End streams, close idle connections, let running requests finish, because the server stops."""

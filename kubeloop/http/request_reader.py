@@ -58,6 +58,7 @@ class RequestReader:
         "_body_size",
         "_last_headers",
         "_last_raw_headers",
+        "_last_repeated",
         "_limits",
         "_loop",
         "_on_expectation",
@@ -88,6 +89,7 @@ class RequestReader:
         self._request: Request | None = None
         self._last_raw_headers: RawHeaders = []
         self._last_headers: dict[str, str] = {}
+        self._last_repeated: dict[str, list[str]] = {}
         self.stage = ReadStage.IDLE
         self.since = loop.time()
         self.finished = False
@@ -169,7 +171,7 @@ class RequestReader:
             size = sum([len(name) + len(value) + _LINE_OVERHEAD for name, value in raw])
             if size + len(self._url) > self._limits.head_bytes:
                 raise self._head_too_large()
-            self._last_headers = _decoded(raw)
+            self._last_headers, self._last_repeated = _decoded(raw)
             self._last_raw_headers = raw
         elif len(self._url) > self._limits.head_bytes:
             raise self._head_too_large()
@@ -185,6 +187,8 @@ class RequestReader:
         method = parser.get_method()
         path, _, query = self._url.decode("latin-1").partition("?")
         request = Request(_METHODS.get(method) or method.decode("latin-1"), path, query, headers)
+        if self._last_repeated:
+            request.repeated = self._last_repeated
         if not path.startswith("/") and "://" in path:
             request.path = "/" + path.split("://", 1)[1].partition("/")[2]  # the absolute form, as sent to a proxy
         request.http_1_0 = version == "1.0"
@@ -229,7 +233,8 @@ class RequestReader:
 _SINGLE = frozenset(("authorization", "content-type"))
 
 
-def _decoded(raw: RawHeaders) -> dict[str, str]:
+def _decoded(raw: RawHeaders) -> tuple[dict[str, str], dict[str, list[str]]]:
+    """Return the headers, and the single values of those that are repeated."""
     headers: dict[str, str] = {}
     repeated: dict[str, list[str]] = {}
     for name, value in raw:
@@ -244,4 +249,4 @@ def _decoded(raw: RawHeaders) -> dict[str, str]:
     for key, values in repeated.items():
         if key not in _SINGLE:
             headers[key] = ", ".join(values)
-    return headers
+    return headers, repeated

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import ssl
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -16,14 +17,18 @@ from kubeloop.http.client import encode_request
 AGGREGATOR = User("system:kube-aggregator", ("system:masters",))
 # Characters of a header name besides letters and digits that need no escape; a percent sign begins an escape.
 _SAFE_IN_NAMES = "!#$&'*+-.^_`|~"
-# Headers of the connection or of the user, which are replaced.
-_DROPPED = {
-    *("host", "connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade", "content-length", "expect"),
+# Headers of one connection, besides those that the header Connection names.
+_HOP_BY_HOP = frozenset({
+    *("connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade", "expect", "http2-settings"),
     *("proxy-authenticate", "proxy-authorization", "proxy-connection"),
-    *("authorization", "audit-id", "x-forwarded-for"),
-}
+})  # fmt: skip
+# Headers that are replaced.
+_DROPPED = frozenset({"host", "content-length", "authorization", "audit-id", "x-forwarded-for"})
 _DROPPED_PREFIXES = ("x-remote-", "impersonate-")
+# With another version of HTTP, a client would send requests of any user through the connection.
+_HTTP_2 = ("h2c", "h2")
 _UNSAFE = str.maketrans({"\r": " ", "\n": " ", "\0": " "})
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
 
 class ProxyIdentity(NamedTuple):
@@ -31,6 +36,18 @@ class ProxyIdentity(NamedTuple):
 
     certificate: Path
     key: Path
+
+    def stamp(self) -> tuple[int, ...]:
+        """Return a value that changes with the files; empty if they cannot be read."""
+        try:
+            return tuple(number for path in self for number in _stamp(path))
+        except OSError:
+            return ()
+
+
+def _stamp(path: Path) -> tuple[int, int, int]:
+    found = path.stat()
+    return found.st_mtime_ns, found.st_size, found.st_ino
 
 
 def context_for(api: APIService, identity: ProxyIdentity | None) -> ssl.SSLContext:
@@ -50,8 +67,25 @@ def context_for(api: APIService, identity: ProxyIdentity | None) -> ssl.SSLConte
     return context
 
 
+class InvalidUserHeader(ValueError):
+    """Error for a user, group or extra value that a header would not carry unchanged."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f'net/http: invalid header field value for "{name}"')
+
+
 def user_headers(user: User) -> Iterator[tuple[str, str]]:
-    """Yield the request headers of the user, as named in extension-apiserver-authentication."""
+    """Yield the request headers of the user, as named in extension-apiserver-authentication.
+
+    Raises `InvalidUserHeader`: without its spaces, for instance, a group is another group.
+    """
+    for name, value in _user_headers(user):
+        if value != value.strip() or _CONTROL.search(value):
+            raise InvalidUserHeader(name)
+        yield name, value
+
+
+def _user_headers(user: User) -> Iterator[tuple[str, str]]:
     yield "X-Remote-User", user.name
     if user.uid:
         yield "X-Remote-Uid", user.uid
@@ -62,14 +96,23 @@ def user_headers(user: User) -> Iterator[tuple[str, str]]:
             yield f"X-Remote-Extra-{quote(key, safe=_SAFE_IN_NAMES)}", value
 
 
+def end_to_end_headers(request: Request) -> Iterator[tuple[str, str]]:
+    """Yield the headers that are not about the client's connection."""
+    named = {token.strip().lower() for token in request.headers.get("connection", "").split(",")}
+    for name, value in request.headers.items():
+        if name not in _HOP_BY_HOP and name not in named:
+            yield name, value
+
+
 def forwarded_headers(request: Request, audit_id: str) -> Iterator[tuple[str, str]]:
     """Yield the client's headers that are forwarded."""
-    for name, value in request.headers.items():
+    for name, value in end_to_end_headers(request):
         if name not in _DROPPED and not name.startswith(_DROPPED_PREFIXES):
             yield name, value
-    if request.upgrade:
+    protocol = request.headers.get("upgrade", "")
+    if request.upgrade and protocol.strip().lower() not in _HTTP_2:
         yield "Connection", "Upgrade"
-        yield "Upgrade", request.headers.get("upgrade", "")
+        yield "Upgrade", protocol
     if audit_id:
         yield "Audit-Id", audit_id
     before = request.headers.get("x-forwarded-for", "")

@@ -7,13 +7,16 @@ import ssl
 from collections.abc import Callable
 from random import Random
 
+from kubeloop.api import errors
 from kubeloop.api.generated.apiregistration_v1 import APIService
+from kubeloop.api.meta.field_path import quote
 from kubeloop.apiserver.aggregator.availability import is_available, port_of
 from kubeloop.apiserver.aggregator.dialer import RemoteUnreachable, dial
 from kubeloop.apiserver.aggregator.endpoints import HostPort, ServiceUnresolvable, cluster_address, endpoint_address
 from kubeloop.apiserver.aggregator.idle_connections import IdleConnectionPool
 from kubeloop.apiserver.aggregator.proxy_identity import (
     AGGREGATOR,
+    InvalidUserHeader,
     ProxyIdentity,
     context_for,
     plain_get,
@@ -54,12 +57,28 @@ class RemoteAPIServer:
         self._by_endpoint = by_endpoint
         self._random = chance
         self._idle = IdleConnectionPool()
+        self._identity = identity
+        self._stamp = identity.stamp() if identity is not None else ()
         self.configuration_error = ""
         self._context: ssl.SSLContext | None = None
+        self._load_context()
+
+    def _load_context(self) -> None:
+        """Read the files of the proxy client certificate; keep the context in use if they are invalid."""
         try:
-            self._context = context_for(api, identity)
+            self._context, self.configuration_error = context_for(self.api, self._identity), ""
         except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
-            self.configuration_error = f"unable to use the TLS settings of {api.metadata.name}: {error}"
+            if self._context is None:
+                self.configuration_error = f"unable to use the TLS settings of {self.api.metadata.name}: {error}"
+
+    def reload_identity(self) -> None:
+        """Use a changed proxy client certificate for connections from now on."""
+        stamp = self._identity.stamp() if self._identity is not None else ()
+        if stamp and stamp != self._stamp:
+            self._stamp = stamp
+            self._load_context()
+            self._idle.close()
+            self._idle = IdleConnectionPool()
 
     @property
     def root(self) -> str:
@@ -77,32 +96,41 @@ class RemoteAPIServer:
             return cluster_address(service, port)
         return endpoint_address(service, self._service_resolver.slices(namespace, name), port, self._random)
 
-    async def forward(self, request: Request, user: User, audit_id: str = "") -> Response:
-        """Forward a client's request and return the response; failures become responses, too."""
+    async def forward(self, request: Request, user: User, audit_id: str = "", seconds: float | None = None) -> Response:
+        """Forward a client's request and return the response; failures become responses, too.
+
+        `seconds` limits the time until the response begins; None does not. Raises Timeout.
+        """
         if not self.available:
             return plain_text(503, "service unavailable")
+        self.reload_identity()
         if self.configuration_error:
             return plain_text(500, self.configuration_error)
         try:
             address = self.resolve()
         except ServiceUnresolvable:
             return plain_text(503, "service unavailable")
-        seconds = _DISCOVERY_SECONDS if request.path.strip("/").count("/") == 2 else None
+        is_discovery = request.path.strip("/").count("/") == 2
         try:
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(_DISCOVERY_SECONDS if is_discovery else seconds):
                 connection, head = await self._exchange(address, request, user, audit_id)
                 try:
-                    if 300 <= head.status <= 399 and head.headers.get("location"):
+                    if refusal := _refusal(request, head):
                         connection.abort()
-                        return plain_text(502, _REDIRECTED)
-                    return await proxied_response(connection, head, lambda done: self._idle.put(address, done))
+                        return refusal
+                    idle = self._idle
+                    return await proxied_response(connection, head, lambda done: idle.put(address, done))
                 except BaseException:
                     connection.abort()
                     raise
         except TimeoutError:
-            return plain_text(503, "context deadline exceeded")
+            if is_discovery:
+                return plain_text(503, "context deadline exceeded")
+            raise errors.timeout("request did not complete within the allotted timeout") from None
         except RemoteUnreachable as error:
             return unreachable_response(error)
+        except InvalidUserHeader as error:
+            return plain_text(503, str(error))
 
     async def check(self) -> None:
         """Check that the server answers; raises `RemoteUnreachable` with the reason."""
@@ -111,6 +139,7 @@ class RemoteAPIServer:
         except ServiceUnresolvable as error:
             raise RemoteUnreachable(str(error)) from None
         url = f"https://{address}{self.root}"
+        self.reload_identity()
         if self.configuration_error:
             raise RemoteUnreachable(self.configuration_error)
         try:
@@ -163,6 +192,18 @@ class RemoteAPIServer:
         assert self._context is not None, "an unusable remote is not called"
         connection = await dial(*address, self._context, self._server_name, _DIAL_SECONDS)
         return connection, await _send(connection, sent, has_body)
+
+
+def _refusal(request: Request, head: ResponseHead) -> Response | None:
+    """Return the response instead of a redirect, or of a change of protocol that was not requested or not made."""
+    if 300 <= head.status <= 399 and head.headers.get("location"):
+        return plain_text(502, _REDIRECTED)
+    if head.status == 101 and not request.upgrade:
+        protocol = quote(head.headers.get("upgrade", ""))
+        return plain_text(503, f'backend tried to switch protocol {protocol} when "" was requested')
+    if request.upgrade and head.status != 101 and head.status < 400:
+        return plain_text(503, f"invalid upgrade response: status code {head.status}")
+    return None
 
 
 async def _send(connection: HttpClientConnection, sent: bytes, has_body: bool) -> ResponseHead:

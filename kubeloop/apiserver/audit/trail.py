@@ -30,6 +30,13 @@ _ANONYMOUS = User("")
 _LONG_AGENT = 1024
 _PATCHES = "patch.webhook.admission.k8s.io/"
 _PANIC = {"metadata": {}, "status": "Failure", "reason": "InternalError", "code": 500}
+_TIMEOUT = {
+    "metadata": {},
+    "status": "Failure",
+    "message": "Timeout: request did not complete within the allotted timeout",
+    "reason": "Timeout",
+    "code": 504,
+}
 
 
 class AuditContext:
@@ -97,7 +104,9 @@ class AuditContext:
         """Emit the response stage; for a stream return a wrapper that emits its end."""
         if self._judgement is None:
             self._begin(_ANONYMOUS, asked()._replace(user=_ANONYMOUS))
-            self._event["responseStatus"] = {**response_status(response), "message": _attempted(self._request)}
+            self._event["responseStatus"] = status = response_status(response)
+            if response.status == 401:
+                self._event["responseStatus"] = {**status, "message": _attempted(self._request)}
             self._emit("ResponseStarted")
             return response
         if not self._judgement.level:
@@ -111,6 +120,11 @@ class AuditContext:
             return response
         self._emit("ResponseComplete")
         return response
+
+    def emit_timeout(self) -> None:
+        """Emit the end of a request that was abandoned: its time was over, or its client left."""
+        self._event["responseStatus"] = _TIMEOUT
+        self._emit_end()
 
     def emit_panic(self, error: BaseException) -> None:
         """Emit the Panic stage for an internal error."""

@@ -35,6 +35,9 @@ __all__ = [
 
 log = logging.getLogger(__name__)
 
+# Beginnings of headers that identify a user; a configured front proxy may have others.
+_CREDENTIALS = ("authorization", "x-remote-user", "x-remote-uid", "x-remote-group", "x-remote-extra-", "impersonate-")
+
 # Returns the user of a token; None leaves it to the next.
 TokenAuthenticator = Callable[[str], User | None]
 
@@ -78,6 +81,13 @@ class Authenticator:
         if may_be_anonymous and (self._anonymous_paths is None or request.path in self._anonymous_paths):
             return ANONYMOUS
         raise errors.unauthorized()
+
+    def clear_credentials(self, request: Request) -> None:
+        """Remove all headers by which a user is identified, so that the request can be forwarded to another server."""
+        proxy = self._front_proxy
+        for name in tuple(request.headers):
+            if name.startswith(_CREDENTIALS) or (proxy is not None and proxy.names_user(name)):
+                del request.headers[name]
 
     async def wait_user(self, request: Request) -> User:
         """Return the user of a request for which `authenticate` returned None; raises Unauthorized."""

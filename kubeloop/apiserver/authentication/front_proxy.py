@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -12,8 +12,6 @@ from kubeloop.apiserver.authentication.certificate_chain import CertificateVerif
 from kubeloop.apiserver.authentication.certificates import user_of_certificate
 from kubeloop.apiserver.request.context import ANONYMOUS, AUTHENTICATED, User
 from kubeloop.http import Request
-
-_SEPARATOR = ", "  # separator of repeated headers in the HTTP layer
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +39,20 @@ class RequestHeaderAuthenticator:
     def user_of(self, request: Request) -> User | None:
         """Return the user named by the proxy; None if the client is no proxy or names no user."""
         config, certificate = self._config, request.peer_certificate
-        name = next(_values(request, config.username_headers), "")
+        name = _first(request, config.username_headers)
         if certificate is None or not name or not self._is_allowed(certificate, request.peer_intermediates):
             return None
-        groups = tuple(group for one in _values(request, config.group_headers) for group in one.split(_SEPARATOR))
+        names = map(str.lower, config.group_headers)
+        groups = tuple(group for name in names for group in request.header_values(name) if group)
         if AUTHENTICATED not in groups and name != ANONYMOUS.name:
             groups = (*groups, AUTHENTICATED)
-        return User(name, groups, next(_values(request, config.uid_headers), ""), self._extra(request))
+        return User(name, groups, _first(request, config.uid_headers), self._extra(request))
+
+    def names_user(self, header: str) -> bool:
+        """Return True for a header in which a front proxy names a user, in lower case."""
+        config = self._config
+        names = (*config.username_headers, *config.uid_headers, *config.group_headers)
+        return header in map(str.lower, names) or header.startswith(tuple(map(str.lower, config.extra_prefixes)))
 
     def can_identify_user(self, certificate: bytes, intermediates: tuple[bytes, ...]) -> bool:
         """Return True if the certificate may identify a user itself: those of proxies may not."""
@@ -64,14 +69,14 @@ class RequestHeaderAuthenticator:
     def _extra(self, request: Request) -> tuple[tuple[str, tuple[str, ...]], ...]:
         found: dict[str, tuple[str, ...]] = {}
         for prefix in map(str.lower, self._config.extra_prefixes):
-            for name, value in request.headers.items():
+            for name in request.headers:
                 if name.startswith(prefix):
                     key = unquote(name.removeprefix(prefix))
-                    found[key] = (*found.get(key, ()), *value.split(_SEPARATOR))
+                    found[key] = (*found.get(key, ()), *request.header_values(name))
         return tuple(sorted(found.items()))
 
 
-def _values(request: Request, names: Sequence[str]) -> Iterator[str]:
-    for name in names:
-        if value := request.headers.get(name.lower(), ""):
-            yield value
+def _first(request: Request, names: Sequence[str]) -> str:
+    """Return the first value of the first header that has one."""
+    values = (next(iter(request.header_values(name.lower())), "") for name in names)
+    return next(filter(None, values), "")

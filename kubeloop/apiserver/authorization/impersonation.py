@@ -6,7 +6,7 @@ Constrained modes are tried first: they need a permission on the user (`imperson
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 from urllib.parse import unquote
@@ -21,6 +21,7 @@ from kubeloop.api.meta.name_rules import (
 from kubeloop.apiserver.authorization import ADMINISTRATORS, UnionAuthorizer
 from kubeloop.apiserver.authorization.attributes import AuthorizationAttributes, forbidden_error
 from kubeloop.apiserver.request.context import User
+from kubeloop.http import Request
 
 _EXTRA = "impersonate-extra-"
 _AUTHENTICATION = "authentication.k8s.io"
@@ -41,23 +42,22 @@ class ImpersonationResult(NamedTuple):
     constraint: str = ""
 
 
-def requested_user(headers: Mapping[str, str]) -> User | None:
+def requested_user(request: Request) -> User | None:
     """Return the user that the headers request, or None."""
-    groups = headers.get("impersonate-group")
     extra = {
-        unquote(name.removeprefix(_EXTRA)): tuple(value.split(", "))
-        for name, value in headers.items()
+        unquote(name.removeprefix(_EXTRA)): tuple(request.header_values(name))
+        for name in request.headers
         if name.startswith(_EXTRA)
     }
     user = User(
-        headers.get("impersonate-user", ""),
-        tuple(groups.split(", ")) if groups is not None else (),
-        headers.get("impersonate-uid", ""),
+        next(iter(request.header_values("impersonate-user")), ""),
+        tuple(request.header_values("impersonate-group")),
+        next(iter(request.header_values("impersonate-uid")), ""),
         tuple(sorted(extra.items())),
     )
     if user.name:
         return user
-    if user.uid or groups is not None or extra:
+    if user.uid or user.groups or extra:
         raise errors.bad_request(f"requested {_as_go(user)} without impersonating a user name")
     return None
 

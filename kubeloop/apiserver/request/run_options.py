@@ -13,6 +13,7 @@ class ServerRunOptions:
 
     allow_privileged: bool = True
     min_request_timeout: int = 1800  # watches without a timeout end between this and twice this
+    request_timeout: float = 60.0  # of requests that are not long-running
     cors_allowed_origins: tuple[str, ...] = ()  # patterns of origins whose browsers may send requests
     hsts_directives: tuple[str, ...] = ()
     max_token_expiration: int = 0  # of service account tokens; 0: no limit

@@ -233,7 +233,10 @@ def _add_request_flags(parser: argparse.ArgumentParser) -> None:
         parser, "--enable-priority-and-fairness", True, "distribute the concurrency limits by API Priority and Fairness"
     )
     parser.add_argument(
-        "--request-timeout", type=duration, default=60.0, help="timeout of receiving a request (default: 1m)"
+        "--request-timeout",
+        type=duration,
+        default=60.0,
+        help="timeout of receiving and of handling a request that is not long-running (default: 1m)",
     )
     parser.add_argument("--event-ttl", type=duration, default=3600.0, help="time to keep events (default: 1h)")
     parser.add_argument(

@@ -162,6 +162,7 @@ def run_options_of(options: argparse.Namespace) -> ServerRunOptions:
     return ServerRunOptions(
         options.allow_privileged,
         options.min_request_timeout,
+        options.request_timeout,
         options.cors_allowed_origins,
         options.strict_transport_security_directives,
         longest,

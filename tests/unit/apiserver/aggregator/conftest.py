@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 
 from kubeloop.apiserver.aggregator.lazy import AggregatorConfig
+from kubeloop.apiserver.authentication import RequestHeaderConfig
 from kubeloop.apiserver.inprocess.transport import InProcessTransport
 from kubeloop.apiserver.request.context import User
+from kubeloop.apiserver.request.run_options import ServerRunOptions
 from kubeloop.apiserver.server import ApiServerConfig, RunningServer, start_server
 from kubeloop.cli.pki.files import Pki, ensure_pki
 from kubeloop.clock import SystemClock
@@ -23,6 +25,7 @@ from tests.unit.apiserver.aggregator.extension_server import GROUP, VERSION, Aut
 
 API_SERVICES = "/apis/apiregistration.k8s.io/v1/apiservices"
 NAME = f"{VERSION}.{GROUP}"
+REQUEST_TIMEOUT = 3.0
 
 
 class World:
@@ -105,7 +108,20 @@ def play(tmp_path: Path, pki: Pki) -> Callable[[Scenario], None]:
     async def run(scenario: Scenario) -> None:
         authority, gardens = Authority(tmp_path), Gardens()
         aggregator = AggregatorConfig(pki.front_proxy_certificate, pki.front_proxy_key)
-        config = ApiServerConfig(port=0, token_file=tokens, aggregator=aggregator)
+        headers = RequestHeaderConfig(
+            pki.front_proxy_ca,
+            username_headers=("X-My-User", "X-Remote-User"),
+            group_headers=("X-My-Group", "X-Remote-Group"),
+            extra_prefixes=("X-My-Extra-", "X-Remote-Extra-"),
+        )
+        config = ApiServerConfig(
+            port=0,
+            token_file=tokens,
+            aggregator=aggregator,
+            front_proxy=headers,
+            client_authorities=(pki.ca,),
+            run_options=ServerRunOptions(request_timeout=REQUEST_TIMEOUT),
+        )
         async with listening(gardens, authority.serving("garden-api.default.svc"), pki.front_proxy_ca) as extension:
             server = await start_server(config, SystemClock())
             try:

@@ -91,6 +91,7 @@ class Gardens:
         self.next_event: asyncio.Queue[str] = asyncio.Queue()
         self.all_at_once = False
         self.discovery_status = 200
+        self.pause: asyncio.Event | None = None  # for which requests about gardens wait
 
     @property
     def last(self) -> Request:
@@ -109,6 +110,8 @@ class Gardens:
         if request.path == f"/openapi/v3{ROOT}":
             return _json({"openapi": "3.0.0", "paths": {f"{ROOT}/gardens": {}}})
         if request.path.startswith(f"{ROOT}/"):
+            if self.pause is not None:
+                await self.pause.wait()
             return self._gardens(request)
         return Response(404, b"404 page not found\n", "text/plain")
 

@@ -47,10 +47,26 @@ def authenticator(pki: Pki, *names: str, clients: tuple[Path, ...] = ()) -> Auth
 
 
 def test_proxy_headers_set_the_user(pki: Pki) -> None:
-    user = authenticator(pki, "front-proxy-client").authenticate(asked_by(pki.front_proxy_certificate))
+    request = asked_by(pki.front_proxy_certificate)
+    request.repeated = {"x-remote-group": ["painters", "singers"], "x-remote-extra-scopes%2fa": ["b", "c"]}
+    user = authenticator(pki, "front-proxy-client").authenticate(request)
     assert (user.name, user.uid) == ("alice", "7")
     assert user.groups == ("painters", "singers", "system:authenticated")
     assert user.extra == (("scopes/a", ("b", "c")),)
+
+
+def test_a_group_with_a_comma_is_one_group(pki: Pki) -> None:
+    """Its parts may be groups that the user is not in."""
+    request = asked_by(pki.front_proxy_certificate, **{"x-remote-group": "singers, system:masters"})
+    user = authenticator(pki, "front-proxy-client").authenticate(request)
+    assert user.groups == ("singers, system:masters", "system:authenticated")
+
+
+def test_names_are_utf_8(pki: Pki) -> None:
+    sent = "j\u00fcrgen".encode().decode("latin-1")
+    request = asked_by(pki.front_proxy_certificate, **{"x-remote-user": sent, "x-remote-group": sent})
+    user = authenticator(pki, "front-proxy-client").authenticate(request)
+    assert (user.name, user.groups[0]) == ("j\u00fcrgen", "j\u00fcrgen")
 
 
 def test_user_certificate_overrides_headers(pki: Pki) -> None:

@@ -35,7 +35,7 @@ def told_who(secured):
         ({"impersonate_user": "bob"}, {"username": "bob", "groups": ["system:authenticated"]}),
         (
             {"impersonate_user": "bob", "impersonate_group": "a, b", "impersonate_uid": "7"},
-            {"username": "bob", "uid": "7", "groups": ["a", "b", "system:authenticated"]},
+            {"username": "bob", "uid": "7", "groups": ["a, b", "system:authenticated"]},
         ),
         (
             {"impersonate_user": "bob", "impersonate_extra_example.com%2fkey": "v"},

@@ -18,6 +18,7 @@ from kubeloop.api.kubelet_requests import (
 from kubeloop.api.meta import field_path
 from kubeloop.apiserver.aggregator.dialer import RemoteUnreachable
 from kubeloop.apiserver.aggregator.endpoints import HostPort, ready_addresses
+from kubeloop.apiserver.aggregator.proxy_identity import end_to_end_headers
 from kubeloop.apiserver.aggregator.service_resolver import ServiceResolver
 from kubeloop.apiserver.handlers.subresources.connect.connect_options import admit_connection, proxy_path
 from kubeloop.apiserver.handlers.subresources.connect.node_connection import (
@@ -39,13 +40,14 @@ if TYPE_CHECKING:
     from kubeloop.apiserver.app import ApiServer
 
 _LONGEST_PORT = 18  # digits that a 64-bit integer always has room for
-# Headers of the client's own connection, or for the API server alone.
-_DROPPED_HEADERS = frozenset({"authorization", "connection", "host", "content-length", "transfer-encoding", "upgrade"})
+# Headers that describe the forwarded request itself.
+_DROPPED_HEADERS = frozenset({"host", "content-length"})
 
 
 async def proxy(ctx: RequestContext, server: ApiServer) -> Response:
     """Handle a proxy request: forward it to the target and return its response."""
     await admit_connection(ctx, server)
+    server.authenticator.clear_credentials(ctx.request)
     what = ctx.resource.singular
     name, port = _split_target(ctx.target.name, what)
     match what:
@@ -141,7 +143,7 @@ async def _to_service(ctx: RequestContext, server: ApiServer, name: str, port: s
 def _forwarded_request(ctx: RequestContext) -> Request:
     """Return the request as the target receives it."""
     request = ctx.request
-    headers = {name: value for name, value in request.headers.items() if name not in _DROPPED_HEADERS}
+    headers = {name: value for name, value in end_to_end_headers(request) if name not in _DROPPED_HEADERS}
     sent = Request(request.method, proxy_path(ctx) or "/", request.query, headers)
     sent.body = request.body
     return sent
