@@ -23,6 +23,7 @@ COMPLETES = {
     "kubeloop.apiserver.handlers.partial_patch": "the patched object: a struct of its own around parts of the old one",
     "kubeloop.apiserver.handlers.write": "the decoded object",
     "kubeloop.apiserver.registry.allocation": "the Service to be written",
+    "kubeloop.apiserver.registry.create_signature": "the object to be written, restored at once",
     "kubeloop.apiserver.registry.field_manager": "the object to be written",
     "kubeloop.apiserver.registry.store": "the object to be written",
     # copies that the server decodes for itself

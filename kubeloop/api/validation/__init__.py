@@ -57,7 +57,7 @@ RULES: dict[str, str] = {
     "core_v1.Node": "cluster.nodes:NODE",
     "core_v1.PersistentVolume": "storage.persistent_volumes:PERSISTENT_VOLUME",
     "core_v1.PersistentVolumeClaim": "storage.claims:PERSISTENT_VOLUME_CLAIM",
-    "core_v1.Pod": "pods.pod:pod_rules",
+    "core_v1.Pod": "pods.pod:POD",
     "core_v1.PodTemplate": "pods.templates:POD_TEMPLATE",
     "core_v1.ReplicationController": "workloads.replicationcontrollers:REPLICATION_CONTROLLER",
     "core_v1.ResourceQuota": "cluster.quotas:RESOURCE_QUOTA",
@@ -126,6 +126,12 @@ class ObjectValidator:
         errors += kind.rules.create(obj)
         if not self._allow_privileged:
             errors += _privileged_errors(obj, None, "")
+        return _unique(errors) if errors else errors
+
+    def validate_metadata(self, obj: Any) -> list[FieldError]:
+        """Validate the metadata of a complete new object whose other parts are valid."""
+        kind = self._kinds.get(type(obj)) or self._resolve(type(obj))
+        errors = validate_meta(obj.metadata, kind.names)
         return _unique(errors) if errors else errors
 
     def validate_update(self, new: Any, old: Any, subresource: str = "") -> list[FieldError]:

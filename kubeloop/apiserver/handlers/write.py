@@ -37,9 +37,9 @@ async def create_object(ctx: RequestContext, storage: ResourceStorage, mutations
     if ctx.query and not ctx.resource.is_custom:
         check_media_type(ctx.request.headers.get("content-type", ""))  # its error precedes those of options
     validate_write_options(ctx.query, "CreateOptions")
-    model = mutations.pod_create_cache.get(ctx)
-    if model is not None:
-        return write_response(ctx, storage, await mutations.create_from_cache(ctx, model))
+    entry = mutations.pod_create_cache.get_by_body(ctx)
+    if entry is not None:
+        return write_response(ctx, storage, await mutations.create_from_cache(ctx, entry))
     obj = await mutations.worker_thread.run_for(ctx.request, read_body, ctx, ctx.resource)
     written = await mutations.create(ctx, obj)
     return write_response(ctx, storage, written)

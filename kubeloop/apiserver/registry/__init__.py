@@ -1,6 +1,6 @@
 """Generic registry: stored objects of each resource, and the steps of create, update and delete.
 
-handlers ──▶ store.Mutations: existing, field_manager, admission, validation ──▶ storage.Storage ──▶ kubeloop.store
+handlers ──▶ store.ObjectStore: existing_object, field_manager, admission, validation ──▶ storage ──▶ kubeloop.store
 storage: serializer (bytes ↔ structs), selector_fields (list and watch selectors), watch.hub, allocation (Services)
-pod_create_cache and storage.PodSpecInterner are shortcuts for equal pods; consistency adds resourceVersion semantics.
+create_signature, pod_create_cache: shortcut for pods of one template; consistency: resourceVersion semantics.
 """

@@ -21,10 +21,10 @@ from kubeloop.api.scalars.times import format_time
 from kubeloop.api.scalars.wire import Time
 from kubeloop.api.schema import SchemaNode
 from kubeloop.api.strategy import Strategy
-from kubeloop.api.structural.instance import CustomResourceObject
+from kubeloop.apiserver.registry.create_signature import create_signature
 from kubeloop.apiserver.registry.existing_object import ExistingObject, plain_entry
 from kubeloop.apiserver.registry.versions import conversion_of
-from kubeloop.apiserver.request.context import RequestContext, has_typed_body
+from kubeloop.apiserver.request.context import RequestContext
 
 _MAX_NAME = 128
 _DEEPEST_PLAIN = 3
@@ -96,54 +96,39 @@ class _CreateFieldsCache:
         self._max_entries = max_entries
         self._cache: dict[tuple[Resource, str, object], msgspec.Raw | None] = {}
 
-    def set_managed_fields(
-        self, obj: Any, resource: Resource, ctx: RequestContext, settable: FieldFilter | None
-    ) -> None:
-        """Set managedFields of a new object that has none yet."""
-        manager = manager_of(ctx)
-        likeness = (resource, manager, _cache_key(obj, resource, ctx))
-        fields = self._cache.get(likeness, _UNKNOWN)
-        if fields is _UNKNOWN:
-            fields = self._compute_fields(obj, resource, manager, settable)
-            if len(self._cache) >= self._max_entries:
-                self._cache.clear()
-            self._cache[likeness] = fields
-        if fields is None:
-            codec.force_setattr(obj.metadata, "managed_fields", ())
-            return
-        entry = ManagedFieldsEntry(
-            manager=manager,
-            operation="Update",
-            api_version=resource.group_version,
-            time=Time(format_time(ctx.now)),
-            fields_type="FieldsV1",
-            fields_v1=fields,
-        )
-        codec.force_setattr(obj.metadata, "managed_fields", (entry,))
-
-    def _compute_fields(
+    def owned_fields(
         self, obj: Any, resource: Resource, manager: str, settable: FieldFilter | None
     ) -> msgspec.Raw | None:
-        plain = codec.to_plain(obj)
-        write = ManagedWrite(
-            resource.kind, resource.group_version, resource.schema_node, manager, now="", settable=settable
-        )
-        entries = update_field_owners(None, plain, write, [])
-        return msgspec.Raw(msgspec.json.encode(entries[0]["fieldsV1"])) if entries else None
+        """Return the fields of a new object that its creator owns; None if there are none."""
+        key = (resource, manager, _cache_key(obj, resource))
+        fields = self._cache.get(key, _UNKNOWN)
+        if fields is _UNKNOWN:
+            fields = _compute_fields(obj, resource, manager, settable)
+            if len(self._cache) >= self._max_entries:
+                self._cache.clear()
+            self._cache[key] = fields
+        return fields
 
 
-def _cache_key(obj: Any, resource: Resource, ctx: RequestContext) -> object:
+def _compute_fields(obj: Any, resource: Resource, manager: str, settable: FieldFilter | None) -> msgspec.Raw | None:
+    plain = codec.to_plain(obj)
+    write = ManagedWrite(
+        resource.kind, resource.group_version, resource.schema_node, manager, now="", settable=settable
+    )
+    entries = update_field_owners(None, plain, write, [])
+    return msgspec.Raw(msgspec.json.encode(entries[0]["fieldsV1"])) if entries else None
+
+
+def _cache_key(obj: Any, resource: Resource) -> object:
     """Return a cache key that is equal for objects with equal field sets, as cheap to compute as possible."""
     meta = obj.metadata
-    if has_typed_body(ctx) and meta.generate_name:
-        return ctx.request.body  # equal for all objects that a controller makes from one template
     if (
         not resource.is_custom
         and _has_fixed_schema(resource)
         and not (meta.labels or meta.annotations or meta.finalizers or meta.owner_references)
     ):
         return bool(meta.generate_name), *_outline(obj)
-    return _digest(obj)
+    return hashlib.blake2b(create_signature(obj), digest_size=32).digest()
 
 
 def _outline(part: msgspec.Struct) -> tuple[object, ...]:
@@ -169,37 +154,34 @@ def _has_fixed_names(node: SchemaNode, depth: int = 0) -> bool:
     return node.type not in ("array", "object", "any")
 
 
-def _digest(obj: Any) -> bytes:
-    """Return a digest of an object without its identity, which differs between equal objects and is never owned."""
-    meta = obj.metadata
-    alike = type(meta)(
-        labels=meta.labels,
-        annotations=meta.annotations,
-        finalizers=meta.finalizers,
-        owner_references=meta.owner_references,
-        generate_name="x" if meta.generate_name else "",
-    )
-    if isinstance(obj, CustomResourceObject):
-        return hashlib.blake2b(codec.encode({**obj, "metadata": alike}), digest_size=16).digest()
-    codec.force_setattr(obj, "metadata", alike)
-    try:
-        encoded = codec.encode(obj)
-    finally:
-        codec.force_setattr(obj, "metadata", meta)
-    return hashlib.blake2b(encoded, digest_size=16).digest()
-
-
 class ManagedFieldsUpdater:
     """Updates managedFields for the writes of one server."""
 
     def __init__(self) -> None:
         self._create_fields = _CreateFieldsCache(_MAX_CREATE_FIELDS)
 
+    def create(
+        self, obj: Any, resource: Resource, ctx: RequestContext, settable: FieldFilter | None, use_cache: bool = True
+    ) -> None:
+        """Attribute the fields of a new object to the request's manager.
+
+        The cache is not used for an object that is cached as a whole.
+        """
+        try:
+            if not obj.metadata.managed_fields:
+                manager = manager_of(ctx)
+                owned_fields = self._create_fields.owned_fields if use_cache else _compute_fields
+                _set_creator(obj, resource, ctx, owned_fields(obj, resource, manager, settable))
+                return
+            write = _write_of(resource, ctx, ctx.target.subresource, settable)
+            set_entries(obj, update_field_owners(None, _plain_with_entries(obj, codec.to_plain(obj), ctx), write, []))
+        except InvalidListItem:
+            codec.force_setattr(obj.metadata, "managed_fields", ())
+
     def update(
         self,
         obj: Any,
-        current: ExistingObject | None,
-        resource: Resource,
+        current: ExistingObject,
         ctx: RequestContext,
         subresource: str,
         settable: FieldFilter | None,
@@ -209,41 +191,48 @@ class ManagedFieldsUpdater:
         An object with a list item that lacks its keys keeps its owners, as upstream can't tell its items apart.
         """
         try:
-            self._update(obj, current, resource, ctx, subresource, settable)
+            write = _write_of(current.storage.resource, ctx, subresource, settable)
+            new_plain = _plain_with_entries(obj, current.diff_target(obj), ctx)
+            entries = update_field_owners(current.diff_base, new_plain, write, current.form.managed_fields)
+            set_entries(obj, entries, current.form.managed_fields_by_id)
         except InvalidListItem:
-            known = () if current is None else current.form.served.metadata.managed_fields
-            codec.force_setattr(obj.metadata, "managed_fields", known)
+            codec.force_setattr(obj.metadata, "managed_fields", current.form.served.metadata.managed_fields)
 
-    def _update(
-        self,
-        obj: Any,
-        current: ExistingObject | None,
-        resource: Resource,
-        ctx: RequestContext,
-        subresource: str,
-        settable: FieldFilter | None,
-    ) -> None:
-        if current is None and not obj.metadata.managed_fields:
-            self._create_fields.set_managed_fields(obj, resource, ctx, settable)
-            return
-        new_plain = codec.to_plain(obj) if current is None else current.diff_target(obj)
-        meta = new_plain["metadata"] = {**new_plain["metadata"]}
-        given = [plain_entry(entry) for entry in obj.metadata.managed_fields]
-        meta.pop("managedFields", None)
-        if given or ctx.resets_managed_fields:
-            meta["managedFields"] = given
-        write = ManagedWrite(
-            resource.kind,
-            resource.group_version,
-            resource.schema_node,
-            manager_of(ctx),
-            format_time(ctx.now),
-            subresource,
-            settable,
-            conversion_of(resource),
-        )
-        if current is None:
-            set_entries(obj, update_field_owners(None, new_plain, write, []), {})
-            return
-        entries = update_field_owners(current.diff_base, new_plain, write, current.form.managed_fields)
-        set_entries(obj, entries, current.form.managed_fields_by_id)
+
+def _set_creator(obj: Any, resource: Resource, ctx: RequestContext, fields: msgspec.Raw | None) -> None:
+    """Set managedFields of a new object to one entry, or to none without owned fields."""
+    if fields is None:
+        codec.force_setattr(obj.metadata, "managed_fields", ())
+        return
+    entry = ManagedFieldsEntry(
+        manager=manager_of(ctx),
+        operation="Update",
+        api_version=resource.group_version,
+        time=Time(format_time(ctx.now)),
+        fields_type="FieldsV1",
+        fields_v1=fields,
+    )
+    codec.force_setattr(obj.metadata, "managed_fields", (entry,))
+
+
+def _plain_with_entries(obj: Any, plain: dict[str, Any], ctx: RequestContext) -> dict[str, Any]:
+    """Return the plain form of an object with the managedFields that the client sent."""
+    meta = plain["metadata"] = {**plain["metadata"]}
+    given = [plain_entry(entry) for entry in obj.metadata.managed_fields]
+    meta.pop("managedFields", None)
+    if given or ctx.resets_managed_fields:
+        meta["managedFields"] = given
+    return plain
+
+
+def _write_of(resource: Resource, ctx: RequestContext, subresource: str, settable: FieldFilter | None) -> ManagedWrite:
+    return ManagedWrite(
+        resource.kind,
+        resource.group_version,
+        resource.schema_node,
+        manager_of(ctx),
+        format_time(ctx.now),
+        subresource,
+        settable,
+        conversion_of(resource),
+    )

@@ -1,11 +1,12 @@
-"""Caches the admitted, validated form of a pod by request body, so that a ReplicaSet's later pods skip these steps.
+"""Caches the admitted, validated form of a pod by its signature, so that later pods of a template skip these steps.
 
-Only for in-process callers. The lookups that admission made for the first pod are repeated for each further one; if
-one result differs, the pod takes the full path. Validating plugins and quotas see every pod.
+The lookups that admission made for the first pod are repeated for each further one; if one result differs, the pod
+takes the full path. Validating plugins and quotas see every pod, and a name that the client chose is validated.
 """
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from msgspec.structs import replace
@@ -13,67 +14,94 @@ from msgspec.structs import replace
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.api.meta.object_meta import time_of
 from kubeloop.apiserver.admission import AdmissionChain, LookupRecord
+from kubeloop.apiserver.registry.create_signature import create_signature
+from kubeloop.apiserver.registry.field_manager import manager_of
 from kubeloop.apiserver.request.context import RequestContext, User, has_typed_body
 
-_MAX_ENTRIES: Final = 256  # maximum number of entries
+_MAX_ENTRIES: Final = 256
+_MAX_SIGNATURE: Final = 1 << 14  # bytes; larger pods are not cached
 
 
 class PodCreateEntry(NamedTuple):
-    """Stored pod and everything its form depends on besides the request body."""
+    """Stored pod and everything its form depends on besides the signature."""
 
     pod: Pod
     user: User
-    agent: str
+    manager: str
     namespace: str
     lookups: tuple[LookupRecord, ...]
 
 
 class PodCreateCache:
-    """Cache of created pods, from which further pods are cloned."""
+    """Cache of created pods, from which further pods are cloned.
+
+    Invariant: an entry is a valid pod as it was stored, admitted from the signature that is its key; or from the body
+    that is its key, which an in-process caller encoded from a pod without a name. It never changes.
+    """
 
     def __init__(self, admission: AdmissionChain) -> None:
         self._admission = admission
         self._entries: dict[bytes, PodCreateEntry] = {}
+        self._by_body: dict[bytes, PodCreateEntry] = {}
 
-    def get(self, ctx: RequestContext) -> PodCreateEntry | None:
+    def get_by_body(self, ctx: RequestContext) -> PodCreateEntry | None:
+        """Return the entry of a typed body, before it is decoded: later pods of a template have the same one."""
+        if ctx.query or not has_typed_body(ctx):
+            return None
+        return self._current(ctx, self._by_body.get(ctx.request.body))
+
+    def signature_of(self, ctx: RequestContext, obj: Any) -> bytes | None:
+        """Return the signature of a new object; None if it can't be cached."""
+        if not isinstance(obj, Pod) or ctx.dry_run or obj.metadata.managed_fields:
+            return None
+        if self._admission.lookup is None or self._admission.dynamic_mutate is not None:
+            return None
+        if not (obj.metadata.name or obj.metadata.generate_name):
+            return None  # invalid
+        if any(volume.ephemeral is not None for volume in obj.spec.volumes):
+            return None  # the names of their claims contain the pod's
+        signature = create_signature(obj)
+        return signature if len(signature) <= _MAX_SIGNATURE else None
+
+    def get(self, ctx: RequestContext, signature: bytes) -> PodCreateEntry | None:
         """Return the cached entry from which a new pod can be cloned, or None."""
-        if not has_typed_body(ctx) or ctx.query or self._admission.dynamic_mutate is not None:
-            return None
-        model = self._entries.get(ctx.request.body)
-        if model is None or model.user is not ctx.user or model.namespace != ctx.target.namespace:
-            return None
-        if model.agent != ctx.request.headers.get("user-agent", ""):
-            return None
-        return model if all(one.function(*one.args) is one.result for one in model.lookups) else None
+        return self._current(ctx, self._entries.get(signature))
 
-    def is_cacheable(self, ctx: RequestContext, obj: Any) -> bool:
-        """Return True if the created object can be cached: a pod with a generated name and no special options."""
-        return (
-            has_typed_body(ctx)
-            and not ctx.query
-            and isinstance(obj, Pod)
-            and self._admission.lookup is not None
-            and self._admission.dynamic_mutate is None
-            and not any(volume.ephemeral is not None for volume in obj.spec.volumes)
-        )
+    def _current(self, ctx: RequestContext, entry: PodCreateEntry | None) -> PodCreateEntry | None:
+        """Return an entry if it is the admitted form of this request's pod, else None."""
+        if entry is None or entry.namespace != ctx.target.namespace:
+            return None
+        if entry.user is not ctx.user and entry.user != ctx.user:
+            return None
+        if self._admission.dynamic_mutate is not None or entry.manager != manager_of(ctx):
+            return None
+        return entry if all(one.function(*one.args) is one.result for one in entry.lookups) else None
 
-    def put(self, ctx: RequestContext, pod: Pod, answers: list[LookupRecord]) -> None:
+    def put(
+        self, ctx: RequestContext, signature: bytes, pod: Pod, answers: list[LookupRecord], has_generated_name: bool
+    ) -> None:
         """Cache a valid pod with the lookups that admission made while completing it."""
         if ctx.warnings:
-            return  # warnings may contain the pod's name
-        if len(self._entries) >= _MAX_ENTRIES:
-            self._entries.clear()
-        agent = ctx.request.headers.get("user-agent", "")
+            return  # a clone would be without them
         unique = {(one.function, one.args): one for one in answers}
-        self._entries[ctx.request.body] = PodCreateEntry(
-            pod, ctx.user, agent, ctx.target.namespace, tuple(unique.values())
-        )
+        entry = PodCreateEntry(pod, ctx.user, manager_of(ctx), ctx.target.namespace, tuple(unique.values()))
+        _put(self._entries, signature, entry)
+        if has_generated_name and has_typed_body(ctx) and not ctx.query:
+            _put(self._by_body, ctx.request.body, entry)
 
 
-def clone_pod(model: PodCreateEntry, ctx: RequestContext, uid: str) -> Pod:
-    """Clone the cached pod, without a name yet."""
-    now = time_of(ctx.now)
-    meta = model.pod.metadata
-    owners = tuple([replace(entry, time=now) for entry in meta.managed_fields])
-    fresh = replace(meta, uid=uid, creation_timestamp=now, managed_fields=owners, resource_version="")
-    return replace(model.pod, metadata=fresh, status=replace(model.pod.status))
+def _put(entries: dict[bytes, PodCreateEntry], key: bytes, entry: PodCreateEntry) -> None:
+    if len(entries) >= _MAX_ENTRIES:
+        entries.clear()
+    entries[key] = entry
+
+
+def clone_pod(entry: PodCreateEntry, now: datetime, uid: str, name: str) -> Pod:
+    """Clone a cached pod with another identity."""
+    time = time_of(now)
+    meta = entry.pod.metadata
+    owners = tuple([replace(owner, time=time) for owner in meta.managed_fields])
+    fresh = replace(
+        meta, name=name, uid=uid, creation_timestamp=time, managed_fields=owners, resource_version=""
+    )  # fmt: skip
+    return replace(entry.pod, metadata=fresh, status=replace(entry.pod.status))

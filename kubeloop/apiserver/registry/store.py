@@ -103,70 +103,82 @@ class ObjectStore:
     async def create(self, ctx: RequestContext, obj: Any, tracked: bool = True) -> WriteResult:
         """Store a new object; a generated name that is taken is replaced by another one."""
         storage = self._registry.storage_of(ctx.resource)
+        meta = obj.metadata
+        ensure_namespace(meta, ctx.target.namespace)
+        object_meta.fill_system_fields(meta, ctx.target.namespace, new_uid(self._clock), ctx.now)
+        if object_meta.deduplicate_owner_references(meta):
+            ctx.warn(_DUPLICATE_OWNERS)
+        long = is_expensive_body(ctx.request)
+        signature = self.pod_create_cache.signature_of(ctx, obj) if tracked and not long else None
+        if signature is not None and (entry := self.pod_create_cache.get(ctx, signature)) is not None:
+            return await self.create_from_cache(ctx, entry, meta.uid, meta.name)
+        if tracked:
+            settable = settable_fields_of(storage.strategy, "")
+            await self.worker_thread.run_if(
+                long, self.managed_fields.create, obj, ctx.resource, ctx, settable, signature is None
+            )
         if storage.allocator is None:
-            return await self._create(ctx, storage, obj, tracked)
+            return await self._create(ctx, storage, obj, signature)
         with storage.allocator.allocation_for_write(self._clock, ctx.dry_run) as claim:
-            return await self._create(ctx, storage, obj, tracked, claim)
+            return await self._create(ctx, storage, obj, None, claim)
 
     async def _create(
         self,
         ctx: RequestContext,
         storage: ResourceStorage,
         obj: Any,
-        tracked: bool,
+        signature: bytes | None,
         claim: ServiceAllocation | None = None,
     ) -> WriteResult:
-        resource, meta = ctx.resource, obj.metadata
         long = is_expensive_body(ctx.request)
-        ensure_namespace(meta, ctx.target.namespace)
-        generated = bool(meta.generate_name) and not meta.name
-        object_meta.fill_system_fields(meta, ctx.target.namespace, new_uid(self._clock), ctx.now)
-        if object_meta.deduplicate_owner_references(meta):
-            ctx.warn(_DUPLICATE_OWNERS)
-        if tracked:
-            settable = settable_fields_of(storage.strategy, "")
-            await self.worker_thread.run_if(long, self.managed_fields.update, obj, None, resource, ctx, "", settable)
-        if generated:
-            self._generate_name(meta)
         attempt = self._attributes("CREATE", ctx, "", obj, None)
-        attempt.has_generated_name = generated
+        if obj.metadata.generate_name and not obj.metadata.name:
+            self._generate_name(obj.metadata)
+            attempt.name, attempt.has_generated_name = obj.metadata.name, True
         answers: list[LookupRecord] | None = None
-        if generated and tracked and not long and self.pod_create_cache.is_cacheable(ctx, obj):
+        if signature is not None:
             answers, waiting = self._admission.admit_recording_lookups(attempt)
             if waiting is not None:
                 await waiting
                 answers = None
         else:
             obj = await self._admit(attempt, long)
-        meta, generated = obj.metadata, attempt.has_generated_name
-        stored = to_storage_version(obj, resource)
+        meta = obj.metadata
+        stored = to_storage_version(obj, ctx.resource)
         if claim is not None:
             claim.allocate(stored, None)
         await self.worker_thread.run_if(long, self._prepare_create, ctx, storage.strategy, stored)
         checked = obj if storage.strategy.validated_as_served else stored
         found = await self._run_rules(long, self._validator.validate_create, checked)
-        self._raise_invalid(resource, meta.name, found)
+        self._raise_invalid(ctx.resource, meta.name, found)
         for text in await self.worker_thread.run_if(long, warnings_for, stored, None):
             ctx.warn(text)
         validated = stored.metadata
         await self._validate_admission(attempt, long)
         if meta.resource_version and not ctx.dry_run and _names_revision(meta.resource_version):
             raise errors.ApiError("resourceVersion should not be set on objects to be created")
-        if answers is not None and stored.metadata is validated:  # else a plugin has marked this one pod
-            self.pod_create_cache.put(ctx, stored, answers)
-        return await self._insert(ctx, storage, stored, generated, claim)
+        if signature is not None and answers is not None and stored.metadata is validated:  # else marked by a plugin
+            self.pod_create_cache.put(ctx, signature, stored, answers, attempt.has_generated_name)
+        return await self._insert(ctx, storage, stored, attempt.has_generated_name, claim)
 
-    async def create_from_cache(self, ctx: RequestContext, model: PodCreateEntry) -> WriteResult:
-        """Store a new pod cloned from a cached one, with a new name."""
+    async def create_from_cache(
+        self, ctx: RequestContext, entry: PodCreateEntry, uid: str = "", name: str = ""
+    ) -> WriteResult:
+        """Store a new pod cloned from a cached one, with its own or a generated name."""
         storage = self._registry.storage_of(ctx.resource)
-        stored = clone_pod(model, ctx, new_uid(self._clock))
-        self._generate_name(stored.metadata)
+        stored = clone_pod(entry, ctx.now, uid or new_uid(self._clock), name)
+        if not name:
+            self._generate_name(stored.metadata)
         if storage.strategy.set_timestamps is not None:
             storage.strategy.set_timestamps(stored, None, format_time(ctx.now))
+        if name:
+            self._raise_invalid(ctx.resource, name, self._validator.validate_metadata(stored))
+            for text in warnings_for(stored, None):
+                ctx.warn(text)
         attempt = self._attributes("CREATE", ctx, "", stored, None)
-        attempt.has_generated_name = True
+        attempt.has_generated_name = not name
         await self._validate_admission(attempt)
-        return await self._insert(ctx, storage, stored, True, None)
+        return await self._insert(ctx, storage, stored, not name, None)
 
     def _prepare_create(self, ctx: RequestContext, strategy: Strategy, stored: Any) -> None:
         strategy.prepare_create(stored, self._features)
@@ -275,9 +287,7 @@ class ObjectStore:
         long = is_expensive_body(ctx.request) or is_expensive_json(record.value)
         if mode.tracked:
             settable = settable_fields_of(strategy, subresource)
-            await self.worker_thread.run_if(
-                long, self.managed_fields.update, obj, current, resource, ctx, subresource, settable
-            )
+            await self.worker_thread.run_if(long, self.managed_fields.update, obj, current, ctx, subresource, settable)
         attempt = self._attributes("UPDATE", ctx, subresource, obj, current.form.served)
         obj = await self._admit(attempt, long)
         new = to_storage_version(obj, resource)

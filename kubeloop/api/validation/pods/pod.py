@@ -6,7 +6,6 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from kubeloop.api.features.gates import Features
 from kubeloop.api.generated.core_v1 import Affinity, Container, Pod, PodSpec
 from kubeloop.api.meta.field_path import FieldErrors, FieldPath, forbidden, invalid, required
 from kubeloop.api.meta.name_rules import range_message
@@ -31,7 +30,6 @@ _SPEC: Final = FieldPath("spec")
 _ANNOTATIONS: Final = METADATA.child("annotations")
 _GRACE: Final = _SPEC.child("terminationGracePeriodSeconds")
 _MAX_INT32: Final = 2**31 - 1
-_MAX_VALID_PODS: Final = 256
 _FIXED_SPEC: Final = (
     "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
     "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
@@ -66,41 +64,6 @@ def _validate_no_tokens(spec: PodSpec) -> FieldErrors:
                 detail = "must not be specified when serviceAccountName is not set"
                 errors.append(forbidden(at.child("serviceAccountToken"), detail))
     return errors
-
-
-class _NewPodRules:
-    """Rules of new pods with a cache of valid ones: a pod that equals a valid one, as in a template, is valid.
-
-    A pod's validity depends only on its spec and annotations, beyond the rules for every object's metadata;
-    except where claims are made for its ephemeral volumes, which are named after the pod.
-
-    Invariant: every cached pod is valid under the features of the one server that owns the cache; these never change,
-    so the key need not contain them. Cached pods are only read. The worker thread validates, too: it gets and sets
-    whole entries, and an entry that another thread overwrites or clears is computed again.
-    """
-
-    def __init__(self, max_entries: int) -> None:
-        self._max_entries = max_entries
-        self._valid: dict[tuple[str, str, str], Pod] = {}
-
-    def validate(self, pod: Pod) -> FieldErrors:
-        """Validate a new pod, unless it equals a valid one."""
-        key = self._cache_key(pod)
-        known = self._valid.get(key)
-        if known is not None and known.spec == pod.spec and known.metadata.annotations == pod.metadata.annotations:
-            return []
-        errors = _validate_new(pod)
-        if not errors and not any(volume.ephemeral is not None for volume in pod.spec.volumes):
-            if len(self._valid) >= self._max_entries:
-                self._valid.clear()
-            self._valid[key] = pod
-        return errors
-
-    def _cache_key(self, pod: Pod) -> tuple[str, str, str]:
-        """Return a cheap cache key of a pod, mostly equal only within one template."""
-        if not (containers := pod.spec.containers):
-            return "", "", ""
-        return containers[0].name, containers[0].image, pod.metadata.labels.get("pod-template-hash", "")
 
 
 def _validate_new(pod: Pod) -> FieldErrors:
@@ -243,14 +206,12 @@ def _validate_status_update(new: Pod, old: Pod) -> FieldErrors:
     return validate_annotation_changes(new, old, _ANNOTATIONS) + validate_pod_status_update(new, old)
 
 
-def pod_rules(features: Features) -> ValidationRules:
-    """Return the rules of pods, with a cache of their own; no rule asks a gate yet."""
-    return ValidationRules(
-        _NewPodRules(_MAX_VALID_PODS).validate,
-        _validate_update,
-        {
-            "status": _validate_status_update,
-            "ephemeralcontainers": _validate_ephemeral_update,
-            "resize": _validate_resize_update,
-        },
-    )
+POD = ValidationRules(
+    _validate_new,
+    _validate_update,
+    {
+        "status": _validate_status_update,
+        "ephemeralcontainers": _validate_ephemeral_update,
+        "resize": _validate_resize_update,
+    },
+)

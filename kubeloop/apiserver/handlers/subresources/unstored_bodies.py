@@ -21,5 +21,5 @@ async def read_unstored(ctx: RequestContext, server: ApiServer, resource: Resour
 def _read(ctx: RequestContext, server: ApiServer, resource: Resource) -> Any:
     obj = read_body(ctx, resource)
     ensure_namespace(obj.metadata, ctx.target.namespace)
-    server.object_store.managed_fields.update(obj, None, resource, ctx, ctx.target.subresource, None)
+    server.object_store.managed_fields.create(obj, resource, ctx, None)
     return obj

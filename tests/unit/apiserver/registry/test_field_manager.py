@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -12,31 +11,18 @@ from hypothesis import strategies as st
 from kubeloop.api import codec
 from kubeloop.api.kinds import RESOURCES, Resource
 from kubeloop.apiserver.registry.field_manager import _CreateFieldsCache, _has_fixed_schema
-from kubeloop.apiserver.request.context import InProcessRequest, User
-from kubeloop.apiserver.request.negotiation import PLAIN
-from kubeloop.apiserver.request.query import Query
-from kubeloop.apiserver.request.routing import Target
-from kubeloop.http import Request
 
 KINDS = {(one.group, one.plural): one for one in RESOURCES if one.version == "v1"}
 EVENTS = KINDS["", "events"]
 
 
-def context(resource: Resource, body: bytes = b"", typed: bool = False) -> InProcessRequest:
-    request = Request("POST", "", "", {"user-agent": "tester/1"})
-    request.body = body
-    now = datetime(2030, 1, 1, tzinfo=UTC)
-    target = Target(resource, "create", "default", "", "")
-    return InProcessRequest(request, target, Query(""), User("u"), PLAIN, lambda: now, has_typed_body=typed)
-
-
-def owned(fresh: _CreateFieldsCache, resource: Resource, plain: dict[str, Any], typed: bool = False) -> list[bytes]:
+def owned(cache: _CreateFieldsCache, resource: Resource, plain: dict[str, Any]) -> list[bytes]:
     obj = codec.from_plain(plain, resource.type)
-    fresh.set_managed_fields(obj, resource, context(resource, codec.encode(plain), typed), None)
-    return [bytes(entry.fields_v1) for entry in obj.metadata.managed_fields]
+    fields = cache.owned_fields(obj, resource, "tester", None)
+    return [] if fields is None else [bytes(fields)]
 
 
-REMEMBERING = _CreateFieldsCache(max_entries=1000)
+CACHE = _CreateFieldsCache(max_entries=1000)
 
 few = st.sampled_from(["", "a", "b"])
 references = st.fixed_dictionaries({}, optional=dict.fromkeys(("kind", "name", "namespace", "uid", "fieldPath"), few))
@@ -60,7 +46,7 @@ events = st.fixed_dictionaries(
 
 @given(events)
 def test_cached_managed_fields_equal_computed_ones(plain: dict[str, Any]) -> None:
-    assert owned(REMEMBERING, EVENTS, plain) == owned(_CreateFieldsCache(max_entries=1), EVENTS, plain)
+    assert owned(CACHE, EVENTS, plain) == owned(_CreateFieldsCache(max_entries=1), EVENTS, plain)
 
 
 def test_objects_of_one_template_have_correct_managed_fields() -> None:
@@ -68,15 +54,11 @@ def test_objects_of_one_template_have_correct_managed_fields() -> None:
         "metadata": {"generateName": "web-", "labels": {"app": "web"}},
         "spec": {"containers": [{"name": "c", "image": "i"}]},
     }
-    fresh = _CreateFieldsCache(max_entries=10)
-    first = owned(fresh, KINDS["", "pods"], pod, typed=True)
-    assert (
-        first
-        == owned(fresh, KINDS["", "pods"], pod, typed=True)
-        == owned(_CreateFieldsCache(1), KINDS["", "pods"], pod)
-    )
+    cache, pods = _CreateFieldsCache(max_entries=10), KINDS["", "pods"]
+    first = owned(cache, pods, pod)
+    assert first == owned(cache, pods, pod) == owned(_CreateFieldsCache(1), pods, pod)
     other = {**pod, "metadata": {"generateName": "web-"}}
-    assert owned(fresh, KINDS["", "pods"], other, typed=True) != first
+    assert owned(cache, pods, other) != first
 
 
 @pytest.mark.parametrize(
