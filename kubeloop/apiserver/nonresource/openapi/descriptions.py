@@ -17,6 +17,8 @@ from kubeloop.apiserver.nonresource.openapi.schemas import Schema
 
 _PACKAGE: Final = "kubernetes_validate"
 _FOLDER: Final = "kubernetes-json-schema"
+_CORE: Final = "io.k8s.api.core.v1."
+_SHARED_FIELDS: Final = ("apiVersion", "kind", "metadata")  # every kind describes them alike
 
 
 class TypeDescription(msgspec.Struct, frozen=True):
@@ -50,7 +52,16 @@ class DescribedDefinitions(Mapping[str, Schema]):
 
     def __getitem__(self, name: str) -> Schema:
         schema, told = self._definitions[name], self._descriptions.get(name)
+        if told is None and "x-kubernetes-group-version-kind" in schema:
+            told = self._custom_description(schema)
         return schema if told is None else _described(schema, told)
+
+    def _custom_description(self, schema: Schema) -> TypeDescription:
+        """Return the descriptions of a custom resource: of the fields that it shares with built-in kinds."""
+        metadata = schema.get("properties", {}).get("metadata", {})
+        kind = "PodList" if metadata.get("$ref", "").endswith(".ListMeta") else "Pod"
+        known = self._descriptions.get(_CORE + kind, TypeDescription()).properties
+        return TypeDescription(properties={name: known[name] for name in _SHARED_FIELDS if name in known})
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._definitions)

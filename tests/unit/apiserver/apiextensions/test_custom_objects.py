@@ -296,6 +296,9 @@ def test_openapi_has_the_kind_while_defined(api, install, settle) -> None:
     document = api.get("/openapi/v3/apis/example.org/v1").body
     schema = document["components"]["schemas"]["org.example.v1.Thing"]
     assert schema["properties"]["spec"]["properties"]["a"]["description"] == "An a."
+    for name in ("Thing", "ThingList"):  # kubectl explain shows them
+        described = document["components"]["schemas"][f"org.example.v1.{name}"]["properties"]
+        assert all(described[field]["description"] for field in ("apiVersion", "kind", "metadata"))
     patch = document["paths"]["/apis/example.org/v1/namespaces/{namespace}/things/{name}"]["patch"]
     assert "application/strategic-merge-patch+json" not in patch["requestBody"]["content"]
     assert api.get("/openapi/v2").status == 200
