@@ -12,6 +12,8 @@ from functools import partial
 from typing import Final
 
 from kubeloop.api.generated.core_v1 import Node, Pod
+from kubeloop.api.generated.scheduling_v1alpha3 import CompositePodGroup
+from kubeloop.api.generated.scheduling_v1beta1 import PodGroup
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.runtime.app import LoopContext
 from kubeloop.runtime.events.recorder import EventRecorder
@@ -26,6 +28,7 @@ from kubeloop.scheduler.cycle.failure_handler import FailureHandler
 from kubeloop.scheduler.cycle.lazy_algorithm import LazyAlgorithm
 from kubeloop.scheduler.cycle.loop import SchedulingLoop
 from kubeloop.scheduler.cycle.results import SchedulingResults
+from kubeloop.scheduler.cycle.skipped_pods import SkippedPods
 from kubeloop.scheduler.cycle.waiting_pods import WaitingPods
 from kubeloop.scheduler.event_handlers.assigned_pods import AssignedPodHandler
 from kubeloop.scheduler.event_handlers.handlers import ClusterEventHandler, EventTimer, NodeHandler, PodHandler
@@ -34,7 +37,19 @@ from kubeloop.scheduler.extenders.extender import Extenders
 from kubeloop.scheduler.framework.handle import Handle, PluginOutputs, SharedState
 from kubeloop.scheduler.framework.profile import Profile
 from kubeloop.scheduler.framework.registry import PluginRegistry
+from kubeloop.scheduler.podgroups.algorithm import PodGroupAlgorithm
+from kubeloop.scheduler.podgroups.conditions import PodGroupConditions
+from kubeloop.scheduler.podgroups.cycle import PodGroupCycle
+from kubeloop.scheduler.podgroups.event_handlers import (
+    PodGroupHandler,
+    PodGroupMemberHandler,
+    unscheduled_pod_events,
+)
+from kubeloop.scheduler.podgroups.manager import PodGroupManager
+from kubeloop.scheduler.podgroups.metrics import PodGroupMetrics
+from kubeloop.scheduler.podgroups.submission import PodGroupSubmission, SubmissionTargets
 from kubeloop.scheduler.queue.nominator import Nominator
+from kubeloop.scheduler.queue.pod_group_queue import PodGroupQueue
 from kubeloop.scheduler.queue.queueing_hints import QueueProfile
 from kubeloop.scheduler.queue.scheduling_queue import QueueCallbacks, SchedulingQueue
 from kubeloop.scheduler.status.metrics import EventHandlingTimer, SchedulerMetrics
@@ -43,6 +58,19 @@ from kubeloop.scheduler.status.reporter import Reporter
 NAME: Final = "kube-scheduler"
 PODS: Final = resource_of_class(Pod)
 NODES: Final = resource_of_class(Node)
+POD_GROUPS: Final = resource_of_class(PodGroup)
+COMPOSITE_POD_GROUPS: Final = resource_of_class(CompositePodGroup)
+_WORKLOADS: Final = "GenericWorkload"
+_COMPOSITES: Final = "CompositePodGroup"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodGroupServices:
+    """Services for pod groups."""
+
+    queue: PodGroupQueue
+    conditions: PodGroupConditions
+    metrics: PodGroupMetrics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +84,7 @@ class SchedulerServices:
     reporter: Reporter
     state: SharedState
     queue: SchedulingQueue
+    groups: PodGroupServices | None  # with the feature gate GenericWorkload
 
     @property
     def time_event(self) -> EventTimer:
@@ -82,7 +111,8 @@ def build_components(
     services = _build_services(context, config, wake)
     handle = _build_handle(services)
     profiles = {one.scheduler_name: Profile(one, registry, handle) for one in config.profiles}
-    algorithm = LazyAlgorithm(services.state.signatures, profiles, handle.pods)
+    listener = services.state.pod_groups if services.groups is not None else None
+    algorithm = LazyAlgorithm(services.state.signatures, profiles, handle.pods, listener)
     for name, profile in profiles.items():
         services.queue.add_profile(name, _queue_profile(profile, algorithm))
     failures = FailureHandler(
@@ -95,10 +125,23 @@ def build_components(
         services.state.extenders,
         SchedulingResults(services.state.nominator, bindings, failures, services.metrics, context.clock),
     )
+    skipped = SkippedPods(algorithm, services.queue, services.reporter)
+    cycle = None
+    if services.groups is not None:
+        targets = SubmissionTargets(
+            algorithm=algorithm,
+            nominator=services.state.nominator,
+            bindings=bindings,
+            failures=failures,
+            conditions=services.groups.conditions,
+            metrics=services.metrics,
+        )
+        group_algorithm = PodGroupAlgorithm(algorithm, services.state, services.groups.metrics, context.clock)
+        cycle = PodGroupCycle(group_algorithm, profiles, services.groups.queue, skipped, PodGroupSubmission(targets))
     has_extenders = bool(services.state.extenders)
-    loop = SchedulingLoop(services.queue, algorithm, attempts, services.reporter, has_extenders=has_extenders)
+    loop = SchedulingLoop(services.queue, attempts, skipped, cycle, has_extenders=has_extenders)
     _register_gauges(services, algorithm, bindings)
-    _add_event_handlers(services, algorithm, profiles)
+    _add_event_handlers(services, handle, algorithm, profiles)
     return SchedulerComponents(
         services=services, handle=handle, profiles=profiles, algorithm=algorithm, bindings=bindings, loop=loop
     )
@@ -114,8 +157,17 @@ def _build_services(context: LoopContext, config: SchedulerConfig, wake: Callabl
         nominator=Nominator(),
         waiting_pods=WaitingPods(clock, metrics.observe_permit_wait),
         extenders=Extenders(config.extenders),
+        features=config.features,
+        pod_groups=PodGroupManager(has_composites=config.features.is_enabled(_COMPOSITES)),
     )
-    callbacks = QueueCallbacks(wake, metrics.count_incoming_pod, metrics.observe_queueing_hint)
+    callbacks = QueueCallbacks(wake, metrics.count_incoming, metrics.observe_queueing_hint)
+    groups = None
+    if config.features.is_enabled(_WORKLOADS):
+        groups = PodGroupServices(
+            queue=PodGroupQueue(clock, config.queue_timeouts, callbacks, state.pod_groups),
+            conditions=PodGroupConditions(client, clock, tasks.spawn),
+            metrics=PodGroupMetrics(context.telemetry.registry, metrics, config.features),
+        )
     return SchedulerServices(
         context=context,
         metrics=metrics,
@@ -123,7 +175,8 @@ def _build_services(context: LoopContext, config: SchedulerConfig, wake: Callabl
         recorders=recorders,
         reporter=Reporter(client, clock, recorders, tasks.spawn),
         state=state,
-        queue=SchedulingQueue(clock, config.queue_timeouts, callbacks),
+        queue=SchedulingQueue(clock, config.queue_timeouts, callbacks) if groups is None else groups.queue,
+        groups=groups,
     )
 
 
@@ -161,7 +214,9 @@ def _register_gauges(services: SchedulerServices, algorithm: LazyAlgorithm, bind
     )
 
 
-def _add_event_handlers(services: SchedulerServices, algorithm: LazyAlgorithm, profiles: Mapping[str, Profile]) -> None:
+def _add_event_handlers(
+    services: SchedulerServices, handle: Handle, algorithm: LazyAlgorithm, profiles: Mapping[str, Profile]
+) -> None:
     informers, queue, state, time_event = (
         services.context.informers,
         services.queue,
@@ -171,4 +226,13 @@ def _add_event_handlers(services: SchedulerServices, algorithm: LazyAlgorithm, p
     informers.for_resource(NODES).add_handler(NodeHandler(algorithm, queue, time_event))
     unscheduled = UnscheduledPodHandler(algorithm, queue, state.signatures, state.nominator, state.waiting_pods)
     handler = PodHandler(AssignedPodHandler(algorithm, queue), unscheduled, profiles, time_event)
+    if services.groups is None:
+        informers.for_resource(PODS).add_handler(handler)
+        return
+    group_handler = PodGroupHandler(state.pod_groups, services.groups.queue, services.groups.conditions, time_event)
+    for resource in (POD_GROUPS, COMPOSITE_POD_GROUPS) if state.features.is_enabled(_COMPOSITES) else (POD_GROUPS,):
+        handle.optional_resources.add(resource)  # pods of groups wait for them, others do not
+        informers.for_resource(resource).add_handler(group_handler)
+    informers.for_resource(PODS).add_handler(PodGroupMemberHandler(state.pod_groups, profiles))
     informers.for_resource(PODS).add_handler(handler)
+    informers.for_resource(PODS).add_handler(unscheduled_pod_events(services.groups.queue, profiles))

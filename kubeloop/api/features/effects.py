@@ -31,7 +31,7 @@ HONORED: Final = {
         GenericWorkload HPAScaleToZero PersistentVolumeClaimUnusedSinceTime PodCertificateRequest
         StorageVersionAPI
     """,
-    SCHEDULER: "",
+    SCHEDULER: "CompositePodGroup GenericWorkload PodGroupPreemptionPolicy TopologyAwareWorkloadScheduling",
     KUBELET: "",
 }
 # Gates that change nothing in any component, by reason.
@@ -102,7 +102,7 @@ NO_EFFECT: Final = {
 }
 # Honored gates whose feature is incomplete, by what is missing.
 PARTIAL_EFFECT: Final = {
-    "pods of a group are scheduled one by one": "CompositePodGroup GenericWorkload TopologyAwareWorkloadScheduling",
+    "a pod group preempts no pods": "CompositePodGroup GenericWorkload PodGroupPreemptionPolicy",
     "the Job controller creates no Workload": "WorkloadWithJob",
     "the scheduler does not use its fields": """
         DRADerivedAttributes DRADeviceCompatibilityGroups DRANodeAllocatableResources DRAWorkloadResourceClaims

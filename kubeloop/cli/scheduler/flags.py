@@ -10,6 +10,7 @@ from typing import Any, get_type_hints
 import msgspec
 
 from kubeloop import KUBERNETES_VERSION, __version__
+from kubeloop.api.features.gates import InvalidFeatureGate, parse_feature_gates
 from kubeloop.api.scalars.duration import format_duration
 from kubeloop.cli.controller_manager.effective_flags import IN_USE
 from kubeloop.cli.controller_manager.flags import add_flag, flag_of
@@ -53,7 +54,7 @@ OWN_DEFAULTS: dict[str, Any] = {
 
 
 # Flags of the controller manager without effect on a scheduler, and on ours.
-WITHOUT_EFFECT = frozenset(SHARED) - (IN_USE - {"feature_gates"})
+WITHOUT_EFFECT = frozenset(SHARED) - IN_USE
 # Fields of the file that configure the process, by flag name.
 _LEADERSHIP = {
     "leader_elect": "leader_elect",
@@ -142,8 +143,12 @@ def options_of(options: argparse.Namespace) -> SchedulerOptions:
     process = ManagerConfig(
         **{**OWN_DEFAULTS, "cert_dir": str(certificate_folder()), **_process_settings(file), **given}
     )
-    patience = options.pod_max_in_unschedulable_pods_duration
-    return SchedulerOptions(process, to_scheduler_config(file, patience), file, options.write_config_to)
+    try:
+        features = parse_feature_gates(process.feature_gates)
+    except InvalidFeatureGate as error:
+        raise SchedulerConfigError(str(error)) from None
+    config = to_scheduler_config(file, options.pod_max_in_unschedulable_pods_duration, features)
+    return SchedulerOptions(process, config, file, options.write_config_to)
 
 
 def _value(value: Any) -> Any:

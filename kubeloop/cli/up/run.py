@@ -229,7 +229,7 @@ async def _start(plan: UpOptions, lock: ClusterLock | None) -> RunningControlPla
             await ensure_default_class(server.app)
         loops = await start_controllers(server.app, pki, clock, plan.manager_port, plan.feature_gates)
         parts.push_async_callback(loops.close)
-        scheduler = await start_scheduler(server.app, pki, clock, plan.scheduler_port)
+        scheduler = await start_scheduler(server.app, pki, clock, plan.scheduler_port, plan.feature_gates)
         parts.push_async_callback(scheduler.close)
         await _start_nodes(plan, server, pki, clock, parts)
         _start_cloud(plan, server.app, clock, parts)

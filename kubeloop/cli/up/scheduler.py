@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kubeloop.api.features.gates import parse_feature_gates
 from kubeloop.apiserver.app import ApiServer
 from kubeloop.cli.pki.files import Pki
 from kubeloop.cli.scheduler.status_pages import SchedulerStatusPages
@@ -12,6 +13,7 @@ from kubeloop.clock import Clock
 from kubeloop.runtime.controller import Telemetry
 from kubeloop.scheduler.app import SchedulerApp, build_scheduler
 from kubeloop.scheduler.components import NAME
+from kubeloop.scheduler.config.configuration import default_config
 
 
 class RunningScheduler:
@@ -33,11 +35,16 @@ class RunningScheduler:
         await self.component.close()
 
 
-async def start_scheduler(server: ApiServer, pki: Pki, clock: Clock, port: int) -> RunningScheduler:
+async def start_scheduler(
+    server: ApiServer, pki: Pki, clock: Clock, port: int, gates: tuple[str, ...] = ()
+) -> RunningScheduler:
     """Start the scheduler; it schedules when elected and synced. Port 0: it has none."""
     within, telemetry = LocalClients(server, NAME, clock), Telemetry()
+    scheduler_config = default_config(parse_feature_gates(gates))
     component = ElectedComponent(
-        "scheduler", lambda: build_scheduler(within.controller_client(""), clock, telemetry), within.election
+        "scheduler",
+        lambda: build_scheduler(within.controller_client(""), clock, telemetry, scheduler_config),
+        within.election,
     )
     if not port:
         return RunningScheduler(component, None)

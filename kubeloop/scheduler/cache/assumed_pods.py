@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.scheduler.cache.cluster import ClusterState
@@ -17,12 +17,25 @@ class PodPlacement(NamedTuple):
     assumed: bool
 
 
+class AssumptionListener(Protocol):
+    """Receiver of the decisions for pods."""
+
+    def handle_assumed(self, pod: Pod, node: str) -> None:
+        """Handle a pod that was assumed on a node."""
+
+    def handle_forgotten(self, pod: Pod) -> None:
+        """Handle an assumed pod that was forgotten."""
+
+
 class AssumedPods:
     """Tracks the assigned and assumed pods of the cluster state; the next attempt sees an assumed pod at once."""
 
-    def __init__(self, cluster: ClusterState, templates: SignatureCache) -> None:
+    def __init__(
+        self, cluster: ClusterState, templates: SignatureCache, listener: AssumptionListener | None = None
+    ) -> None:
         self._cluster = cluster
         self._templates = templates
+        self._listener = listener
         self._places: dict[str, PodPlacement] = {}  # by uid
 
     def __len__(self) -> int:
@@ -46,12 +59,16 @@ class AssumedPods:
         """Add a pod to a node before the API server confirms it."""
         self._places[info.uid] = PodPlacement(info, node, True)
         self._cluster.add_pod(info, node)
+        if self._listener is not None:
+            self._listener.handle_assumed(info.pod, node)
 
     def forget_pod(self, uid: str) -> None:
         """Remove an assumed pod whose binding failed."""
         place = self._places.get(uid)
         if place is not None and place.assumed:
             self._drop(uid, place)
+            if self._listener is not None:
+                self._listener.handle_forgotten(place.info.pod)
 
     def add_pod(self, pod: Pod) -> None:
         """Add or update a pod that is assigned according to the API server."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from kubeloop.api.features.gates import DEFAULT_FEATURES, Features
 from kubeloop.scheduler.config.extender_settings import ExtenderSettings
 from kubeloop.scheduler.queue.scheduling_queue import QueueTimeouts
 
@@ -38,16 +39,18 @@ class SchedulerConfig:
     profiles: tuple[ProfileConfig, ...]
     extenders: tuple[ExtenderSettings, ...] = ()
     queue_timeouts: QueueTimeouts = field(default_factory=QueueTimeouts)
+    features: Features = DEFAULT_FEATURES
 
 
-def default_profile(scheduler_name: str = DEFAULT_NAME) -> ProfileConfig:
+def default_profile(scheduler_name: str = DEFAULT_NAME, features: Features = DEFAULT_FEATURES) -> ProfileConfig:
     """Return a profile with upstream's plugins, order and weights."""
     from kubeloop.scheduler.framework.registry import PLUGINS
 
-    weights = {name: row.weight for name, row in PLUGINS.items() if row.weight}
-    return ProfileConfig(scheduler_name, tuple(PLUGINS), weights=weights)
+    rows = {name: row for name, row in PLUGINS.items() if not row.gate or features.is_enabled(row.gate)}
+    weights = {name: row.weight for name, row in rows.items() if row.weight}
+    return ProfileConfig(scheduler_name, tuple(rows), weights=weights)
 
 
-def default_config() -> SchedulerConfig:
+def default_config(features: Features = DEFAULT_FEATURES) -> SchedulerConfig:
     """Return a configuration with the default profile only."""
-    return SchedulerConfig((default_profile(),))
+    return SchedulerConfig((default_profile(features=features),), features=features)

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
+from kubeloop.api.features.gates import DEFAULT_FEATURES, Features
 from kubeloop.api.meta.field_path import FieldPath, duplicate, invalid, required
 from kubeloop.scheduler.config.configuration import (
     DEFAULT_NAME,
@@ -124,14 +125,17 @@ def parse_config(document: Any) -> KubeSchedulerConfiguration:
     return found
 
 
-def to_scheduler_config(file: KubeSchedulerConfiguration, unschedulable_seconds: float = 300.0) -> SchedulerConfig:
+def to_scheduler_config(
+    file: KubeSchedulerConfiguration, unschedulable_seconds: float = 300.0, features: Features = DEFAULT_FEATURES
+) -> SchedulerConfig:
     """Return the scheduler configuration of a file."""
     ignored = [name for one in file.extenders for name in one.ignored_resources]
-    profiles = tuple(_profile(one, ignored) for one in file.profiles or (KubeSchedulerProfile(),))
+    profiles = tuple(_profile(one, ignored, features) for one in file.profiles or (KubeSchedulerProfile(),))
     patience = QueueTimeouts(
         float(_or(file.pod_initial_backoff_seconds, 1)), float(_or(file.pod_max_backoff_seconds, 10))
     )
-    return SchedulerConfig(profiles, file.extenders, replace(patience, pod_max_in_unschedulable=unschedulable_seconds))
+    patience = replace(patience, pod_max_in_unschedulable=unschedulable_seconds)
+    return SchedulerConfig(profiles, file.extenders, patience, features)
 
 
 def _or(value: int | None, default: int) -> int:
@@ -215,9 +219,9 @@ def _wrong_percentage(path: str, value: int | None) -> list[str]:
 # Conversion.
 
 
-def _profile(file: KubeSchedulerProfile, ignored: Sequence[str]) -> ProfileConfig:
+def _profile(file: KubeSchedulerProfile, ignored: Sequence[str], features: Features) -> ProfileConfig:
     """Return a profile; resources ignored by the scheduler become ignoredResources of NodeResourcesFit."""
-    defaults = default_profile(file.scheduler_name or DEFAULT_NAME)
+    defaults = default_profile(file.scheduler_name or DEFAULT_NAME, features)
     everywhere = file.plugins.get("multiPoint", PluginSet())
     weights = dict(defaults.weights)
     for one in (*everywhere.enabled, *file.plugins.get("score", PluginSet()).enabled):

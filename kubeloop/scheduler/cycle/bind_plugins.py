@@ -43,13 +43,17 @@ class BindPluginRunner:
         self._reporter = reporter
         self._metrics = metrics
 
+    def add_waiting_pod(self, queued: QueuedPodInfo, waits: Mapping[str, float]) -> None:
+        """Register a pod whose permits must be waited for, before other pods are tried."""
+        self._waiting_pods.add_waiting_pod(queued.info.uid, waits)
+
     async def prepare(self, queued: QueuedPodInfo, cycle: SchedulingCycle, waits: Mapping[str, float]) -> Status | None:
         """Wait for permits and run PreBind; return the rejection of a plugin."""
         profile, node, uid = cycle.profile, cycle.node, queued.info.uid
         busy = [plugin for plugin in profile.pre_bind_plugins if plugin.pre_bind_pre_flight(cycle, node)]
-        if waits or busy:
+        if busy or (waits and self._waiting_pods.is_undecided(uid)):
             self._reporter.nominate(queued.info.pod, node)
-        refusal = await self._waiting_pods.wait_on_permit(uid, waits) if waits else None
+        refusal = await self._waiting_pods.wait_on_permit(uid) if waits else None
         if refusal is not None:
             return refusal
         self._queue.done(uid)  # pods rejected after this point are retried anyway

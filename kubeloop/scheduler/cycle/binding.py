@@ -50,6 +50,8 @@ class BindingCycles:
 
     def start(self, queued: QueuedPodInfo, cycle: SchedulingCycle, waits: Mapping[str, float]) -> None:
         """Start the binding cycle of a pod."""
+        if waits:
+            self._plugins.add_waiting_pod(queued, waits)
         self._busy.add(queued.key)
         self._spawn(self._bind(queued, cycle, waits))
 

@@ -30,12 +30,8 @@ class FailureHandler:
 
     def handle_failure_on_node(self, queued: QueuedPodInfo, refusal: Status) -> None:
         """Return a pod to the queue that was rejected after a node had been selected."""
-        if not refusal.is_rejected:
-            self.handle_scheduling_failure(queued, refusal, None, "")
-            return
-        diagnosis = Diagnosis(1, [(refusal, (0,))])
-        diagnosis.add_plugin_status(refusal)
-        self.handle_scheduling_failure(queued, Status(refusal.code, (diagnosis.message,)), diagnosis, "")
+        status, diagnosis = diagnose_on_node(refusal)
+        self.handle_scheduling_failure(queued, status, diagnosis, "")
 
     def handle_scheduling_failure(
         self, queued: QueuedPodInfo, refusal: Status, diagnosis: Diagnosis | None, nominated: str | None
@@ -58,3 +54,12 @@ class FailureHandler:
         self._queue.add_unschedulable_pod_if_not_present(queued, error=not refusal.is_rejected)
         reason = UNSCHEDULABLE if refusal.is_rejected else ERROR
         self._reporter.report_failure(current, reason, refusal.message, nominated)
+
+
+def diagnose_on_node(refusal: Status) -> tuple[Status, Diagnosis | None]:
+    """Return the status and the diagnosis of a pod that was rejected after a node had been selected."""
+    if not refusal.is_rejected:
+        return refusal, None
+    diagnosis = Diagnosis(1, [(refusal, (0,))])
+    diagnosis.add_plugin_status(refusal)
+    return Status(refusal.code, (diagnosis.message,)), diagnosis

@@ -11,16 +11,24 @@ from kubeloop.scheduler.cache.pod_info import SignatureCache
 from kubeloop.scheduler.framework.profile import Profile
 
 if TYPE_CHECKING:
+    from kubeloop.scheduler.cache.assumed_pods import AssumptionListener
     from kubeloop.scheduler.cycle.algorithm import SchedulingAlgorithm
 
 
 class LazyAlgorithm:
     """Holds the scheduling algorithm and starts it on demand."""
 
-    def __init__(self, signatures: SignatureCache, profiles: Mapping[str, Profile], pods: Informer) -> None:
+    def __init__(
+        self,
+        signatures: SignatureCache,
+        profiles: Mapping[str, Profile],
+        pods: Informer,
+        listener: AssumptionListener | None = None,
+    ) -> None:
         self._signatures = signatures
         self._profiles = profiles
         self._pods = pods
+        self._listener = listener  # of assumed pods
         self._current: SchedulingAlgorithm | None = None
 
     @property
@@ -33,7 +41,7 @@ class LazyAlgorithm:
         if self._current is None:
             from kubeloop.scheduler.cycle.algorithm import SchedulingAlgorithm
 
-            self._current = SchedulingAlgorithm(self._signatures)
+            self._current = SchedulingAlgorithm(self._signatures, self._listener)
             for profile in self._profiles.values():
                 profile.load_plugins()
             for pod in self._pods.list():

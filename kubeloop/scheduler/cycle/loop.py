@@ -3,34 +3,41 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+from typing import Final, Protocol
 
 from kubeloop.scheduler.cycle.attempts import SchedulingAttempts
-from kubeloop.scheduler.cycle.lazy_algorithm import LazyAlgorithm
+from kubeloop.scheduler.cycle.skipped_pods import SkippedPods
 from kubeloop.scheduler.framework.plugin import PluginTimeLimitExceeded
+from kubeloop.scheduler.queue.queued_pod_group_info import QueuedPodGroupInfo
 from kubeloop.scheduler.queue.queued_pod_info import QueuedPodInfo
 from kubeloop.scheduler.queue.scheduling_queue import SchedulingQueue
-from kubeloop.scheduler.status.reporter import Reporter
 
 _BATCH_SIZE: Final = 16  # pods scheduled before the event loop runs other tasks
 
 
+class GroupAttempts(Protocol):
+    """Scheduling cycles of pod groups."""
+
+    async def run(self, queued: QueuedPodGroupInfo) -> PluginTimeLimitExceeded | None:
+        """Schedule a group; return the plugin's remaining work if it takes too long."""
+
+
 class SchedulingLoop:
-    """Takes pods from the queue until it is stopped; with extenders, a batch is one pod."""
+    """Takes pods and pod groups from the queue until it is stopped; with extenders, a batch is one of them."""
 
     def __init__(
         self,
         queue: SchedulingQueue,
-        algorithm: LazyAlgorithm,
         attempts: SchedulingAttempts,
-        reporter: Reporter,
+        skipped: SkippedPods,
+        groups: GroupAttempts | None = None,
         *,
         has_extenders: bool,
     ) -> None:
         self._queue = queue
-        self._algorithm = algorithm
         self._attempts = attempts
-        self._reporter = reporter
+        self._skipped = skipped
+        self._groups = groups
         self._has_extenders = has_extenders
         self._is_stopped = False
 
@@ -47,7 +54,10 @@ class SchedulingLoop:
         """Schedule up to a batch of pods and return their number."""
         tried, turn = 0, 1 if self._has_extenders else _BATCH_SIZE
         while tried < turn and not self._is_stopped and (queued := self._queue.pop()) is not None:
-            slow = await self._try_with_extenders(queued) if self._has_extenders else self._try(queued)
+            if queued.is_group or self._has_extenders:
+                slow = await self._try_awaiting(queued)
+            else:
+                slow = self._try(queued)
             while slow is not None:
                 slow = await self._run_slow_work(slow, queued)
             tried += 1
@@ -63,24 +73,17 @@ class SchedulingLoop:
         finally:
             is_over = True
         if self._is_stopped:
-            self._queue.done(queued.info.uid)
+            for one in queued.pods:
+                self._queue.done(one.info.uid)
             return None
-        return await self._try_with_extenders(queued) if self._has_extenders else self._try(queued)
+        return await self._try_awaiting(queued)
 
     def _try(self, queued: QueuedPodInfo) -> PluginTimeLimitExceeded | None:
-        return None if self._should_skip_pod_schedule(queued) else self._attempts.run(queued)
+        return None if self._skipped.skip(queued) else self._attempts.run(queued)
 
-    async def _try_with_extenders(self, queued: QueuedPodInfo) -> PluginTimeLimitExceeded | None:
-        return None if self._should_skip_pod_schedule(queued) else await self._attempts.run_with_extenders(queued)
-
-    def _should_skip_pod_schedule(self, queued: QueuedPodInfo) -> bool:
-        """Return True if the pod is terminating or already assumed, and needs no scheduling."""
-        info, algorithm = queued.info, self._algorithm.current
-        pod = info.pod
-        if pod.metadata.deletion_timestamp is not None:
-            note = f"skip schedule deleting pod: {pod.metadata.namespace}/{pod.metadata.name}"
-            self._reporter.record_event(pod, "Warning", "FailedScheduling", note, action="Scheduling")
-        elif algorithm is None or not algorithm.assumed_pods.is_assumed(info.uid):
-            return False
-        self._queue.done(info.uid)
-        return True
+    async def _try_awaiting(self, queued: QueuedPodInfo) -> PluginTimeLimitExceeded | None:
+        if self._groups is not None and isinstance(queued, QueuedPodGroupInfo):
+            return await self._groups.run(queued)
+        if not self._has_extenders:
+            return self._try(queued)
+        return None if self._skipped.skip(queued) else await self._attempts.run_with_extenders(queued)

@@ -14,6 +14,7 @@ from kubeloop.scheduler.cache.pod_info import PodInfo
 from kubeloop.scheduler.cycle.signature_results import SignatureResults
 from kubeloop.scheduler.cycle.stopwatch import Stopwatch
 from kubeloop.scheduler.extenders.extender import ExtenderResults
+from kubeloop.scheduler.framework.placement import Placement
 from kubeloop.scheduler.framework.plugin import Plugin, Skip, implements, wrap_plugin_error
 from kubeloop.scheduler.framework.profile import Profile
 from kubeloop.scheduler.framework.status import Code, Diagnosis, PreFilterResult, SchedulingError, Status
@@ -25,7 +26,12 @@ class SchedulingCycle:
     """One scheduling attempt, and the plugins' state for it until the pod is bound."""
 
     def __init__(
-        self, profile: Profile, cluster: ClusterState, pod: PodInfo, opinions: ExtenderResults | None = None
+        self,
+        profile: Profile,
+        cluster: ClusterState,
+        pod: PodInfo,
+        opinions: ExtenderResults | None = None,
+        placement: Placement | None = None,
     ) -> None:
         self.profile = profile
         self.cluster = cluster
@@ -34,7 +40,9 @@ class SchedulingCycle:
         self.states: dict[Any, Any] = {}  # state of the plugins that are not node-local, by name
         self.stopwatch = Stopwatch(profile.now)
         self.is_interrupted = False  # cancelled while binding: the result is unknown
+        self.is_tentative = False  # within the cycle of a pod group: plugins must not write
         self._opinions = opinions  # results of extenders, if there are any
+        self._placement = placement  # the only nodes considered, if there is one
         self._view: SignatureResults | None = None
         self._answers: _Answers = []
         self._fits: NDArray[np.bool_] = np.zeros(0, bool)
@@ -57,6 +65,10 @@ class SchedulingCycle:
     def interrupt(self) -> None:
         """Record that the binding was cancelled and its result is unknown."""
         self.is_interrupted = True
+
+    def set_tentative(self, tentative: bool) -> None:
+        """Record whether the cycle is part of the cycle of a pod group."""
+        self.is_tentative = tentative
 
     def find_nodes_that_fit(self) -> dict[str, Node]:
         """Return all feasible nodes by name."""
@@ -87,6 +99,8 @@ class SchedulingCycle:
             for _, _, numbers in self._answers:
                 self._fits &= numbers == 0
             self._apply_pre_filter_result()
+        if self._placement is not None:
+            self._fits = self._fits & self._within(self._placement.node_names)
         if self.profile.nominator:
             self._filter_beside_nominated_pods()
         if self._opinions is not None:
@@ -97,9 +111,7 @@ class SchedulingCycle:
     def _apply_extender_results(self, opinions: ExtenderResults) -> None:
         """Remove nodes that extenders reject, and nodes that were not sent to them."""
         self._fits = self._fits.copy()
-        left = np.zeros(self.cluster.size, bool)
-        left[self._rows_of(opinions.feasible_nodes)] = True
-        self._fits &= left
+        self._fits &= self._within(opinions.feasible_nodes)
         known = [
             (row, one) for name, one in opinions.failed_nodes.items() if (row := self.cluster.row_of(name)) is not None
         ]
@@ -146,11 +158,13 @@ class SchedulingCycle:
         self._narrowed = PreFilterResult(nodes)
 
     def _apply_pre_filter_result(self) -> None:
-        if self._narrowed is None:
-            return
+        if self._narrowed is not None:
+            self._fits &= self._within(self._narrowed.node_names)
+
+    def _within(self, names: Iterable[str]) -> NDArray[np.bool_]:
         within = np.zeros(self.cluster.size, bool)
-        within[self._rows_of(self._narrowed.node_names)] = True
-        self._fits &= within
+        within[self._rows_of(names)] = True
+        return within
 
     def _rows_of(self, names: Iterable[str]) -> list[int]:
         return [row for name in names if (row := self.cluster.row_of(name)) is not None]
@@ -255,14 +269,16 @@ class SchedulingCycle:
 
     def diagnose(self) -> Diagnosis:
         """Return the reasons for no node being feasible; for each node, those of the first plugin that rejects it."""
-        diagnosis = Diagnosis(len(self.cluster))
+        open_rows = self.cluster.in_use.copy()
+        if self._placement is not None:
+            open_rows &= self._within(self._placement.node_names)
+        diagnosis = Diagnosis(len(self.cluster) if self._placement is None else int(open_rows.sum()))
         if self._before is not None:
             if not self._before.is_rejected:
                 raise SchedulingError(wrap_plugin_error("PreFilter", self._before).message)
             diagnosis.reject_before_nodes(self._before)
             return diagnosis
         diagnosis.unschedulable_plugins.update(self._narrowing)
-        open_rows = self.cluster.in_use.copy()
         if self._narrowed is not None:
             self._diagnose_pre_filter_result(diagnosis, open_rows)
         for plugin, state, answers in self._in_order():
@@ -271,9 +287,7 @@ class SchedulingCycle:
 
     def _diagnose_pre_filter_result(self, diagnosis: Diagnosis, open_rows: NDArray[np.bool_]) -> None:
         assert self._narrowed is not None
-        within = np.zeros(self.cluster.size, bool)
-        within[self._rows_of(self._narrowed.node_names)] = True
-        open_rows &= within
+        open_rows &= self._within(self._narrowed.node_names)
         names, told = " ".join(sorted(self._narrowing)), ""
         if not self._narrowed.node_names:
             which = f"{'(s) [' + names + '] simultaneously' if len(self._narrowing) > 1 else ' ' + names}"

@@ -34,13 +34,17 @@ class WaitingPods:
         self._waited = waited  # records the result and duration of a wait
         self._waiting: dict[str, _WaitingPod] = {}
 
-    async def wait_on_permit(self, uid: str, waits: Mapping[str, float]) -> Status | None:
-        """Wait until all plugins have allowed a pod, or one rejected it or timed out; return the rejection."""
-        loop, began = asyncio.get_running_loop(), self._clock.monotonic()
+    def add_waiting_pod(self, uid: str, waits: Mapping[str, float]) -> None:
+        """Add a pod for which `wait_on_permit` will be called; plugins may allow it at once."""
+        loop = asyncio.get_running_loop()
         waiting = self._waiting[uid] = _WaitingPod(loop.create_future())
         for plugin, seconds in waits.items():
             seconds = min(seconds, MAX_PERMIT_TIMEOUT_SECONDS)
             waiting.timers[plugin] = loop.call_later(seconds, self.reject, uid, _too_late(plugin, seconds))
+
+    async def wait_on_permit(self, uid: str) -> Status | None:
+        """Wait until all plugins have allowed a pod, or one rejected it or timed out; return the rejection."""
+        began, waiting = self._clock.monotonic(), self._waiting[uid]
         try:
             refusal = await waiting.decided
             self._waited("Success" if refusal is None else CODE_NAMES[refusal.code], self._clock.monotonic() - began)
@@ -90,6 +94,11 @@ class WaitingPods:
             return False
         waiting.decided.set_result(refusal)
         return True
+
+    def is_undecided(self, uid: str) -> bool:
+        """Return True if a pod is waiting, and neither allowed nor rejected yet."""
+        waiting = self._waiting.get(uid)
+        return waiting is not None and not waiting.decided.done()
 
     def pending_plugins(self, uid: str) -> tuple[str, ...]:
         """Return the plugins whose permit a pod still waits for."""

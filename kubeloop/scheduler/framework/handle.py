@@ -6,6 +6,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from kubeloop.api.features.gates import DEFAULT_FEATURES, Features
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.api.kinds import Resource
 from kubeloop.client.discovery.rest_mapper import resource_of_class
@@ -16,6 +17,7 @@ from kubeloop.scheduler.cache.pod_info import SignatureCache
 from kubeloop.scheduler.cycle.waiting_pods import WaitingPods
 from kubeloop.scheduler.extenders.extender import Extenders
 from kubeloop.scheduler.framework.plugin import PluginTimeLimit
+from kubeloop.scheduler.podgroups.manager import PodGroupManager
 from kubeloop.scheduler.queue.cluster_event import ActionType, ClusterEvent
 from kubeloop.scheduler.queue.nominator import Nominator
 from kubeloop.scheduler.status.reporter import Reporter
@@ -42,6 +44,8 @@ class SharedState:
     nominator: Nominator
     waiting_pods: WaitingPods
     extenders: Extenders
+    features: Features = DEFAULT_FEATURES
+    pod_groups: PodGroupManager
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +72,8 @@ class Handle:
         self.nominator = state.nominator
         self.waiting_pods = state.waiting_pods
         self.extenders = state.extenders
+        self.features = state.features
+        self.pod_groups = state.pod_groups
         self.activate = outputs.activate
         self.spawn = outputs.spawn
         self.reporter = outputs.reporter

@@ -2,6 +2,7 @@
 
 queue sort ─ pre-enqueue ─▶ pre-filter ─ filter ─ (post-filter) ─ pre-score ─ score ─ normalize ─▶ reserve ─ permit
                                         ─▶ pre-bind ─ bind ─ post-bind
+pod groups: placement-generate ─ (for each placement) placement-feasible ─ placement-score ─ (pod-group-post-filter)
 
 `filter` and `score` receive rows of the cluster's arrays and return results for all of them at once. The results
 of a `local` plugin are cached for all pods of a signature and recomputed only for changed nodes: after each pod that
@@ -27,7 +28,10 @@ if TYPE_CHECKING:
     from kubeloop.scheduler.cache.pod_info import PodInfo, PodSignature
     from kubeloop.scheduler.cycle.scheduling_cycle import SchedulingCycle
     from kubeloop.scheduler.framework.handle import Handle
+    from kubeloop.scheduler.framework.placement import Placement, PlacementProgress
     from kubeloop.scheduler.framework.status import Diagnosis
+    from kubeloop.scheduler.podgroups.pod_group_info import PodGroupInfo
+    from kubeloop.scheduler.podgroups.result import PodGroupPostFilterResult, PodGroupTrial
     from kubeloop.scheduler.queue.queued_pod_info import QueuedPodInfo
 
 MAX_SCORE: Final = 100
@@ -178,6 +182,32 @@ class Plugin:
         """Scale the scores of the feasible nodes to 0…100."""
         raise NotImplementedError
 
+    # Pod groups.
+
+    def placement_feasible(self, group: PodGroupInfo, progress: PlacementProgress) -> Status | None:
+        """Return Wait or Unschedulable while a group lacks members with a place; None if it may be scheduled."""
+        return None
+
+    def generate_placements(
+        self, group: PodGroupInfo, parent: Placement, cluster: ClusterState
+    ) -> Sequence[Placement] | Status:
+        """Return the sets of nodes, out of a given set, on which the group may be placed."""
+        return (parent,)
+
+    def score_placement(self, group: PodGroupInfo, placed: int) -> int:
+        """Return the score of a placement on which a number of the group's pods would be placed."""
+        raise NotImplementedError
+
+    def normalize_placement_score(self, group: PodGroupInfo, scores: Sequence[int]) -> Sequence[int]:
+        """Scale the scores of all placements to 0…100."""
+        return scores
+
+    async def pod_group_post_filter(
+        self, group: PodGroupInfo, trial: PodGroupTrial
+    ) -> PodGroupPostFilterResult | Status | None:
+        """Try to make a group schedulable that cannot be placed, e.g. by preemption."""
+        return None
+
     # Reserving and binding.
 
     def reserve(self, cycle: SchedulingCycle, node: str) -> Status | None:
@@ -227,6 +257,9 @@ EXTENSION_POINTS: Final = {
     "preBind": "pre_bind",
     "bind": "bind",
     "postBind": "post_bind",
+    "placementGenerate": "generate_placements",
+    "placementScore": "score_placement",
+    "podGroupPostFilter": "pod_group_post_filter",
 }
 
 

@@ -99,6 +99,30 @@ class Profile:
         """PostBind plugins."""
         return self._at("postBind")
 
+    # Plugins for pod groups.
+
+    @cached_property
+    def placement_feasible_plugins(self) -> Sequence[Plugin]:
+        """PlacementFeasible plugins; the configuration has no list of them."""
+        return [one for one in self._all() if implements(type(one), "placement_feasible")]
+
+    @cached_property
+    def placement_generate_plugins(self) -> Sequence[Plugin]:
+        """PlacementGenerate plugins; only the first is used."""
+        return self._at("placementGenerate")
+
+    @cached_property
+    def placement_score_plugins(self) -> Sequence[WeightedPlugin]:
+        """PlacementScore plugins with their weights."""
+        from kubeloop.scheduler.cycle.signature_results import WeightedPlugin
+
+        return [WeightedPlugin(one, self._config.weight(one.name)) for one in self._at("placementScore")]
+
+    @cached_property
+    def pod_group_post_filter_plugins(self) -> Sequence[Plugin]:
+        """PodGroupPostFilter plugins."""
+        return self._at("podGroupPostFilter")
+
     @cached_property
     def events_by_resource(self) -> Mapping[str, list[tuple[str, ClusterEventWithHint]]]:
         """Registered cluster events of all plugins that can reject pods, by resource, with the plugin's name."""

@@ -22,6 +22,7 @@ class PluginEntry(NamedTuple):
     class_name: str
     weight: int = 0
     early: bool = False
+    gate: str = ""  # feature gate without which the plugin is not in the default profile
 
 
 PLUGINS: Final[Mapping[str, PluginEntry]] = {
@@ -45,6 +46,13 @@ PLUGINS: Final[Mapping[str, PluginEntry]] = {
     "ImageLocality": PluginEntry("image_locality", "ImageLocality", 1),
     "DefaultBinder": PluginEntry("default_binder", "DefaultBinder"),
     "NodeDeclaredFeatures": PluginEntry("nodes.node_declared_features", "NodeDeclaredFeatures"),
+    "GangScheduling": PluginEntry("podgroups.gang_scheduling", "GangScheduling", early=True, gate="GenericWorkload"),
+    "TopologyPlacementGenerator": PluginEntry(
+        "podgroups.topology_placement", "TopologyPlacementGenerator", gate="TopologyAwareWorkloadScheduling"
+    ),
+    "PodGroupPodsCount": PluginEntry(
+        "podgroups.pods_count", "PodGroupPodsCount", 1, gate="TopologyAwareWorkloadScheduling"
+    ),
 }
 
 

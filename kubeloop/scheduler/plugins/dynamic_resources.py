@@ -342,7 +342,7 @@ class DynamicResources(Plugin):
             return
         for uid in choice.allocations.keys() - choice.written_uids if choice is not None else ():
             self._allocated_devices.remove_pending(uid)
-        if cycle.is_interrupted:  # the pod may have been bound and use the devices
+        if cycle.is_interrupted or cycle.is_tentative:  # the pod may have been bound and use the devices; or will be
             return
         pod, made = cycle.pod.pod, None if choice is None else choice.created_claim
         for claim in state.claims if choice is None else choice.claims:

@@ -15,4 +15,4 @@ class PrioritySort(Plugin):
 
     def sort_key(self, queued: QueuedPodInfo) -> Any:
         """Return the negative priority and the timestamp."""
-        return -queued.info.priority, queued.timestamp
+        return -queued.priority, queued.timestamp

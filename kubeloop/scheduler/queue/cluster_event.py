@@ -80,7 +80,7 @@ _ACTION_LABELS = {
 
 @cache
 def _resource_label(resource: str) -> str:
-    own = {NODE: "Node", ASSIGNED_POD: "AssignedPod", TARGET_POD: "TargetPod"}
+    own = {NODE: "Node", ASSIGNED_POD: "AssignedPod", TARGET_POD: "TargetPod", UNSCHEDULED_POD: "UnscheduledPod"}
     found = next((one for one in RESOURCES if one.group_resource == resource), None)
     if resource in own or found is None:
         return own.get(resource, resource)
@@ -90,6 +90,9 @@ def _resource_label(resource: str) -> str:
 NODE = "nodes"
 ASSIGNED_POD = "assigned pods"
 TARGET_POD = "the pod itself"
+UNSCHEDULED_POD = "unscheduled pods"  # reported with the feature gate GenericWorkload only
+POD_GROUPS = "podgroups.scheduling.k8s.io"
+COMPOSITE_POD_GROUPS = "compositepodgroups.scheduling.k8s.io"
 
 
 def node_change_events(old: Node, new: Node) -> Iterator[ClusterEvent]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import ClassVar
 
 from kubeloop.runtime.objects.keys import ObjectKey
 from kubeloop.scheduler.cache.pod_info import PodInfo
@@ -10,6 +11,9 @@ from kubeloop.scheduler.cache.pod_info import PodInfo
 
 class QueuedPodInfo:
     """Pod in the scheduling queue."""
+
+    is_group: ClassVar[bool] = False
+    entity_type: ClassVar[str] = "pod"  # as metrics name it
 
     __slots__ = (
         "activate_requested",
@@ -54,6 +58,16 @@ class QueuedPodInfo:
     def key(self) -> ObjectKey:
         """Key of the pod."""
         return self.info.key
+
+    @property
+    def pods(self) -> Sequence[QueuedPodInfo]:
+        """Pods of this entry: the pod itself."""
+        return (self,)
+
+    @property
+    def priority(self) -> int:
+        """Priority by which the queue is ordered."""
+        return self.info.priority
 
     # Changes by the queue.
 

@@ -28,8 +28,9 @@ ACTIVE = "active"
 BACKOFF = "backoff"
 UNSCHEDULABLE = "unschedulable"
 GATED = "gated"
+PARTS = (ACTIVE, BACKOFF, UNSCHEDULABLE, GATED)
 _WINDOW = 1.0  # seconds; pods whose backoff ends in the same window are ordered as in the active queue
-_FAILED = "ScheduleAttemptFailure"
+FAILED = "ScheduleAttemptFailure"
 
 PreEnqueueCheck = Callable[[PodInfo], bool]
 _Timed = list[tuple[float, Any, int, ObjectKey]]  # a heap: end of the backoff, order, tie breaker
@@ -49,7 +50,8 @@ class QueueCallbacks:
     """Callbacks for what happens in the queue."""
 
     wake: Callable[[], None]  # a pod may be ready
-    record_incoming: Callable[[str, str], None] = lambda _, __: None  # a pod was added to a part, with the reason
+    # An entry was added to a part, with the reason.
+    record_incoming: Callable[[QueuedPodInfo, str, str], None] = lambda *_: None
     record_hint: HintObserver = lambda *_: None
 
 
@@ -68,7 +70,7 @@ class SchedulingQueue:
         self._pods: dict[ObjectKey, QueuedPodInfo] = {}
         self._active: list[tuple[Any, int, ObjectKey]] = []
         self._backoff: _Timed = []
-        self._failed: _Timed = []  # backing off after an error: never popped early
+        self._failed: _Timed = []  # backing off after an error, and pod groups: never popped early
         self._unschedulable_pods: dict[
             str, dict[ObjectKey, QueuedPodInfo]
         ] = {}  # unschedulable pods, by rejector plugin
@@ -88,14 +90,22 @@ class SchedulingQueue:
         """Return the number of pods in each part."""
         sizes = {ACTIVE: 0, BACKOFF: 0, UNSCHEDULABLE: 0, GATED: 0}
         for one in self._pods.values():
-            sizes[GATED if one.gating_plugin else one.queue_name] += 1
+            sizes[GATED if one.gating_plugin else one.queue_name] += len(one.pods)
         return sizes
+
+    def entity_counts(self) -> Mapping[tuple[str, ...], float]:
+        """Return the number of entries by part and type."""
+        found: Counter[tuple[str, ...]] = Counter({(part, "pod"): 0 for part in PARTS})
+        for one in self._pods.values():
+            found[GATED if one.gating_plugin else one.queue_name, one.entity_type] += 1
+        return {key: float(number) for key, number in found.items()}
 
     def unschedulable_counts(self) -> Mapping[tuple[str, ...], float]:
         """Return the number of queued pods by the plugin that rejected them and the profile."""
         found: Counter[tuple[str, ...]] = Counter()
-        for one in self._pods.values():
-            found.update((plugin, one.info.pod.spec.scheduler_name) for plugin in one.rejector_plugins)
+        for entry in self._pods.values():
+            for one in entry.pods:
+                found.update((plugin, one.info.pod.spec.scheduler_name) for plugin in one.rejector_plugins)
         return {key: float(number) for key, number in found.items()}
 
     def in_flight_event_counts(self) -> Mapping[tuple[str, ...], float]:
@@ -147,13 +157,17 @@ class SchedulingQueue:
         while (queued := self._pop_active() or self._pop_backing_off()) is not None:
             del self._pods[queued.key]
             queued.leave_queue()
-            if queued.info.uid not in self._in_flight:  # else an attempt for the same pod is already running
-                break
-        else:
-            return None
+            if self._start_attempt(queued):
+                return queued
+        return None
+
+    def _start_attempt(self, queued: QueuedPodInfo) -> bool:
+        """Start an attempt; return False if one for the same pod is already running."""
+        if queued.info.uid in self._in_flight:
+            return False
         queued.start_attempt(self._clock.monotonic())
         self._in_flight.add_pod(queued)
-        return queued
+        return True
 
     def done(self, uid: str) -> None:
         """End the attempt of a pod that is assigned or deleted, or for which later events do not matter."""
@@ -173,7 +187,7 @@ class SchedulingQueue:
         if queued.key in self._pods:
             return
         queued.end_attempt(self._clock.monotonic(), error=error)
-        self._place(queued, urgency, _FAILED)
+        self._place(queued, urgency, FAILED)
 
     def _strategy_from_in_flight_events(self, queued: QueuedPodInfo) -> QueueingStrategy:
         uid = queued.info.uid
@@ -221,12 +235,15 @@ class SchedulingQueue:
 
     def _requeue(self, queued: QueuedPodInfo, about: ClusterEvent, old: Any, new: Any) -> bool:
         """Requeue a pod if the event may help it; return True if it has left the unschedulable pods."""
-        urgency = self._hints.requeue_strategy(queued, about, old, new)
+        urgency = self._requeue_strategy(queued, about, old, new)
         if urgency is QueueingStrategy.SKIP:
             return False
         self._remove(queued)
         self._place(queued, urgency, about.label)
         return queued.queue_name != UNSCHEDULABLE
+
+    def _requeue_strategy(self, queued: QueuedPodInfo, about: ClusterEvent, old: Any, new: Any) -> QueueingStrategy:
+        return self._hints.requeue_strategy(queued, about, old, new)
 
     # Timers.
 
@@ -283,7 +300,7 @@ class SchedulingQueue:
         queued.enter_queue(ACTIVE, tie)
         if queued.initial_attempt_timestamp is None:
             queued.set_admitted(self._clock.monotonic())
-        self._came(ACTIVE, why)
+        self._came(queued, ACTIVE, why)
         heapq.heappush(self._active, (rules.sort_key(queued), tie, queued.key))
         self._wake()
 
@@ -295,9 +312,9 @@ class SchedulingQueue:
         self._pods[queued.key] = queued
         tie = next(self._ties)
         queued.enter_queue(BACKOFF, tie)
-        self._came(BACKOFF, why)
+        self._came(queued, BACKOFF, why)
         end = self._backoff_end(queued)
-        heap = self._failed if queued.consecutive_errors_count else self._backoff
+        heap = self._failed if queued.consecutive_errors_count or queued.is_group else self._backoff
         heapq.heappush(heap, (end, rules.sort_key(queued), tie, queued.key))
         self._wake()
 
@@ -306,7 +323,7 @@ class SchedulingQueue:
         queued.enter_queue(UNSCHEDULABLE)
         if queued.gating_plugin:
             queued.clear_flushed()
-        self._came(UNSCHEDULABLE, why)
+        self._came(queued, UNSCHEDULABLE, why)
         for plugin in _files_of(queued):
             self._unschedulable_pods.setdefault(plugin, {})[queued.key] = queued
 
@@ -356,8 +373,9 @@ class SchedulingQueue:
     def _pop_backing_off(self) -> QueuedPodInfo | None:
         if not self._drop_stale_entries(self._backoff):
             return None
-        self._came(ACTIVE, "PopFromBackoffQ")
-        return self._pods[heapq.heappop(self._backoff)[3]]
+        queued = self._pods[heapq.heappop(self._backoff)[3]]
+        self._came(queued, ACTIVE, "PopFromBackoffQ")
+        return queued
 
     def _drop_stale_entries(self, heap: _Timed) -> bool:
         """Drop outdated entries from the front of a heap; return True if any entry is left."""

@@ -73,10 +73,8 @@ class SchedulerMetrics:
     def register_queue_gauges(self, queue: SchedulingQueue) -> None:
         """Register gauges of the queue: pending pods by part, and unschedulable pods by plugin and profile."""
         pending = self._registry.gauge("scheduler_pending_pods", "queue")
-        entities = self._registry.gauge("scheduler_queued_entities", "queue", "type")
-        for part in ("active", "backoff", "unschedulable", "gated"):
-            pending.set_function(lambda part=part: float(queue.sizes()[part]), part)  # type: ignore[misc]
-            entities.set_function(lambda part=part: float(queue.sizes()[part]), part, "pod")  # type: ignore[misc]
+        pending.set_collector(lambda: {(part,): float(number) for part, number in queue.sizes().items()})
+        self._registry.gauge("scheduler_queued_entities", "queue", "type").set_collector(queue.entity_counts)
         refused = self._registry.gauge("scheduler_unschedulable_pods", "plugin", "profile")
         refused.set_collector(queue.unschedulable_counts)
         in_flight = self._registry.gauge("scheduler_inflight_events", "event")
@@ -126,10 +124,10 @@ class SchedulerMetrics:
         """Observe the result and duration of a queueing hint."""
         self._hints.with_labels(plugin, event, result).observe(seconds)
 
-    def count_incoming_pod(self, part: str, event: str) -> None:
-        """Count a pod added to a part of the queue."""
-        self._incoming.with_labels(part, event).increment()
-        self._incoming_entities.with_labels(part, event, "pod").increment()
+    def count_incoming(self, queued: QueuedPodInfo, part: str, event: str) -> None:
+        """Count an entry added to a part of the queue, and its pods."""
+        self._incoming.with_labels(part, event).increment(len(queued.pods))
+        self._incoming_entities.with_labels(part, event, queued.entity_type).increment()
 
     def observe_algorithm(self, seconds: float) -> None:
         """Observe the duration of a scheduling decision."""

@@ -84,9 +84,21 @@ def test_written_configuration_round_trips(tmp_path: Path, file: str) -> None:
 def test_ineffective_fields_are_reported(tmp_path: Path) -> None:
     path = tmp_path / "scheduler.yaml"
     path.write_text("{percentageOfNodesToScore: 50, parallelism: 16}")
-    found = parse_options("--config", str(path), "--vmodule=a=1", "--feature-gates=NodeDeclaredFeatures=false", "--v=2")
-    assert found.unused == ["--feature-gates", "--vmodule", "field percentageOfNodesToScore of the configuration"]
+    found = parse_options("--config", str(path), "--vmodule=a=1", "--v=2")
+    assert found.unused == ["--vmodule", "field percentageOfNodesToScore of the configuration"]
     assert parse_options().unused == []
+
+
+def test_feature_gates_select_plugins() -> None:
+    (usual,) = parse_options().scheduler.profiles
+    assert "GangScheduling" not in usual.plugin_names
+    (profile,) = parse_options("--feature-gates=GenericWorkload=true").scheduler.profiles
+    assert profile.plugin_names == (*usual.plugin_names, "GangScheduling")
+    gates = "--feature-gates=GenericWorkload=true,TopologyAwareWorkloadScheduling=true"
+    (profile,) = parse_options(gates).scheduler.profiles
+    assert profile.plugin_names[-2:] == ("TopologyPlacementGenerator", "PodGroupPodsCount")
+    with pytest.raises(SchedulerConfigError, match="feature is locked to true"):
+        parse_options("--feature-gates=NodeDeclaredFeatures=false")
 
 
 def test_maximum_time_in_the_unschedulable_queue() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, cast
 
+from kubeloop.api.features.gates import parse_feature_gates
 from kubeloop.clock import SystemClock
 from kubeloop.controllers import CONTROLLERS
 from kubeloop.controllers.app.config import ManagerConfig
@@ -13,6 +14,7 @@ from kubeloop.metrics import MetricRegistry
 from kubeloop.metrics.process import register_feature_metrics, register_process_metrics
 from kubeloop.runtime.standard_metrics import RestClientMetrics, register_leader_election_metrics
 from kubeloop.scheduler.dra.metrics import DeviceMetrics
+from kubeloop.scheduler.podgroups.metrics import PodGroupMetrics
 from kubeloop.scheduler.status.metrics import SchedulerMetrics
 from kubeloop.testing import Cluster
 from tests.metric_facts import differences, facts_of, missing
@@ -20,7 +22,6 @@ from tests.metric_facts import differences, facts_of, missing
 NO_FLAGS = "there are no flags to hide or disable metrics"
 NO_FIFO = "an informer applies each batch of events at once: it has no queue to measure"
 NO_GO = "belongs to client-go's transports and credential plugins"
-NO_GROUPS = "pod groups are not scheduled as such"
 SHARED = {
     "disabled_metrics_total": NO_FLAGS,
     "hidden_metrics_total": NO_FLAGS,
@@ -58,24 +59,15 @@ SCHEDULER = SHARED | {
     "scheduler_batch_cache_flushed_total": NO_BATCH,
     "scheduler_batch_rescore_attempts_total": NO_BATCH,
     "scheduler_batch_rescore_duration_seconds": NO_BATCH,
-    "scheduler_generated_placements_total": NO_GROUPS,
     "scheduler_get_node_hint_duration_seconds": NO_BATCH,
     "scheduler_pending_async_api_calls": NO_ASYNC,
-    "scheduler_placement_evaluation_duration_seconds": NO_GROUPS,
-    "scheduler_placement_evaluations_total": NO_GROUPS,
-    "scheduler_podgroup_schedule_attempts_total": NO_GROUPS,
-    "scheduler_podgroup_scheduling_algorithm_duration_seconds": NO_GROUPS,
-    "scheduler_podgroup_scheduling_attempt_duration_seconds": NO_GROUPS,
     "scheduler_pre_queueing_hint_evaluations_total": "the gate SchedulerPreQueueingHints has no effect",
     "scheduler_preemption_evaluation_duration_seconds": "not counted yet",
     "scheduler_preemption_execution_duration_seconds": "not counted yet",
     "scheduler_preemption_pdb_violations_total": "not counted yet",
-    "scheduler_preemption_workload_disruptions": NO_GROUPS,
     "scheduler_store_schedule_results_duration_seconds": NO_BATCH,
     "scheduler_volume_binder_cache_requests_total": "not counted yet",
     "scheduler_volume_scheduling_stage_error_total": "not counted yet",
-    "scheduler_workload_preemption_attempts_total": NO_GROUPS,
-    "scheduler_workload_preemption_victims": NO_GROUPS,
 }
 # Registered by the running program: queues, caches and the manager of loops.
 BY_PROGRAM = {"running_managed_controllers"}
@@ -132,7 +124,8 @@ def test_the_managers(cluster: Cluster) -> None:
 def test_the_schedulers() -> None:
     registry = MetricRegistry()
     register_shared(registry)
-    SchedulerMetrics(registry)
+    with_groups = parse_feature_gates(["GenericWorkload=true,TopologyAwareWorkloadScheduling=true"])
+    PodGroupMetrics(registry, SchedulerMetrics(registry), with_groups)
     DeviceMetrics(registry)
     facts = facts_of("kube-scheduler")
     assert differences(registry, facts) == []

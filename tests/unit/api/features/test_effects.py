@@ -96,7 +96,7 @@ def test_what_is_said_to_be_honored_is_asked_somewhere_and_nothing_else_is() -> 
         (
             "GenericWorkload=true",
             tuple(HONORED),
-            ["feature gate GenericWorkload=true has a partial effect: pods of a group are scheduled one by one"],
+            ["feature gate GenericWorkload=true has a partial effect: a pod group preempts no pods"],
         ),
     ],
 )

@@ -12,6 +12,7 @@ import pytest
 
 from kubeloop.scheduler.cycle.attempts import SchedulingAttempts
 from kubeloop.scheduler.cycle.loop import SchedulingLoop
+from kubeloop.scheduler.cycle.skipped_pods import SkippedPods
 from kubeloop.scheduler.framework.plugin import PluginTimeLimitExceeded
 from kubeloop.scheduler.queue.queued_pod_info import QueuedPodInfo
 from tests.bounds import GIVE_UP_SECONDS
@@ -36,7 +37,8 @@ class LoopHarness:
         results: Any = SimpleNamespace(finish_scheduling_cycle=self._finish, count_attempt=lambda *_: None)
         nothing: Any = None
         attempts = SchedulingAttempts(algorithm, profiles, nothing, results)
-        self.loop = SchedulingLoop(queue, algorithm, attempts, nothing, has_extenders=False)
+        skipped = SkippedPods(algorithm, queue, nothing)
+        self.loop = SchedulingLoop(queue, attempts, skipped, has_extenders=False)
 
     def _attempt(self, *_: Any) -> tuple[Any, None]:
         if not self.is_told.is_set():

@@ -38,7 +38,7 @@ class InFlightHarness(QueueHarness):
         }
         rules = QueueProfile(lambda one: (-one.info.priority, one.timestamp), lambda: [self.gate], lambda: interests)
         told = QueueCallbacks(
-            lambda: None, lambda *came: self.came.append(came), lambda *asked: self.asked.append(asked[:3])
+            lambda: None, lambda _, *came: self.came.append(came), lambda *asked: self.asked.append(asked[:3])
         )
         self.queue = SchedulingQueue(self.clock, patience, told)
         self.queue.add_profile("s", rules)
