@@ -7,7 +7,7 @@ import ssl
 from collections.abc import Callable
 from random import Random
 from typing import Any, Final, NamedTuple, Protocol
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, quote, urlsplit
 
 from kubeloop.api.generated.admissionregistration_v1 import ServiceReference
 from kubeloop.apiserver.admission import Lookup
@@ -16,6 +16,10 @@ from kubeloop.apiserver.webhook_client.client import WebhookHttpClient
 from kubeloop.apiserver.webhook_client.credentials import WebhookCredentials
 
 _HTTPS: Final = 443
+_MAX_PORT: Final = 65_535
+_LONGEST_PORT: Final = 9
+# Characters of a path besides letters and digits that need no escape; a percent sign begins an escape.
+_PATH_CHARACTERS: Final = "/%:@!$&'()*+,;=-._~"
 _MAX_CLIENTS: Final = 200
 _SERVICE_NAME: Final = "kubernetes.io/service-name"
 NO_CREDENTIALS: Final = WebhookCredentials()
@@ -84,11 +88,11 @@ class WebhookClients:
         if config.service is not None:
             return self._service_target(config.service, config.ca_bundle)
         parts = urlsplit(config.url or "")
-        host, port = parts.hostname or "", parts.port or _HTTPS
+        host, port = parts.hostname or "", _port_text(parts) or str(_HTTPS)
         path = _clean(parts.path)
         credentials = self._credentials_for(f"{host}:{port}")
         trust = _ssl_context_for(config.ca_bundle, credentials)
-        outgoing = WebhookHttpClient(parts.netloc, lambda: HostPort(host, port), trust, host)
+        outgoing = WebhookHttpClient(parts.netloc, lambda: _host_port(host, port), trust, host)
         return WebhookTarget(outgoing, f"https://{parts.netloc}{path}", path, credentials)
 
     def _service_target(self, reference: ServiceReference, authorities: bytes) -> WebhookTarget:
@@ -117,9 +121,21 @@ class WebhookClients:
         return endpoint_address(service, slices, port, self._random)
 
 
+def _port_text(parts: SplitResult) -> str:
+    """Return the port of a URL as it is written; empty if there is none."""
+    return parts.netloc.rpartition("@")[2].rpartition("]")[2].partition(":")[2]
+
+
+def _host_port(host: str, port: str) -> HostPort:
+    """Return the address; raises `ServiceUnresolvable` for a port that cannot be dialled."""
+    if not (port.isascii() and port.isdigit()) or len(port) > _LONGEST_PORT or int(port) > _MAX_PORT:
+        raise ServiceUnresolvable(f"dial tcp: address {port}: invalid port")
+    return HostPort(host, int(port))
+
+
 def _clean(path: str) -> str:
-    """Return a path as Go joins it: no dots, no double slashes, none at the end."""
-    return "/" + posixpath.normpath(path).strip("/") if path.strip("/") else "/"
+    """Return a path as Go joins it: no dots, no double slashes, none at the end, other characters escaped."""
+    return "/" + quote(posixpath.normpath(path).strip("/"), safe=_PATH_CHARACTERS) if path.strip("/") else "/"
 
 
 def _ssl_context_for(authorities: bytes, credentials: WebhookCredentials) -> Callable[[], ssl.SSLContext]:

@@ -61,7 +61,9 @@ def _frames_after(log: BinaryIO, number: int) -> Iterator[bool]:
     log.seek(_LOG_HEADER.size + number * (_FRAME_HEADER.size + page_size))
     while len(header := log.read(_FRAME_HEADER.size)) == _FRAME_HEADER.size:
         _, commit_size, *frame_salts, _, _ = _FRAME_HEADER.unpack(header)
-        if not intact:  # the header's own salts cannot be trusted: all frames count that agree with the first
+        # The salts of a damaged header cannot be trusted: all frames count that agree with the first that is not zero,
+        # as one is in the hole that a log has after it was truncated while in use.
+        if not intact and any(frame_salts):
             salts, intact = frame_salts, True
         # Another generation differs in both salts, so that one alone is damage. Zeros were never written.
         if any(own == of_log != 0 for own, of_log in zip(frame_salts, salts, strict=True)):

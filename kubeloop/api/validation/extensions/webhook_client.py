@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 from urllib.parse import SplitResult, urlsplit
 
 from kubeloop.api.meta.field_path import FieldErrors, FieldPath, invalid, quote, required
 from kubeloop.api.meta.name_rules import check_dns1123_subdomain, check_port_number
 
+_BAD_ESCAPE: Final = re.compile("%(?![0-9A-Fa-f]{2}).{0,2}")
 _FORM: Final = "; desired format: https://host[/path]"
 
 
@@ -52,8 +54,10 @@ def _parse(url: str) -> tuple[SplitResult | None, str]:
     if " " in parsed.netloc:
         return None, 'invalid character " " in host name'
     port = parsed.netloc.rpartition("@")[2].rpartition("]")[2].partition(":")
-    if port[1] and not port[2].isdigit() and port[2]:
+    if port[2] and not (port[2].isascii() and port[2].isdigit()):
         return None, f"invalid port {quote(':' + port[2])} after host"
+    if (escape := _BAD_ESCAPE.search(parsed.path)) is not None:
+        return None, f"invalid URL escape {quote(escape.group())}"
     return parsed, ""
 
 

@@ -59,11 +59,16 @@ def parse_conversion_response(body: bytes, uid: str, version: str) -> list[Any]:
         raise ConversionError(
             f"failed: expected response.uid={quote(uid)}, got {quote(str(response.get('uid') or ''))}"
         )
-    result = response.get("result") or {}
+    result = response.get("result")
+    if not isinstance(result, dict):
+        result = {}
     if result.get("status") != "Success":
         why = result.get("message") or f"response.result.status was '{result.get('status') or ''}', not 'Success'"
         raise ConversionError(f"failed: {why}")
-    return response.get("convertedObjects") or []
+    converted = response.get("convertedObjects") or []
+    if not isinstance(converted, list):
+        raise ConversionError("failed: couldn't get version/kind; json parse error: convertedObjects is no list")
+    return converted
 
 
 def verify_converted_object(original: Document, converted: Any, wanted: str) -> Document:

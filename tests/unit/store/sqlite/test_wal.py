@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import shutil
 from pathlib import Path
 
@@ -40,9 +41,10 @@ def keys_after_start(path: Path) -> int:
     async def main() -> int:
         store = SqliteStore(str(path))
         await store.start()
-        found = len(store.range("").records)
+        found = [record.key for record in store.range("").records]
         await store.close()
-        return found
+        assert found == [f"/k/{number}" for number in range(len(found))], "the writes that are left are the first"
+        return len(found)
 
     return asyncio.run(main())
 
@@ -81,6 +83,32 @@ def test_corruption_in_the_log_header_is_reported(crashed: Path, offset: int) ->
 def test_truncated_last_transaction_was_never_acknowledged(crashed: Path, cut: int) -> None:
     os.truncate(log_of(crashed), log_of(crashed).stat().st_size - cut)
     assert keys_after_start(crashed) == WRITES - 1
+
+
+@pytest.mark.parametrize("hole", [1, 3, WRITES - 3])
+def test_a_log_that_was_truncated_while_in_use_is_reported(crashed: Path, hole: int) -> None:
+    """The process goes on to write where it was, so that the file begins with a hole of zeros."""
+    log = log_of(crashed)
+    content = log.read_bytes()
+    size = HEADER + hole * FRAME
+    log.write_bytes(bytes(size) + content[size:])
+    with pytest.raises(StoreCorrupt, match="write-ahead log is unreadable"):
+        keys_after_start(crashed)
+
+
+def test_a_log_of_zeros_has_no_acknowledged_write(crashed: Path) -> None:
+    """A file system may have given the file its size before a power loss, and not the first transaction."""
+    log = log_of(crashed)
+    log.write_bytes(bytes(log.stat().st_size))
+    assert keys_after_start(crashed) == 0
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_any_truncation_leaves_a_prefix_of_the_writes(crashed: Path, seed: int) -> None:
+    log = log_of(crashed)
+    os.truncate(log, random.Random(seed).randrange(log.stat().st_size + 1))
+    log.write_bytes(log.read_bytes() + random.Random(seed).randbytes(seed * 1000))  # a torn write behind it
+    assert keys_after_start(crashed) <= WRITES
 
 
 def test_empty_log_is_accepted(crashed: Path) -> None:

@@ -26,6 +26,7 @@ from kubeloop.apiserver.webhook_client.client_config import WebhookClients
 from kubeloop.clock import Clock, new_uid
 
 _DEFAULT_SECONDS: Final = 10
+_LARGEST_CODE: Final = 999  # that the status line of a response has room for
 _HEADERS: Final = (
     ("Content-Type", "application/json"),
     ("Accept", "application/json, */*"),
@@ -92,7 +93,7 @@ class WebhookCaller:
         try:
             headers = (*_HEADERS, *callee.credentials.headers())
             answer = await callee.http_client.request("POST", callee.path + query, headers, body, seconds)
-        except RemoteUnreachable as error:
+        except (RemoteUnreachable, OSError, ValueError) as error:  # the latter for unusable credentials
             why = f'failed to call webhook: Post "{callee.url}{query}": {error}'
             raise WebhookCallError(hook.name, why, 503) from None
         if not 200 <= answer.status <= 206:
@@ -132,7 +133,7 @@ def rejection_error(name: str, status: Mapping[str, Any] | None) -> errors.ApiEr
     error = errors.ApiError.by_reason.get(reason, errors.ApiError)(
         f"{denied}: {why}" if why else f"{denied} without explanation",
         _details(given.get("details")),
-        code=code if isinstance(code, int) and code >= 400 else 400,
+        code=code if isinstance(code, int) and 400 <= code <= _LARGEST_CODE else 400,
     )
     error.reason = reason
     return error
