@@ -75,7 +75,7 @@ if TYPE_CHECKING:
     from kubeloop.apiserver.authorization.configuration import AuthorizationReloader
     from kubeloop.apiserver.authorization.webhook import WebhookAuthorizerConfig
     from kubeloop.apiserver.encryption.store import EncryptedStore
-    from kubeloop.apiserver.webhook_client.review_client import KubeconfigLoader
+    from kubeloop.apiserver.webhook_client.review_client import KubeconfigReader
 
 log = logging.getLogger(__name__)
 
@@ -137,7 +137,7 @@ class ApiServerConfig:
     authorization_modes: tuple[str, ...] = DEFAULT_MODES
     authorization_webhook: WebhookAuthorizerConfig | None = None  # needed for the mode Webhook
     authorization_file: Path | None = None  # AuthorizationConfiguration, instead of the modes
-    load_kubeconfig: KubeconfigLoader | None = None  # reads the kubeconfig files of webhooks
+    kubeconfigs: KubeconfigReader | None = None  # reads the kubeconfig files of webhooks
     service_account_tokens: ServiceAccountTokenConfig | None = None  # without it, service accounts have no tokens
     bootstrap_tokens: bool = False
     audit: AuditConfig | None = None
@@ -356,9 +356,8 @@ class RunningServer:
     ) -> AdmissionChain:
         config, features = self._config, self._config.resource_config.features
         try:
-            setup = set_up_admission(
-                config.admission, registry, self._clock, BootstrapWriter(registry, self._clock, features)
-            )
+            writer = BootstrapWriter(registry, self._clock, features)
+            setup = set_up_admission(config.admission, registry, self._clock, writer, config.kubeconfigs)
         except AdmissionConfigError as error:
             raise StartupError(str(error)) from None
         setup = replace(setup, run_options=config.run_options)
@@ -368,10 +367,10 @@ class RunningServer:
     def _authorizer(self, registry: StorageRegistry, lookup: RegistryLookup) -> UnionAuthorizer:
         config = self._config
         builder = None
-        if config.load_kubeconfig is not None:
+        if config.kubeconfigs is not None:
             from kubeloop.apiserver.webhook_builders import webhook_builder
 
-            builder = webhook_builder(config.load_kubeconfig, self._clock)
+            builder = webhook_builder(config.kubeconfigs, self._clock)
         factory = AuthorizerFactory(registry, lookup, builder)
         try:
             if config.authorization_file is None:
@@ -401,12 +400,10 @@ class RunningServer:
                 issuers = accounts.issuers if accounts is not None else ()
                 self._structured = StructuredAuthentication(config.authentication, audiences, issuers, self._clock)
                 authenticators.append(self._structured.authenticators)
-            if config.token_webhook is not None and config.load_kubeconfig is not None:
+            if config.token_webhook is not None and config.kubeconfigs is not None:
                 from kubeloop.apiserver.webhook_builders import token_webhook
 
-                authenticators.append(
-                    token_webhook(config.token_webhook, config.load_kubeconfig, audiences, self._clock)
-                )
+                authenticators.append(token_webhook(config.token_webhook, config.kubeconfigs, audiences, self._clock))
         except ValueError as error:
             raise StartupError(str(error)) from None
         if not authenticators:
@@ -476,9 +473,9 @@ class RunningServer:
         from kubeloop.apiserver.audit.backends import WebhookBackend, with_mode, with_truncation
         from kubeloop.apiserver.webhook_client.review_client import ReviewClient
 
-        assert self._config.load_kubeconfig is not None, "a webhook needs a reader of kubeconfig files"
+        assert self._config.kubeconfigs is not None, "a webhook needs a reader of kubeconfig files"
         try:
-            endpoint = self._config.load_kubeconfig(config.kubeconfig)
+            endpoint = self._config.kubeconfigs.endpoint(config.kubeconfig)
         except ValueError as error:
             raise StartupError(f"initializing audit webhook: {error}") from None
         client = ReviewClient(endpoint, self._clock, retry_seconds=config.initial_backoff)

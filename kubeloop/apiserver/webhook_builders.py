@@ -7,24 +7,26 @@ from collections.abc import Sequence
 from kubeloop.apiserver.authentication.webhook import WebhookAuthenticatorConfig, WebhookTokenAuthenticator
 from kubeloop.apiserver.authorization.factory import AuthorizerConfig, WebhookBuilder
 from kubeloop.apiserver.authorization.webhook import WebhookAuthorizer
-from kubeloop.apiserver.webhook_client.review_client import KubeconfigLoader, ReviewClient
+from kubeloop.apiserver.webhook_client.review_client import KubeconfigReader, ReviewClient
 from kubeloop.clock import Clock
 
 
-def webhook_builder(load: KubeconfigLoader, clock: Clock) -> WebhookBuilder:
+def webhook_builder(kubeconfigs: KubeconfigReader, clock: Clock) -> WebhookBuilder:
     """Return a function that builds a webhook authorizer; it raises ValueError."""
 
     def build(config: AuthorizerConfig) -> WebhookAuthorizer:
         webhook = config.webhook
         assert webhook is not None
-        client = ReviewClient(load(webhook.kubeconfig), clock, webhook.timeout)
+        client = ReviewClient(kubeconfigs.endpoint(webhook.kubeconfig), clock, webhook.timeout)
         return WebhookAuthorizer(webhook, client, clock, config.conditions)
 
     return build
 
 
 def token_webhook(
-    config: WebhookAuthenticatorConfig, load: KubeconfigLoader, audiences: Sequence[str], clock: Clock
+    config: WebhookAuthenticatorConfig, kubeconfigs: KubeconfigReader, audiences: Sequence[str], clock: Clock
 ) -> WebhookTokenAuthenticator:
     """Return the webhook token authenticator; raises ValueError."""
-    return WebhookTokenAuthenticator(config, ReviewClient(load(config.kubeconfig), clock), audiences, clock)
+    return WebhookTokenAuthenticator(
+        config, ReviewClient(kubeconfigs.endpoint(config.kubeconfig), clock), audiences, clock
+    )

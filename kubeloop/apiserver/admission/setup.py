@@ -35,9 +35,12 @@ if TYPE_CHECKING:
     from kubeloop.apiserver.admission.plugins.namespace_existence import NamespaceWriter
     from kubeloop.apiserver.admission.plugins.quota.quota_accessor import QuotaAccessor
     from kubeloop.apiserver.authorization import UnionAuthorizer
-    from kubeloop.apiserver.webhook_client.kubeconfig import WebhookKubeconfig
+    from kubeloop.apiserver.webhook_client.credentials import WebhookUsers
+    from kubeloop.apiserver.webhook_client.review_client import KubeconfigReader
 
 T = TypeVar("T", bound=msgspec.Struct)
+
+_NO_READER = "a webhook needs a reader of kubeconfig files"
 
 
 def _nothing_served() -> Iterable[Resource]:
@@ -54,7 +57,7 @@ class AdmissionSetup:
     served: Callable[[], Iterable[Resource]] = _nothing_served
     namespaces: NamespaceWriter | None = None
     image_policy: ImagePolicyWebhook | None = None
-    webhook_kubeconfigs: Mapping[str, WebhookKubeconfig] = field(default_factory=dict)  # by webhook plugin
+    webhook_users: Mapping[str, WebhookUsers] = field(default_factory=dict)  # by webhook plugin
     run_options: ServerRunOptions = DEFAULT_RUN_OPTIONS
 
     def configuration(self, plugin: str, kind: type[T]) -> T:
@@ -87,61 +90,65 @@ class RegistryNamespaceWriter:
 
 
 def set_up_admission(
-    options: AdmissionOptions, registry: StorageRegistry, clock: Clock, writer: BootstrapWriter
+    options: AdmissionOptions,
+    registry: StorageRegistry,
+    clock: Clock,
+    writer: BootstrapWriter,
+    kubeconfigs: KubeconfigReader | None = None,
 ) -> AdmissionSetup:
     """Read and validate the configuration of the enabled plugins; raises `AdmissionConfigError`."""
     enabled = select_plugins(options)
     if options == AdmissionOptions():
         return AdmissionSetup(clock=clock)
     try:
-        return _read_setup(options, enabled, registry, clock, writer)
+        configurations = _read_configurations(options, enabled)
+        return AdmissionSetup(
+            enabled,
+            configurations,
+            clock,
+            lambda: [storage.resource for storage in registry.storages()],
+            RegistryNamespaceWriter(registry, writer),
+            _image_policy(configurations, clock, kubeconfigs) if "ImagePolicyWebhook" in enabled else None,
+            _webhook_users(configurations, kubeconfigs),
+        )
     except AdmissionConfigError as error:
         raise AdmissionConfigError(f"failed to apply admission: {error}") from None
 
 
-def _read_setup(
-    options: AdmissionOptions,
-    enabled: frozenset[str],
-    registry: StorageRegistry,
-    clock: Clock,
-    writer: BootstrapWriter,
-) -> AdmissionSetup:
+def _read_configurations(options: AdmissionOptions, enabled: frozenset[str]) -> PluginConfigurations:
     from kubeloop.apiserver.admission.configuration import read_plugin_configurations
 
-    configurations = read_plugin_configurations(options.config_file, enabled)
-    return AdmissionSetup(
-        enabled,
-        configurations,
-        clock,
-        lambda: [storage.resource for storage in registry.storages()],
-        RegistryNamespaceWriter(registry, writer),
-        _image_policy(configurations, clock) if "ImagePolicyWebhook" in enabled else None,
-        _webhook_kubeconfigs(configurations),
-    )
+    return read_plugin_configurations(options.config_file, enabled)
 
 
-def _webhook_kubeconfigs(configurations: PluginConfigurations) -> dict[str, WebhookKubeconfig]:
+def _webhook_users(
+    configurations: PluginConfigurations, kubeconfigs: KubeconfigReader | None
+) -> dict[str, WebhookUsers]:
     from kubeloop.apiserver.admission.configuration import WebhookAdmissionConfiguration
-    from kubeloop.apiserver.webhook_client.kubeconfig import WebhookKubeconfigError, read_webhook_kubeconfig
 
-    found: dict[str, WebhookKubeconfig] = {}
+    found: dict[str, WebhookUsers] = {}
     for plugin in ("MutatingAdmissionWebhook", "ValidatingAdmissionWebhook"):
         path = configurations.get(plugin, WebhookAdmissionConfiguration).kube_config_file
         if path:
+            assert kubeconfigs is not None, _NO_READER
             try:
-                found[plugin] = read_webhook_kubeconfig(Path(path))
-            except WebhookKubeconfigError as error:
+                found[plugin] = kubeconfigs.users(Path(path))
+            except ValueError as error:
                 raise AdmissionConfigError(f"couldn't init admission plugin {quote(plugin)}: {error}") from None
     return found
 
 
-def _image_policy(configurations: PluginConfigurations, clock: Clock) -> ImagePolicyWebhook:
+def _image_policy(
+    configurations: PluginConfigurations, clock: Clock, kubeconfigs: KubeconfigReader | None
+) -> ImagePolicyWebhook:
     from kubeloop.apiserver.admission.plugins.image_policy_webhook import (
         ImagePolicyWebhook,
         ImagePolicyWebhookConfiguration,
     )
 
+    assert kubeconfigs is not None, _NO_READER
+    config = configurations.get("ImagePolicyWebhook", ImagePolicyWebhookConfiguration).image_policy
     try:
-        return ImagePolicyWebhook(configurations.get("ImagePolicyWebhook", ImagePolicyWebhookConfiguration), clock)
-    except AdmissionConfigError as error:
+        return ImagePolicyWebhook(config, kubeconfigs.endpoint(Path(config.kube_config_file)), clock)
+    except ValueError as error:
         raise AdmissionConfigError(f'couldn\'t init admission plugin "ImagePolicyWebhook": {error}') from None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 from urllib.parse import urlsplit
@@ -16,6 +16,7 @@ from kubeloop.api.scalars.duration import SECOND, format_duration
 from kubeloop.apiserver.aggregator.dialer import RemoteUnreachable
 from kubeloop.apiserver.aggregator.endpoints import HostPort
 from kubeloop.apiserver.webhook_client.client import WebhookHttpClient, WebhookHttpResponse
+from kubeloop.apiserver.webhook_client.credentials import WebhookUsers
 from kubeloop.clock import Clock
 
 REQUEST_SECONDS: Final = 30.0
@@ -61,8 +62,14 @@ class KubeconfigEndpoint(Protocol):
         """Return the current credentials; the same context unless a file has changed."""
 
 
-# Reads a kubeconfig file; raises ValueError.
-KubeconfigLoader = Callable[[Path], KubeconfigEndpoint]
+class KubeconfigReader(Protocol):
+    """Reader of the kubeconfig files of webhooks."""
+
+    def endpoint(self, path: Path) -> KubeconfigEndpoint:
+        """Return the server and the user of a file's current context; raises ValueError."""
+
+    def users(self, path: Path) -> WebhookUsers:
+        """Return all users of a file; raises ValueError."""
 
 
 class ReviewClient:
@@ -94,7 +101,7 @@ class ReviewClient:
             try:
                 return _document(await self._send(body), review)
             except WebhookFailure as failure:
-                if not failure.transient or not delay:
+                if not failure.transient or delay is None:
                     raise
             await asyncio.sleep(delay)
         raise AssertionError("the last attempt returns or raises")
@@ -109,7 +116,7 @@ class ReviewClient:
                     return
                 raise _failure_of(response)
             except WebhookFailure:
-                if not delay:
+                if delay is None:
                     raise
             await asyncio.sleep(delay)
 
@@ -118,11 +125,11 @@ class ReviewClient:
         if self._http is not None:
             self._http.close()
 
-    def _delays(self) -> Iterator[float]:
-        """Yield the seconds to wait after each attempt; 0 for the last."""
+    def _delays(self) -> Iterator[float | None]:
+        """Yield the seconds to wait after each attempt; None after the last."""
         for attempt in range(_ATTEMPTS - 1):
             yield self._retry_seconds * _FACTOR**attempt * (1 + _JITTER * self._clock.random().random())
-        yield 0.0
+        yield None
 
     async def _send(self, body: bytes) -> WebhookHttpResponse:
         try:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kubeloop.apiserver.authentication.oidc.configuration import JWTAuthenticatorConfig
     from kubeloop.apiserver.authentication.webhook import WebhookAuthenticatorConfig
     from kubeloop.apiserver.authorization.webhook import WebhookAuthorizerConfig
-    from kubeloop.apiserver.webhook_client.review_client import KubeconfigLoader
+    from kubeloop.apiserver.webhook_client.review_client import KubeconfigReader
 
 log = logging.getLogger(__name__)
 
@@ -31,12 +31,12 @@ class AccessConfig(NamedTuple):
     authentication: StructuredAuthenticationConfig | None = None
     token_webhook: WebhookAuthenticatorConfig | None = None
     authorization_webhook: WebhookAuthorizerConfig | None = None
-    load_kubeconfig: KubeconfigLoader | None = None
+    kubeconfigs: KubeconfigReader | None = None
 
 
 def access_config(options: argparse.Namespace, issuers: Sequence[str], clock: Clock) -> AccessConfig:
     """Convert the flags to their configuration; raises StartupError. The issuers are those of service accounts."""
-    from kubeloop.cli.apiserver.webhook_kubeconfig import kubeconfig_loader
+    from kubeloop.cli.apiserver.webhook_kubeconfig import WebhookKubeconfigReader
 
     _check_authorization_config(options)
     modes = options.authorization_mode or DEFAULT_MODES
@@ -49,7 +49,7 @@ def access_config(options: argparse.Namespace, issuers: Sequence[str], clock: Cl
         authentication,
         _token_webhook(options),
         _authorization_webhook(options, modes),
-        kubeconfig_loader(clock),
+        WebhookKubeconfigReader(clock),
     )
 
 

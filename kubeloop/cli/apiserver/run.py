@@ -210,7 +210,7 @@ def with_shared_flags(
         authorization_modes=access.modes,
         authorization_webhook=access.authorization_webhook,
         authorization_file=options.authorization_config,
-        load_kubeconfig=access.load_kubeconfig,
+        kubeconfigs=access.kubeconfigs,
         service_account_tokens=accounts,
         bootstrap_tokens=options.enable_bootstrap_token_auth,
         audit=audit_config(options),

@@ -56,7 +56,10 @@ def merge(documents: Sequence[tuple[Path, Mapping[str, Any]]]) -> dict[str, Any]
     merged: dict[str, Any] = {section: {} for section in _SECTIONS}
     for path, document in documents:
         for section, part in _SECTIONS.items():
-            for entry in document.get(section) or ():
+            entries = document.get(section) or []
+            if not isinstance(entries, list):
+                raise ConfigError(f"{path}: {section} is not a list")
+            for entry in entries:
                 if not isinstance(entry, dict) or not isinstance(entry.get(part) or {}, dict):
                     raise ConfigError(f"{path}: an entry of {section} is not a mapping with a name and a {part}")
                 found = _with_absolute_paths(entry.get(part) or {}, path.parent)

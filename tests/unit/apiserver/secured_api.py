@@ -23,6 +23,7 @@ from kubeloop.apiserver.bootstrap.writer import BootstrapWriter
 from kubeloop.apiserver.flowcontrol.inflight import InFlightLimiter
 from kubeloop.apiserver.nonresource.health import HealthChecks
 from kubeloop.apiserver.request.context import User
+from kubeloop.cli.apiserver.webhook_kubeconfig import WebhookKubeconfigReader
 from tests.unit.apiserver.conftest import ADMIN, Answer, Api, ManualClock
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
@@ -68,7 +69,9 @@ class SecuredApi(Api):
 
     def _admission_setup(self) -> AdmissionSetup:
         writer = BootstrapWriter(self.registry, self.clock, DEFAULT_FEATURES)
-        return set_up_admission(self.admission_options, self.registry, self.clock, writer)
+        return set_up_admission(
+            self.admission_options, self.registry, self.clock, writer, WebhookKubeconfigReader(self.clock)
+        )
 
     def bootstrap(self) -> None:
         """Upstream's default roles and bindings."""

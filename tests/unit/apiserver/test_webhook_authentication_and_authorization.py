@@ -16,7 +16,7 @@ from kubeloop.apiserver.authorization.webhook import WebhookAuthorizerConfig
 from kubeloop.apiserver.inprocess.transport import InProcessTransport
 from kubeloop.apiserver.request.context import User
 from kubeloop.apiserver.server import ApiServerConfig, ServiceAccountTokenConfig, StartupError, start_server
-from kubeloop.cli.apiserver.webhook_kubeconfig import kubeconfig_loader
+from kubeloop.cli.apiserver.webhook_kubeconfig import WebhookKubeconfigReader
 from kubeloop.clock import SystemClock
 from kubeloop.http import Request, Response
 from tests.unit.apiserver.review_server import ReviewServer
@@ -49,7 +49,7 @@ def test_user_and_permission_come_from_webhooks(tmp_path):
                 token_webhook=WebhookAuthenticatorConfig(hook.kubeconfig, "v1"),
                 authorization_modes=("RBAC", "Webhook"),
                 authorization_webhook=WebhookAuthorizerConfig(hook.kubeconfig, "v1"),
-                load_kubeconfig=kubeconfig_loader(SystemClock()),
+                kubeconfigs=WebhookKubeconfigReader(SystemClock()),
                 service_account_tokens=ServiceAccountTokenConfig(hook.pki.account_key),
             )
             server = await start_server(config, SystemClock())
@@ -106,6 +106,6 @@ def test_kubeconfig_that_cannot_be_read_stops_the_start(tmp_path):
             "authorization_webhook": WebhookAuthorizerConfig(tmp_path / "kubeconfig"),
         },
     ):
-        config = ApiServerConfig(port=0, load_kubeconfig=kubeconfig_loader(SystemClock()), **webhook)
+        config = ApiServerConfig(port=0, kubeconfigs=WebhookKubeconfigReader(SystemClock()), **webhook)
         with pytest.raises(StartupError, match="is not a kubeconfig"):
             asyncio.run(start_server(config, SystemClock()))

@@ -136,10 +136,10 @@ class DynamicAdmission:
 
     def _make_clients(self, plugin: str, clock: Clock) -> WebhookClients:
         """Return the clients of a webhook plugin, with the credentials of its kubeconfig if it has one."""
-        kubeconfig = self._setup.webhook_kubeconfigs.get(plugin)
-        if kubeconfig is None:
+        users = self._setup.webhook_users.get(plugin)
+        if users is None:
             return WebhookClients(self._lookup, clock.random())
-        return WebhookClients(self._lookup, clock.random(), kubeconfig.credentials_for)
+        return WebhookClients(self._lookup, clock.random(), users.credentials_for)
 
     def _policies(self, make: Any, kind: str) -> Any:
         return policies_with_bindings(

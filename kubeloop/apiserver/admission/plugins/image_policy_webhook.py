@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Mapping
-from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
-from kubeloop.api import errors
 from kubeloop.api.codec import force_setattr
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.apiserver.admission import AdmissionPlugin, Attributes
 from kubeloop.apiserver.admission.plugin_names import AdmissionConfigError
-from kubeloop.apiserver.aggregator.dialer import RemoteUnreachable
-from kubeloop.apiserver.webhook_client.kubeconfig import WebhookKubeconfigError, read_webhook_kubeconfig
+from kubeloop.apiserver.webhook_client.review_client import KubeconfigEndpoint, ReviewClient, WebhookFailure
 from kubeloop.clock import Clock
 
 _AUDIT_PREFIX: Final = "imagepolicywebhook.image-policy.k8s.io/"
 _FAILED_OPEN: Final = "alpha.image-policy.k8s.io/failed-open"
-_TIMEOUT_SECONDS: Final = 30
 _CACHE_SIZE: Final = 1024
-_ATTEMPTS, _FACTOR, _JITTER = 5, 1.5, 0.2
-_RETRIED = (errors.InternalError, errors.Timeout, errors.TooManyRequests)
 # Name, scale to seconds, default, least and greatest value in seconds.
 _DURATIONS: Final = {
     "retry_backoff": (1e-3, 0.5, 1e-9, 300.0, "1ns", "5m0s"),
@@ -72,16 +65,11 @@ class ImagePolicyWebhook(AdmissionPlugin):
     subresources = frozenset({"", "ephemeralcontainers"})
     operations = frozenset({"CREATE", "UPDATE"})
 
-    def __init__(self, file: ImagePolicyWebhookConfiguration, clock: Clock) -> None:
-        config = file.image_policy
-        self._backoff = config.seconds("retry_backoff")
+    def __init__(self, config: ImagePolicyConfiguration, endpoint: KubeconfigEndpoint, clock: Clock) -> None:
         self._allow_ttl, self._deny_ttl = config.seconds("allow_ttl"), config.seconds("deny_ttl")
         self._default_allow = config.default_allow
         self._clock = clock
-        try:
-            self._target = read_webhook_kubeconfig(Path(config.kube_config_file)).target()
-        except WebhookKubeconfigError as error:
-            raise AdmissionConfigError(str(error)) from None
+        self._client = ReviewClient(endpoint, clock, retry_seconds=config.seconds("retry_backoff"))
         self._cache: OrderedDict[bytes, tuple[float, Mapping[str, Any]]] = OrderedDict()
 
     def validate(self, attempt: Attributes) -> Awaitable[None] | None:
@@ -98,7 +86,7 @@ class ImagePolicyWebhook(AdmissionPlugin):
     async def _review(self, attempt: Attributes, pod: Pod, spec: bytes) -> None:
         try:
             status = await self._call(spec)
-        except (RemoteUnreachable, errors.ApiError, ValueError) as error:
+        except WebhookFailure as error:
             if not self._default_allow:
                 raise attempt.forbidden(str(error)) from None
             attempt.annotations.setdefault(f"{_AUDIT_PREFIX}failed-open", "true")
@@ -113,47 +101,15 @@ class ImagePolicyWebhook(AdmissionPlugin):
         _apply(attempt, status)
 
     async def _call(self, spec: bytes) -> Mapping[str, Any]:
-        """Post the review, with retries; returns the status of the response."""
-        body = msgspec.json.encode(
-            {
-                "kind": "ImageReview",
-                "apiVersion": "imagepolicy.k8s.io/v1alpha1",
-                "metadata": {},
-                "spec": msgspec.Raw(spec),
-                "status": {"allowed": False},
-            }
-        )
-        delay = self._backoff
-        for attempts_left in range(_ATTEMPTS - 1, -1, -1):
-            try:
-                return await self._post(body)
-            except _RETRIED:
-                if not attempts_left:
-                    raise
-            except RemoteUnreachable as error:
-                if not attempts_left or "connection reset" not in str(error):
-                    raise
-            await asyncio.sleep(delay * (1 + self._clock.random().random() * _JITTER))
-            delay *= _FACTOR
-        raise AssertionError("unreachable")
-
-    async def _post(self, body: bytes) -> Mapping[str, Any]:
-        target = self._target
-        headers = (
-            ("Content-Type", "application/json"),
-            ("Accept", "application/json, */*"),
-            ("User-Agent", "kube-apiserver"),
-            *target.credentials.headers(),
-        )
-        query = f"?timeout={_TIMEOUT_SECONDS}s"
-        try:
-            response = await target.http_client.request("POST", target.path + query, headers, body, _TIMEOUT_SECONDS)
-        except RemoteUnreachable as error:
-            raise RemoteUnreachable(f'Post "{target.url}{query}": {error}') from None
-        if not 200 <= response.status <= 206:
-            raise errors.generic_server_response(response.status, response.body.decode("utf-8", "replace").strip())
-        review = msgspec.json.decode(response.body)
-        status = review.get("status") if isinstance(review, dict) else None
+        """Post the review; returns the status of the response."""
+        review = {
+            "kind": "ImageReview",
+            "apiVersion": "imagepolicy.k8s.io/v1alpha1",
+            "metadata": {},
+            "spec": msgspec.Raw(spec),
+            "status": {"allowed": False},
+        }
+        status = (await self._client.post(review)).get("status")
         return status if isinstance(status, dict) else {}
 
 

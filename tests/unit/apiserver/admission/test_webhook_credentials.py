@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from kubeloop.apiserver.admission.plugin_names import AdmissionConfigError, AdmissionOptions
-from kubeloop.apiserver.webhook_client.kubeconfig import WebhookKubeconfigError, read_webhook_kubeconfig
+from kubeloop.cli.apiserver.webhook_kubeconfig import WebhookKubeconfigReader
 from tests.unit.apiserver.admission.hook_server import HookServer, make_pki
 from tests.unit.apiserver.conftest import ManualClock
 from tests.unit.apiserver.secured_api import SecuredApi
@@ -26,7 +26,7 @@ users:
 def _config(tmp_path, text):
     path = tmp_path / "kubeconfig"
     path.write_text(text)
-    return read_webhook_kubeconfig(path)
+    return WebhookKubeconfigReader(ManualClock()).users(path)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_the_current_contexts_user_is_the_last_choice(tmp_path):
 
 @pytest.mark.parametrize("text", ["users: 1", "{", "users: [{name: u, user: {exec: {command: x}}}]"])
 def test_an_unusable_kubeconfig_is_refused(tmp_path, text):
-    with pytest.raises(WebhookKubeconfigError):
+    with pytest.raises(ValueError):
         _config(tmp_path, text)
 
 

@@ -21,7 +21,7 @@ from kubeloop.apiserver.audit.backends import (
 )
 from kubeloop.apiserver.server import ApiServerConfig, AuditConfig, start_server
 from kubeloop.apiserver.webhook_client.review_client import ReviewClient
-from kubeloop.cli.apiserver.webhook_kubeconfig import kubeconfig_loader
+from kubeloop.cli.apiserver.webhook_kubeconfig import WebhookKubeconfigReader
 from kubeloop.clock import SystemClock
 from kubeloop.http import Request, Response
 from tests.unit.apiserver.conftest import ManualClock
@@ -182,7 +182,9 @@ def test_webhook_gets_a_list_of_events_and_is_tried_again(tmp_path, caplog):
     async def main():
         async with ReviewServer(tmp_path) as server:
             clock = ManualClock()
-            client = ReviewClient(kubeconfig_loader(clock)(server.kubeconfig), clock, retry_seconds=0.001)
+            client = ReviewClient(
+                WebhookKubeconfigReader(clock).endpoint(server.kubeconfig), clock, retry_seconds=0.001
+            )
             backend = WebhookBackend(client)
             failures = [Response(403, b"no", "text/plain"), Response(500, b"no", "text/plain")]
             server.answer = lambda _: failures.pop() if failures else Response(200, b"not even JSON")
@@ -208,7 +210,7 @@ def serving(tmp_path, hook, **webhook):
     (tmp_path / "policy").write_text(json.dumps(policy))
     config = AuditWebhookConfig(hook.kubeconfig, 0.001, **webhook)
     audit = AuditConfig(tmp_path / "policy", webhook=config)
-    return ApiServerConfig(port=0, audit=audit, load_kubeconfig=kubeconfig_loader(SystemClock()))
+    return ApiServerConfig(port=0, audit=audit, kubeconfigs=WebhookKubeconfigReader(SystemClock()))
 
 
 def stages(hook):

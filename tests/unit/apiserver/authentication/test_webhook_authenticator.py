@@ -10,7 +10,7 @@ from kubeloop.apiserver.authentication.remote_tokens import RemoteTokenUnion, To
 from kubeloop.apiserver.authentication.webhook import WebhookAuthenticatorConfig, WebhookTokenAuthenticator
 from kubeloop.apiserver.request.context import User
 from kubeloop.apiserver.webhook_client.review_client import ReviewClient
-from kubeloop.cli.apiserver.webhook_kubeconfig import kubeconfig_loader
+from kubeloop.cli.apiserver.webhook_kubeconfig import WebhookKubeconfigReader
 from kubeloop.http import Response
 from tests.unit.apiserver.conftest import ManualClock
 from tests.unit.apiserver.review_server import ReviewServer, status_of
@@ -20,7 +20,7 @@ BOB = {"username": "bob", "uid": "7", "groups": ["devs"], "extra": {"k": ["v"]}}
 
 def subject(server, clock, version="v1", cache_ttl=120.0):
     config = WebhookAuthenticatorConfig(server.kubeconfig, version, cache_ttl)
-    client = ReviewClient(kubeconfig_loader(clock)(server.kubeconfig), clock, retry_seconds=0.001)
+    client = ReviewClient(WebhookKubeconfigReader(clock).endpoint(server.kubeconfig), clock, retry_seconds=0.001)
     return WebhookTokenAuthenticator(config, client, ("api",), clock)
 
 

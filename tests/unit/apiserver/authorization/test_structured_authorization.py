@@ -16,7 +16,7 @@ from kubeloop.apiserver.background import file_reloader
 from kubeloop.apiserver.config_file import ConfigFileError
 from kubeloop.apiserver.request.context import User
 from kubeloop.apiserver.server import ApiServerConfig, StartupError, start_server
-from kubeloop.cli.apiserver.webhook_kubeconfig import kubeconfig_loader
+from kubeloop.cli.apiserver.webhook_kubeconfig import WebhookKubeconfigReader
 from kubeloop.clock import SystemClock
 from kubeloop.http import Request, Response
 from tests.unit.apiserver.review_server import ReviewServer
@@ -189,7 +189,7 @@ def test_server_follows_its_file(tmp_path, monkeypatch):
                 port=0,
                 token_file=tmp_path / "tokens",
                 authorization_file=path,
-                load_kubeconfig=kubeconfig_loader(SystemClock()),
+                kubeconfigs=WebhookKubeconfigReader(SystemClock()),
             )
             server = await start_server(config, SystemClock())
             request = Request("GET", "/api/v1/pods", "", {"authorization": "Bearer jane"})

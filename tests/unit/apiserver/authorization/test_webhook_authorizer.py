@@ -13,7 +13,7 @@ from kubeloop.apiserver.authorization.attributes import AuthorizationAttributes,
 from kubeloop.apiserver.authorization.webhook import WebhookAuthorizer, WebhookAuthorizerConfig
 from kubeloop.apiserver.request.context import User
 from kubeloop.apiserver.webhook_client.review_client import ReviewClient
-from kubeloop.cli.apiserver.webhook_kubeconfig import kubeconfig_loader
+from kubeloop.cli.apiserver.webhook_kubeconfig import WebhookKubeconfigReader
 from kubeloop.http import Response
 from tests.unit.apiserver.conftest import ManualClock
 from tests.unit.apiserver.review_server import ReviewServer, status_of
@@ -29,7 +29,9 @@ class AuthorizerHarness:
         self.clock = ManualClock()
         self.server = server
         made = WebhookAuthorizerConfig(server.kubeconfig, **config)
-        client = ReviewClient(kubeconfig_loader(self.clock)(server.kubeconfig), self.clock, made.timeout, 0.001)
+        client = ReviewClient(
+            WebhookKubeconfigReader(self.clock).endpoint(server.kubeconfig), self.clock, made.timeout, 0.001
+        )
         self.mode = WebhookAuthorizer(made, client, self.clock)
 
     async def decide(self, asked: AuthorizationAttributes = LIST) -> AuthorizationDecision:
