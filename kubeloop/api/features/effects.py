@@ -29,7 +29,7 @@ HONORED: Final = {
     CONTROLLER_MANAGER: """
         APIServerIdentity ClusterTrustBundle DRADeviceTaintRules DRADeviceTaints DRAResourcePoolStatus
         GenericWorkload HPAScaleToZero PersistentVolumeClaimUnusedSinceTime PodCertificateRequest
-        StorageVersionAPI
+        StorageVersionAPI WorkloadWithJob
     """,
     SCHEDULER: "CompositePodGroup GenericWorkload PodGroupPreemptionPolicy TopologyAwareWorkloadScheduling",
     KUBELET: "",
@@ -103,7 +103,6 @@ NO_EFFECT: Final = {
 # Honored gates whose feature is incomplete, by what is missing.
 PARTIAL_EFFECT: Final = {
     "a pod group preempts no pods": "CompositePodGroup GenericWorkload PodGroupPreemptionPolicy",
-    "the Job controller creates no Workload": "WorkloadWithJob",
     "the scheduler does not use its fields": """
         DRADerivedAttributes DRADeviceCompatibilityGroups DRANodeAllocatableResources DRAWorkloadResourceClaims
     """,

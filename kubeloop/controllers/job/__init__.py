@@ -6,18 +6,20 @@ job, pod ── wakeups ─▶ queue ──▶ reconciler ── observed: runni
                                      │ tracking: record, release, count  (job_state: not yet in the caches)
                                      └──▶ acting on pods, and one or two patches of the status
 
-Watches: jobs; pods.
-Owns: pods that match the selector, held by the finalizer `batch.kubernetes.io/job-tracking` until they are counted.
-Writes: creates, deletes and patches pods; patches the status of jobs, if the job was not changed meanwhile.
+Watches: jobs; pods; workloads and pod groups, with the feature gate WorkloadWithJob.
+Owns: pods that match the selector, held by the finalizer `batch.kubernetes.io/job-tracking` until they are counted;
+with the gate, the workload and the pod group of a job that has no controller.
+Writes: creates, deletes and patches pods; patches the status of jobs, if the job was not changed meanwhile; creates
+workloads and pod groups, and patches the minimum of their gang.
 Wakes itself: when failed pods may be replaced, when a job's active deadline passes, when a cache lags behind.
 Differs from upstream: changes of pods are batched for a tenth of a second, longer with many pods; if no pod must be
 released, a job's interim and final condition are written together; after a creation without a response the controller
-lists pods before it creates another. Jobs and orphaned pods share one queue. Workload and PodGroup objects (alpha)
-are not created.
+lists pods before it creates another. Jobs and orphaned pods share one queue.
 """
 
 from __future__ import annotations
 
+from kubeloop.api.features.gates import parse_feature_gates
 from kubeloop.controllers.app.context import ControllerContext
 from kubeloop.controllers.job.event_handlers import (
     ADOPTION_INDEX,
@@ -32,6 +34,17 @@ from kubeloop.controllers.job.metrics import JobMetrics
 from kubeloop.controllers.job.orphans import JobOrOrphan, OrphanKey, OrphanReconciler
 from kubeloop.controllers.job.pod_actions import PodActions
 from kubeloop.controllers.job.reconciler import JOBS, PODS, SYNC_BATCH_PERIOD, JobCaches, Reconciler
+from kubeloop.controllers.job.workload.manager import (
+    BY_JOB,
+    BY_WORKLOAD,
+    GATE,
+    POD_GROUPS,
+    WORKLOADS,
+    WorkloadCaches,
+    WorkloadManager,
+    job_of_workload,
+    workload_of_group,
+)
 from kubeloop.controllers.shared.pods.pod_control import PodControl
 from kubeloop.runtime.controller import Controller, Result
 from kubeloop.runtime.informer.event_handlers import ResourceEventHandlerFuncs
@@ -52,7 +65,9 @@ def wire(context: ControllerContext) -> Controller[JobOrOrphan]:
     caches.jobs.add_indexer(ADOPTION_INDEX, adoption_index_values)
     recorder = context.recorder.with_component(NAME)
     metrics = JobMetrics(context.telemetry.registry)
-    actions = PodActions(context.client, PodControl(context.client, recorder), context.clock)
+    workloads = _workload_caches(context)
+    manager = None if workloads is None else WorkloadManager(context.client, workloads, recorder)
+    actions = PodActions(context.client, PodControl(context.client, recorder), context.clock, manager)
     jobs = Reconciler(context.client, caches, actions, recorder, metrics)
     orphans = OrphanReconciler(context.client, caches)
 
@@ -83,6 +98,19 @@ def wire(context: ControllerContext) -> Controller[JobOrOrphan]:
     controller.watches(caches.pods, wakeups.owners, delay=SYNC_BATCH_PERIOD)
     controller.watches(caches.pods, wakeups.adopters, may_be_adopted, delay=SYNC_BATCH_PERIOD)
     controller.watches(caches.pods, wakeups.orphans)
+    if workloads is not None:
+        controller.watches(workloads.workloads, wakeups.owners)
+        controller.watches(workloads.groups, wakeups.owners)
     caches.pods.add_handler(wakeups.tracking_metrics_handler())
     caches.jobs.add_handler(ResourceEventHandlerFuncs(on_add=wakeups.record_external_job))
     return controller
+
+
+def _workload_caches(context: ControllerContext) -> WorkloadCaches | None:
+    """Return the informers of workloads and pod groups; None without the feature gate."""
+    if not parse_feature_gates(context.config.feature_gates).is_enabled(GATE):
+        return None
+    caches = WorkloadCaches(context.informers.for_resource(WORKLOADS), context.informers.for_resource(POD_GROUPS))
+    caches.workloads.add_indexer(BY_JOB, job_of_workload)
+    caches.groups.add_indexer(BY_WORKLOAD, workload_of_group)
+    return caches

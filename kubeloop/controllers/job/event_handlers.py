@@ -38,9 +38,9 @@ class JobEventMapper:
         """Return the key of the job."""
         return (key_of(job),)
 
-    def owners(self, pod: Pod) -> Iterable[JobOrOrphan]:
-        """Return the key of the pod's job."""
-        return _owner_key(pod)
+    def owners(self, obj: Any) -> Iterable[JobOrOrphan]:
+        """Return the key of the job that controls a pod, workload or pod group."""
+        return _owner_key(obj)
 
     def unreleased_pods(self, job: Job) -> Iterable[JobOrOrphan]:
         """Return keys of tracked pods of a job that is finished or gone."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from kubeloop.api.errors import ApiError
 from kubeloop.api.generated.batch_v1 import Job
 from kubeloop.api.generated.core_v1 import Pod
+from kubeloop.api.generated.scheduling_v1beta1 import PodGroup
 from kubeloop.controllers.job.pods import is_tracked
 from kubeloop.controllers.job.policy.backoff import BackoffRecord
 from kubeloop.runtime.objects.keys import ObjectKey
@@ -35,6 +36,11 @@ class JobState:
     has_unanswered_creates: bool = False  # True if pods may have been created without a response
     last_write_at: float = 0.0  # monotonic time of the last write
     paused_until: float = 0.0  # monotonic time before which a large job is not synced again
+    pod_group: PodGroup | None = None  # group of the pods, as found or created last
+
+    def set_pod_group(self, group: PodGroup | None) -> None:
+        """Set the group of the pods."""
+        self.pod_group = group
 
     def record_created_pod(self, pod: Pod) -> None:
         """Record a created pod."""

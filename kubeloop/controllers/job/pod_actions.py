@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from kubeloop.api.errors import ApiError, NotFound
 from kubeloop.api.generated.batch_v1 import Job
 from kubeloop.api.generated.core_v1 import Container, EnvVar, EnvVarSource, ObjectFieldSelector, Pod, PodTemplateSpec
+from kubeloop.api.generated.scheduling_v1beta1 import PodGroup
 from kubeloop.api.requests import STRATEGIC_PATCH
 from kubeloop.client import Client
 from kubeloop.client.discovery.rest_mapper import resource_of_class
@@ -27,6 +28,8 @@ from kubeloop.controllers.job.names import (
 from kubeloop.controllers.job.pods import index_failures, index_ignored_failures, is_tracked
 from kubeloop.controllers.job.policy.failure_policy import match_failure_policy
 from kubeloop.controllers.job.sync_context import is_indexed
+from kubeloop.controllers.job.workload.builder import group_reference, join_group
+from kubeloop.controllers.job.workload.manager import WorkloadManager
 from kubeloop.controllers.shared.ownership.namespaces import is_terminating
 from kubeloop.controllers.shared.pods.pod_control import PodControl, pod_from_template
 from kubeloop.runtime.queue.slow_start import slow_start
@@ -44,16 +47,27 @@ _VARIABLE = EnvVar(
 class PodActions:
     """Executes as much as possible of each action, and returns the result with the first failure."""
 
-    def __init__(self, client: Client, control: PodControl, clock: Clock) -> None:
+    def __init__(
+        self, client: Client, control: PodControl, clock: Clock, workloads: WorkloadManager | None = None
+    ) -> None:
         self._client = client
         self._control = control
+        self._workloads = workloads  # with the feature gate WorkloadWithJob
         self.clock = clock
+
+    async def ensure_pod_group(self, job: Job, pods: Sequence[Pod], memory: JobState) -> None:
+        """Find or create the group to which the job's pods belong, if there is one."""
+        if self._workloads is not None:
+            found = await self._workloads.ensure_pod_group(job, pods)
+            memory.set_pod_group(found or self._workloads.unseen_group(memory.pod_group))
 
     async def create(
         self, job: Job, indexes: Sequence[int | None], replaced: Mapping[int, Pod], memory: JobState
     ) -> tuple[int, Exception | None]:
         """Create the pods; returns the number created. In a terminating namespace no creation is not a failure."""
-        template = template_of(job)
+        template, group = template_of(job), memory.pod_group
+        if group is not None:
+            template = join_group(template, group)
         memory.last_write_at = self.clock.monotonic()
         memory.has_unanswered_creates = True  # until all have a response, also if this is cancelled
         unanswered = False
@@ -63,7 +77,10 @@ class PodActions:
             index = indexes[number]
             before = replaced.get(index) if index is not None else None
             try:
-                memory.record_created_pod(await self._control.create(new_pod(job, template, index, before), job))
+                pod = new_pod(job, template, index, before)
+                if group is not None:
+                    pod = _owned_by_group(pod, group)
+                memory.record_created_pod(await self._control.create(pod, job))
             except Exception as error:
                 unanswered = unanswered or may_have_succeeded(error)
                 raise
@@ -169,6 +186,12 @@ def new_pod(job: Job, template: PodTemplateSpec, index: int | None, replaced: Po
         spec=replace(template.spec, hostname=f"{job.metadata.name}-{index}"),
     )
     return pod_from_template(own, job, _JOBS, generate_name=name_prefix(job.metadata.name, index))
+
+
+def _owned_by_group(pod: Pod, group: PodGroup) -> Pod:
+    meta = pod.metadata
+    owners = (*meta.owner_references, group_reference(group))
+    return replace(pod, metadata=replace(meta, owner_references=owners))
 
 
 def name_prefix(job_name: str, index: int) -> str:

@@ -135,7 +135,9 @@ class Reconciler:
         job = with_start_time(stored, now)
         step, ok = SyncProgress(0, 0, 0), False
         try:
-            observed = build_sync_context(job, await self._claimed(job), memory.failures)
+            pods = await self._claimed(job)
+            await self._actions.ensure_pod_group(stored, pods, memory)
+            observed = build_sync_context(job, pods, memory.failures)
             step = SyncProgress(
                 len(observed.active), observed.ready, observed.terminating, early_finish_condition(observed, now)
             )
