@@ -21,10 +21,10 @@ from kubeloop.client.config.server_config import ServerConfig as ClientConfig
 from kubeloop.clock import SystemClock
 from kubeloop.sim.loop import VirtualClock, VirtualLoop, run_virtual
 from kubeloop.store import Store, open_store
+from tests.bounds import GIVE_UP_SECONDS
 
 NAMESPACE = "default"
 NOBODY = User("nobody", ("system:authenticated",), "1")
-DEADLINE = 20.0
 
 
 class Plane:
@@ -61,7 +61,7 @@ def play_over_http(scenario: Scenario, pki: Pki, folder: Path) -> None:
     """Run against a started server behind its TLS port."""
 
     async def main() -> None:
-        async with asyncio.timeout(DEADLINE), _http_plane(pki, folder) as plane:
+        async with asyncio.timeout(GIVE_UP_SECONDS), _http_plane(pki, folder) as plane:
             await scenario(plane)
 
     asyncio.run(main())

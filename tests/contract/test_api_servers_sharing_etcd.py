@@ -146,9 +146,14 @@ def test_concurrent_services_of_three_servers_share_no_address_or_port(
     three(scenario)
 
 
+def recorded_addresses(server: Server) -> set[str]:
+    return {one.key for one in server.store.range("/registry/ipaddresses/").records}
+
+
 def test_same_port_on_two_servers_is_rejected_once(three: Callable[[Scenario], None]) -> None:
     async def scenario(on: Sequence[Server]) -> None:
         await namespace(on, "same-port")
+        before = recorded_addresses(on[0])
         for attempt in range(5):
             results = await asyncio.gather(
                 *(
@@ -162,6 +167,7 @@ def test_same_port_on_two_servers_is_rejected_once(three: Callable[[Scenario], N
             assert {one.code for one in refused} == {422}
             assert all("provided port is already allocated" in str(one) for one in refused)
             await on[attempt % 3].client.delete(Service, made.metadata.name, "same-port")
+        await until(lambda: recorded_addresses(on[0]) == before)
 
     three(scenario)
 

@@ -159,7 +159,9 @@ def test_manager_waits_for_the_api_server(server: Plane, make_manager: MakeManag
 
 
 def test_standby_manager_takes_over(server: Plane, make_manager: MakeManager) -> None:
-    first, second = make_manager(*QUICK), make_manager(*QUICK)
+    # Long enough for the first to keep its lease on a busy machine.
+    lease = ("--leader-elect-lease-duration=12s", "--leader-elect-renew-deadline=10s", "--leader-elect-retry-period=1s")
+    first, second = make_manager(*lease), make_manager(*lease)
     first.start()
     eventually(first.is_leading)
     second.start()

@@ -7,10 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.bounds import GIVE_UP_SECONDS
 from tests.e2e.plane import NO_PORTS, environment
 
 PROGRAM = [sys.executable, "-m", "kubeloop.cli.main"]
-_SECONDS = 30
 
 
 def up_and_down(*arguments: str) -> tuple[str, int, str]:
@@ -21,7 +21,7 @@ def up_and_down(*arguments: str) -> tuple[str, int, str]:
         assert process.stdout is not None
         line = process.stdout.readline()
         process.send_signal(signal.SIGTERM)
-        rest, errors = process.communicate(timeout=_SECONDS)
+        rest, errors = process.communicate(timeout=GIVE_UP_SECONDS)
     assert rest == ""
     return line.rstrip("\n"), process.returncode, errors
 
@@ -29,7 +29,7 @@ def up_and_down(*arguments: str) -> tuple[str, int, str]:
 def refused(*arguments: str) -> str:
     """The one line that a start which can't be ends with."""
     command = [*PROGRAM, "up", "--port", "0", *NO_PORTS, *arguments]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, env=environment())
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=GIVE_UP_SECONDS, env=environment())
     assert ended.returncode == 1
     assert ended.stdout == ""
     lines = ended.stderr.splitlines()

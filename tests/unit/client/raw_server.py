@@ -11,8 +11,7 @@ from kubeloop.client import Client
 from kubeloop.client.config.server_config import ServerConfig
 from kubeloop.client.http.transport import HttpTransport
 from kubeloop.clock import SystemClock
-
-DEADLINE = 10.0
+from tests.bounds import GIVE_UP_SECONDS
 
 
 class Peer:
@@ -83,7 +82,7 @@ async def raw_server(script: Script) -> AsyncIterator[RawServer]:
     listener = await asyncio.start_server(server.serve, "127.0.0.1", 0)
     server.port = listener.sockets[0].getsockname()[1]
     try:
-        async with asyncio.timeout(DEADLINE):
+        async with asyncio.timeout(GIVE_UP_SECONDS):
             yield server
     finally:
         listener.close()

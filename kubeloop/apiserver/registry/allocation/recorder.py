@@ -1,8 +1,9 @@
 """Records of allocated addresses and node ports, written beside their Service in the same turn of the loop.
 
 In a store of a single server, both become durable or neither. In a shared store the record is written first, and the
-Service only with it: if two servers allocate the same item, one is rejected. `registry.allocation.repair` removes what
-a server leaves behind that dies in between. Without a shared store, there are no records of ports.
+Service only with it: if two servers allocate the same item, one is rejected, and the other records of its Service are
+deleted again. `registry.allocation.repair` removes what a server leaves behind that dies in between. Without a shared
+store, there are no records of ports.
 """
 
 from __future__ import annotations
@@ -46,11 +47,35 @@ class AllocationRecorder:
         """Return the IPAddress record of an address, or None."""
         return self.store.peek(self._prefix + canonical_ip(address))
 
-    def record_address(self, address: str, service: ObjectMeta) -> None:
-        """Write the IPAddress of a Service's address."""
+    def record(self, addresses: Iterable[str], ports: Iterable[int], service: ObjectMeta) -> Writes:
+        """Write the records of what a Service holds; they are flushed with the Service, which is written later.
+
+        Raises `DependentConflict` if another server has recorded a port.
+        """
+        recorded = [self._record_address(address, service) for address in addresses]
+        try:
+            self._record_ports(ports, service, recorded)
+        except DependentConflict:
+            self.undo(recorded)
+            raise
+        return recorded
+
+    def undo(self, recorded: Writes) -> None:
+        """Delete records whose Service is known not to be written, once they are written themselves."""
+        for write in recorded:
+            write.add_done_callback(self._erase)
+
+    def _erase(self, write: asyncio.Future[StoreEvent]) -> None:
+        if write.cancelled() or write.exception() is not None:
+            return
+        event = write.result()
+        if event.record is not None:
+            self._write(event.key, None, event.record.mod_revision)
+
+    def _record_address(self, address: str, service: ObjectMeta) -> asyncio.Future[StoreEvent]:
         name = canonical_ip(address)
         value = ip_object(name, service, new_uid(self._clock), self._clock.now())
-        _ = self._write(self._prefix + name, value, 0)  # flushed with the Service, which is written later
+        return self._write(self._prefix + name, value, 0)
 
     def release(self, addresses: Iterable[str], ports: Iterable[int], service: ObjectMeta) -> Writes:
         """Delete the records of what a Service no longer holds."""
@@ -65,7 +90,7 @@ class AllocationRecorder:
             if left != held.value:
                 yield self._write(held.key, left, held.mod_revision)
 
-    def record_ports(self, ports: Iterable[int], service: ObjectMeta) -> None:
+    def _record_ports(self, ports: Iterable[int], service: ObjectMeta, recorded: Writes) -> None:
         """Write the records of a Service's ports, in a shared store; raises `DependentConflict` if one exists."""
         if self.store.is_shared:
             value = msgspec.json.encode(PortRecord(service.namespace, service.name))
@@ -73,7 +98,7 @@ class AllocationRecorder:
                 key = f"{PORTS}{port}"
                 if self.store.peek(key) is not None:
                     raise DependentConflict(key)
-                _ = self._write(key, value, 0)  # likewise
+                recorded.append(self._write(key, value, 0))
 
     def _release_ports(self, ports: Iterable[int], service: ObjectMeta) -> Iterator[asyncio.Future[StoreEvent]]:
         owner = PortRecord(service.namespace, service.name)

@@ -61,9 +61,9 @@ class AllocationRepair:
                 log.info("%s of service %s/%s was not allocated; allocated it", key, service.namespace, service.name)
                 with suppress(StoreError):
                     if key.startswith(PORTS):
-                        self._recorder.record_ports([int(key.removeprefix(PORTS))], service)
+                        self._recorder.record((), [int(key.removeprefix(PORTS))], service)
                     else:
-                        self._recorder.record_address(key.removeprefix(self._addresses), service)
+                        self._recorder.record([key.removeprefix(self._addresses)], (), service)
 
     def _remove_orphaned(self, held: dict[str, ObjectMeta]) -> None:
         records = [*self._store.range(self._addresses).records, *self._store.range(PORTS).records]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable
 from types import TracebackType
 
@@ -18,10 +19,10 @@ from kubeloop.apiserver.registry.allocation.cluster_ips import (
 from kubeloop.apiserver.registry.allocation.ip_families import default_ip_families
 from kubeloop.apiserver.registry.allocation.node_ports import allocate_node_ports, ports_of, update_node_ports
 from kubeloop.apiserver.registry.allocation.range_allocator import DryRunAllocator, RangeAllocator
-from kubeloop.apiserver.registry.allocation.recorder import AllocationRecorder, wait_write_and_releases
+from kubeloop.apiserver.registry.allocation.recorder import AllocationRecorder, Writes, wait_write_and_releases
 from kubeloop.apiserver.registry.allocation.service_cidrs import canonical_ip
 from kubeloop.apiserver.registry.serializer import encode_stored
-from kubeloop.store import StoreConflict, StoreEvent
+from kubeloop.store import DependentConflict, StoreConflict, StoreEvent
 
 
 class ServiceAllocation:
@@ -79,10 +80,10 @@ class ServiceAllocation:
         drawn_again = [index for index in gained if self._reallocate_if_recorded(new, index)]
         if drawn_again:
             value = encode_stored(new)
-        for index in gained:
-            self._recorder.record_address(new.spec.cluster_ips[index], new.metadata)
-        self._recorder.record_ports(ports_of(new.spec) & desk.reserved, new.metadata)
+        addresses = [new.spec.cluster_ips[index] for index in gained]
+        recorded = self._recorder.record(addresses, ports_of(new.spec) & desk.reserved, new.metadata)
         written = store.write(key, value, expected)
+        written.add_done_callback(lambda done: self._undo_if_rejected(done, recorded))
         lost, lost_ports = (
             set(self._held_addresses) - set(addresses_of(new.spec)),
             self._held_ports - ports_of(new.spec),
@@ -92,6 +93,11 @@ class ServiceAllocation:
         promised, desk.reserved = desk.reserved, set()
         written.add_done_callback(lambda _: desk.release(promised))
         return wait_write_and_releases(written, erased)
+
+    def _undo_if_rejected(self, written: asyncio.Future[StoreEvent], recorded: Writes) -> None:
+        """Release the records if the Service is known not to be written; otherwise the repair job decides."""
+        if not written.cancelled() and isinstance(written.exception(), StoreConflict | DependentConflict):
+            self._recorder.undo(recorded)
 
     def _reallocate_if_recorded(self, new: Service, index: int) -> bool:
         address = new.spec.cluster_ips[index]
