@@ -269,7 +269,8 @@ async def _start_nodes(plan: UpOptions, server: RunningServer, pki: Pki, clock: 
     host = plan.host if plan.nodes.kubelet_port else ""
     nodes = await start_nodes(server.app, clock, fleet_config(plan.nodes, clock, host), pki)
     parts.push_async_callback(nodes.close)
-    serve_kubelet_metrics(server, clock, nodes.fleet.metrics)
+    if plan.nodes.count or plan.nodes.kubelet_metrics:
+        serve_kubelet_metrics(server, clock, nodes.fleet.metrics)
 
 
 def _start_cloud(plan: UpOptions, server: ApiServer, clock: Clock, parts: AsyncExitStack) -> None:

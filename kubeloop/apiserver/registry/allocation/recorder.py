@@ -70,7 +70,7 @@ class AllocationRecorder:
             return
         event = write.result()
         if event.record is not None:
-            self._write(event.key, None, event.record.mod_revision)
+            _ = self._write(event.key, None, event.record.mod_revision)
 
     def _record_address(self, address: str, service: ObjectMeta) -> asyncio.Future[StoreEvent]:
         name = canonical_ip(address)
