@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.bounds import GIVE_UP_SECONDS
+from tests.e2e.kopf_operator import run_operator
 from tests.e2e.kubectl import WAIT, Kubectl
-from tests.e2e.plane import Plane, environment, eventually
+from tests.e2e.plane import Plane, eventually
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 NAME = "gardens.gardening.example.com"
@@ -174,23 +172,8 @@ def test_kubectl_scales_patches_and_warns(kubectl: Kubectl, gardens: str) -> Non
 @pytest.fixture
 def operator(plane: Plane, gardens: str, namespace: str, tmp_path: Path) -> Iterator[Path]:
     """The operator in its own process, and its log."""
-    log = tmp_path / "kopf.log"
-    with log.open("wb") as output:
-        running = subprocess.Popen(
-            [sys.executable, "-m", "kopf", "run", "--standalone", "--namespace", namespace, str(OPERATOR)],
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            env={**environment(), "KUBECONFIG": str(plane.kubeconfig), "HOME": str(tmp_path)},
-        )
-    try:
+    with run_operator(OPERATOR, plane, namespace, tmp_path) as log:
         yield log
-    finally:
-        running.terminate()
-        try:
-            running.wait(GIVE_UP_SECONDS)
-        except subprocess.TimeoutExpired:
-            running.kill()
-            running.wait()
 
 
 def test_operator_reconciles_its_custom_resource(plane: Plane, gardens: str, operator: Path) -> None:

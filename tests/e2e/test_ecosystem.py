@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 
-from tests.bounds import GIVE_UP_SECONDS
+from tests.e2e.kopf_operator import run_operator
 from tests.e2e.kubectl import Kubectl
-from tests.e2e.plane import Plane, environment, eventually
+from tests.e2e.plane import Plane, eventually
 from tests.ecosystem.definitions import FILES, FOLDER, definitions, samples
 
 OPERATOR = Path(__file__).with_name("errand_operator.py")
@@ -64,19 +62,8 @@ def test_kubectl_explains_the_deep_fields(kubectl: Kubectl, kinds: None) -> None
 @pytest.fixture
 def operator(plane: Plane, namespace: str, kinds: None, tmp_path: Path) -> Iterator[Path]:
     """The operator in its own process, and its log."""
-    log = tmp_path / "kopf.log"
-    with log.open("wb") as output:
-        running = subprocess.Popen(
-            [sys.executable, "-m", "kopf", "run", "--standalone", "--namespace", namespace, str(OPERATOR)],
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            env={**environment(), "KUBECONFIG": str(plane.kubeconfig), "HOME": str(tmp_path)},
-        )
-    try:
+    with run_operator(OPERATOR, plane, namespace, tmp_path) as log:
         yield log
-    finally:
-        running.terminate()
-        running.wait(GIVE_UP_SECONDS)
 
 
 def test_an_operator_runs_an_errand_step_by_step(plane: Plane, namespace: str, operator: Path) -> None:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.bounds import GIVE_UP_SECONDS
-from tests.e2e.plane import Plane, config_map, environment, eventually
+from tests.e2e.kopf_operator import run_operator
+from tests.e2e.plane import Plane, config_map, eventually
 from tests.e2e.workloads import deployment
 
 OPERATOR = Path(__file__).with_name("config_map_operator.py")
@@ -20,23 +18,8 @@ OPERATOR = Path(__file__).with_name("config_map_operator.py")
 @pytest.fixture
 def operator(plane: Plane, namespace: str, tmp_path: Path) -> Iterator[Path]:
     """The operator in its own process, and its log."""
-    log = tmp_path / "kopf.log"
-    with log.open("wb") as output:
-        running = subprocess.Popen(
-            [sys.executable, "-m", "kopf", "run", "--standalone", "--namespace", namespace, str(OPERATOR)],
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            env={**environment(), "KUBECONFIG": str(plane.kubeconfig), "HOME": str(tmp_path)},
-        )
-    try:
+    with run_operator(OPERATOR, plane, namespace, tmp_path) as log:
         yield log
-    finally:
-        running.terminate()
-        try:
-            running.wait(GIVE_UP_SECONDS)
-        except subprocess.TimeoutExpired:
-            running.kill()
-            running.wait()
 
 
 def operated(document: dict[str, Any]) -> dict[str, Any]:

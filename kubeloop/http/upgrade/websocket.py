@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import hashlib
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
+
+from kubeloop.http.byte_pipe import TransportCarrier
 
 _MAGIC = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 TEXT, BINARY, _CLOSE, _PING, _PONG = 1, 2, 8, 9, 10
@@ -61,26 +62,14 @@ class _Frame(NamedTuple):
     payload: bytes
 
 
-class WebSocket(asyncio.Protocol):
+class WebSocket(TransportCarrier):
     """Open WebSocket. `on_message` receives messages; `on_end` is called once, whichever side ends it."""
 
     def __init__(self, on_message: Callable[[bytes], None], on_end: Callable[[], None]) -> None:
-        self._on_message = on_message
-        self._on_end = on_end
-        self._transport: asyncio.Transport | None = None
+        super().__init__(on_message, on_end)
         self._buffer = bytearray()
         self._message = bytearray()
-        self._writable = asyncio.Event()
-        self._writable.set()
         self.text = False  # True if messages are sent as text
-        self.closed = False
-
-    def take_over(self, transport: asyncio.Transport, early: bytes) -> None:
-        """Become the transport's protocol; `early` is data that was read already."""
-        self._transport = transport
-        transport.set_protocol(self)
-        if early:
-            self.data_received(early)
 
     async def send(self, payload: bytes) -> None:
         """Send a message once the peer has room for it."""
@@ -93,8 +82,7 @@ class WebSocket(asyncio.Protocol):
 
     def write_frames(self, frames: bytes) -> None:
         """Send frames that are encoded already."""
-        if not self.closed and self._transport is not None:
-            self._transport.write(frames)
+        super().write(frames)
 
     @property
     def buffered(self) -> int:
@@ -107,20 +95,6 @@ class WebSocket(asyncio.Protocol):
             self._transport.abort()
         self._end()
 
-    async def wait_writable(self) -> None:
-        """Wait until the peer has taken enough of what was sent, or is gone."""
-        await self._writable.wait()
-
-    def pause_reading(self) -> None:
-        """Stop reading from the transport."""
-        if not self.closed and self._transport is not None:
-            self._transport.pause_reading()
-
-    def resume_reading(self) -> None:
-        """Continue reading from the transport."""
-        if not self.closed and self._transport is not None:
-            self._transport.resume_reading()
-
     def close(self, code: int = NORMAL) -> None:
         """Send a close frame with a code, and close."""
         if self.closed or self._transport is None:
@@ -129,8 +103,6 @@ class WebSocket(asyncio.Protocol):
         self._transport.close()
         self._end()
 
-    # Callbacks of the transport.
-
     def data_received(self, data: bytes) -> None:
         """Decode received frames and dispatch messages; closes if a message is too large."""
         self._buffer += data
@@ -138,26 +110,6 @@ class WebSocket(asyncio.Protocol):
             self.close(TOO_LARGE)
         while not self.closed and (frame := self._next_frame()) is not None:
             self._on_frame(frame)
-
-    def pause_writing(self) -> None:
-        """Block `room`, because the write buffer is full."""
-        self._writable.clear()
-
-    def resume_writing(self) -> None:
-        """Unblock `room`."""
-        self._writable.set()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Report the end."""
-        self._end()
-
-    # Internal methods.
-
-    def _end(self) -> None:
-        if not self.closed:
-            self.closed = True
-            self._writable.set()
-            self._on_end()
 
     def _on_frame(self, frame: _Frame) -> None:
         if frame.opcode == _CLOSE:
@@ -170,7 +122,7 @@ class WebSocket(asyncio.Protocol):
                 self.close(TOO_LARGE)
             elif frame.is_final:
                 message, self._message = bytes(self._message), bytearray()
-                self._on_message(message)
+                self._on_data(message)
         elif frame.opcode != _PONG:
             self.close(PROTOCOL_ERROR)
 
