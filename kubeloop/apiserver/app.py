@@ -162,6 +162,7 @@ class ApiServer:
             self.worker_thread,
             self.metrics.storage,
             allow_privileged=self.run_options.allow_privileged,
+            authorize_create=self._authorize_create,
         )
         self.authenticator = dependencies.authenticator
         self.authorizer = dependencies.authorizer or authorizer_of(DEFAULT_MODES, registry, RegistryLookup(registry))
@@ -397,6 +398,10 @@ class ApiServer:
             audit.set_decision(decision)
         enforce(asked, decision)
         return None
+
+    def _authorize_create(self, ctx: RequestContext) -> Awaitable[None] | None:
+        """Authorize an update or a patch that creates its object; raises Forbidden."""
+        return self.authorize(ctx.user, ctx.request.method, ctx.target, "create", ctx.query)
 
     async def _wait_authorized(
         self,

@@ -24,6 +24,7 @@ from kubeloop.apiserver.admission.plugins.pods.pod_topology_labels import PodTop
 from kubeloop.apiserver.admission.plugins.pods.priority import PriorityPlugin
 from kubeloop.apiserver.admission.plugins.pods.runtime_class import RuntimeClassPlugin
 from kubeloop.apiserver.admission.plugins.pods.service_account import ServiceAccountPlugin
+from kubeloop.apiserver.admission.plugins.policy_param_authorization import PolicyParamAuthorization
 from kubeloop.apiserver.admission.plugins.quota.limit_ranger import LimitRanger
 from kubeloop.apiserver.admission.plugins.quota.resource_quota import ResourceQuotaConfiguration, ResourceQuotaPlugin
 from kubeloop.apiserver.admission.plugins.resource_claim_authorization import (
@@ -112,6 +113,7 @@ def _storage_checks(context: PluginContext) -> Iterator[AdmissionPlugin]:
     authorizer = context.authorizer
     if authorizer is None:
         return
+    yield PolicyParamAuthorization(authorizer, context.lookup)
     if context.features.is_enabled("DRAResourceClaimGranularStatusAuthorization"):
         yield ResourceClaimStatusAuthorization(authorizer)
     if authorizer.rbac is not None:

@@ -7,7 +7,7 @@ delete: preconditions ─ grace period ─ finalizers ─ mark, or remove
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -70,6 +70,10 @@ class UpdateMode(NamedTuple):
     retry: bool = False  # on the newest record, if another write was faster
 
 
+# Authorizes a request to create its target; raises Forbidden. What is returned must be awaited, if anything.
+AuthorizeCreate = Callable[[RequestContext], Awaitable[None] | None]
+
+
 class ObjectStore:
     """Create, update and delete of all objects of one server.
 
@@ -86,8 +90,10 @@ class ObjectStore:
         metrics: StorageMetrics,
         *,
         allow_privileged: bool = True,
+        authorize_create: AuthorizeCreate = lambda _: None,
     ) -> None:
         self._metrics = metrics
+        self._authorize_create = authorize_create
         self.worker_thread = worker_thread
         self._registry = registry
         self._admission = admission
@@ -266,6 +272,9 @@ class ObjectStore:
                 f"Precondition failed: UID in precondition: {obj.metadata.uid}, UID in object meta: ",
             )
         _requested_revision(obj.metadata)
+        waiting = self._authorize_create(ctx)  # the request was authorized for an update or a patch
+        if waiting is not None:
+            await waiting
         force_setattr(obj.metadata, "resource_version", "")
         force_setattr(obj.metadata, "generation", 0)
         return await self.create(ctx, obj, tracked)

@@ -1,0 +1,89 @@
+"""Whoever writes an admission policy or a binding must be allowed to read its parameters."""
+
+from __future__ import annotations
+
+import pytest
+
+BASE = "/apis/admissionregistration.k8s.io/v1"
+POLICIES, BINDINGS = f"{BASE}/validatingadmissionpolicies", f"{BASE}/validatingadmissionpolicybindings"
+WRITES = (
+    "create update patch get: validatingadmissionpolicies validatingadmissionpolicybindings "
+    "@admissionregistration.k8s.io"
+)
+BOB = "&{bob  [system:authenticated] map[]}"
+
+
+@pytest.fixture
+def bob(secured):
+    secured.namespace("shop")
+    secured.may(WRITES, user="bob")
+    return secured.knows("bob")
+
+
+def policy(kind="Secret", api_version="v1", name="p"):
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}
+    spec = {"matchConstraints": {"resourceRules": [rule]}, "validations": [{"expression": "false"}]}
+    if kind:
+        spec["paramKind"] = {"apiVersion": api_version, "kind": kind}
+        spec["validations"][0]["messageExpression"] = "string(params.metadata.name)"
+    return {"metadata": {"name": name}, "spec": spec}
+
+
+def binding(policy_name="p", **ref):
+    param = {"parameterNotFoundAction": "Deny", **ref}
+    spec = {"policyName": policy_name, "validationActions": ["Deny"], "paramRef": param}
+    return {"metadata": {"name": "b"}, "spec": spec}
+
+
+def patch(secured, body, token):
+    return secured.ask("PATCH", f"{POLICIES}/p", body, token=token, content_type="application/merge-patch+json")
+
+
+def test_a_policy_with_parameters_requires_permission_to_get_all_of_them(secured, bob):
+    answer = secured.post(POLICIES, policy(), token=bob)
+    told = 'must have "get" permission on all objects of the referenced paramKind (kind=Secret, apiVersion=v1)'
+    assert answer.status == 422
+    assert f"spec.paramKind: Forbidden: user {BOB} {told}" in answer.body["message"]
+    secured.may("get: secrets", user="bob", namespace="shop")
+    assert secured.post(POLICIES, policy(), token=bob).status == 422
+    secured.may("get: secrets", user="bob")
+    assert secured.post(POLICIES, policy(), token=bob).status == 201
+
+
+def test_a_policy_without_parameters_requires_none(secured, bob):
+    assert secured.post(POLICIES, policy(kind=""), token=bob).status == 201
+    assert patch(secured, {"spec": policy()["spec"]}, bob).status == 422
+
+
+def test_an_unchanged_kind_is_not_checked_again(secured, bob):
+    secured.made(POLICIES, policy())
+    assert patch(secured, {"metadata": {"labels": {"a": "b"}}}, bob).status == 200
+
+
+@pytest.mark.parametrize(
+    ("ref", "verb", "allowed"),
+    [
+        ({"name": "s", "namespace": "shop"}, "get", "get: secrets"),
+        ({"selector": {}, "namespace": "shop"}, "list", "list: secrets"),
+    ],
+)
+def test_a_binding_requires_permission_for_its_parameters(secured, bob, ref, verb, allowed):
+    secured.made(POLICIES, policy())
+    answer = secured.post(BINDINGS, binding(**ref), token=bob)
+    told = f'user {BOB} does not have "{verb}" permission on the object referenced by paramRef'
+    assert answer.status == 422
+    assert f"spec.paramRef: Forbidden: {told}" in answer.body["message"]
+    secured.may(allowed, user="bob", namespace="shop")
+    assert secured.post(BINDINGS, binding(**ref), token=bob).status == 201
+
+
+def test_a_binding_of_an_unknown_policy_requires_permission_for_everything(secured, bob):
+    secured.may("get: secrets", user="bob")
+    answer = secured.post(BINDINGS, binding("missing", name="s", namespace="shop"), token=bob)
+    assert answer.status == 422
+    assert "unable to get policy missing to determine minimum required permissions" in answer.body["message"]
+
+
+def test_an_administrator_is_not_asked(secured):
+    assert secured.post(POLICIES, policy(kind="Unknown", api_version="a.example/v1")).status == 201
+    assert secured.post(BINDINGS, binding("missing", name="s", namespace="shop")).status == 201
