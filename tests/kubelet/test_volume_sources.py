@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kubeloop.api.generated.certificates_v1 import ClusterTrustBundle, ClusterTrustBundleSpec
 from kubeloop.api.generated.core_v1 import (
+    ClusterTrustBundleProjection,
     ConfigMap,
     ConfigMapProjection,
     ConfigMapVolumeSource,
@@ -21,7 +24,9 @@ from kubeloop.api.generated.core_v1 import (
     VolumeMount,
     VolumeProjection,
 )
+from kubeloop.api.generated.meta_v1 import LabelSelector, ObjectMeta
 from kubeloop.testing import Cluster, builders
+from tests.controllers.certificate_requests import authority_in
 from tests.controllers.storage import claim, volume
 from tests.kubelet.pods import get, is_gone, put, runs, state
 
@@ -105,9 +110,47 @@ def test_named_keys_must_exist(cluster: Cluster, shown: Volume, why: str) -> Non
     assert state(get(cluster)) == "running"
 
 
+def trust_bundle(**fields: Any) -> Volume:
+    return projected(VolumeProjection(cluster_trust_bundle=ClusterTrustBundleProjection(path="ca.crt", **fields)))
+
+
+@pytest.mark.parametrize(
+    ("shown", "why"),
+    [
+        (
+            trust_bundle(name="anchors"),
+            'while getting ClusterTrustBundle: clustertrustbundle.certificates.k8s.io "anchors" not found',
+        ),
+        (
+            trust_bundle(signer_name="example.com/a", label_selector=LabelSelector(match_labels={"live": "yes"})),
+            "combination of signerName and labelSelector matched zero ClusterTrustBundles",
+        ),
+    ],
+)
+def test_pod_waits_for_missing_trust_bundles(cluster: Cluster, tmp_path: Path, shown: Volume, why: str) -> None:
+    anchors = Path(authority_in(tmp_path, cluster.clock.now())[0]).read_text()
+
+    def make_bundle(name: str, signer: str, live: str) -> None:
+        metadata = ObjectMeta(name=name, labels={"live": live})
+        spec = ClusterTrustBundleSpec(signer_name=signer, trust_bundle=anchors)
+        cluster.client.create(ClusterTrustBundle(metadata=metadata, spec=spec))
+
+    cluster.add_nodes(1)
+    make_bundle("example.com:b:live", "example.com/b", "yes")
+    make_bundle("example.com:a:dead", "example.com/a", "no")
+    shows(cluster, shown)
+    assert state(get(cluster)) == "ContainerCreating"
+    assert complaints(cluster) == [(failed(why), 1)]
+    make_bundle("anchors", "", "yes")
+    make_bundle("example.com:a:live", "example.com/a", "yes")
+    cluster.advance(0.5)
+    assert state(get(cluster)) == "running"
+
+
 @pytest.mark.parametrize(
     "shown",
     [
+        trust_bundle(name="anchors", optional=True),
         config_map(optional=True),
         secret(optional=True, items=X),
         projected(VolumeProjection(secret=SecretProjection(name="keys", optional=True))),

@@ -1,4 +1,4 @@
-"""Existence of the ConfigMaps and Secrets that a pod's volumes contain.
+"""Existence of the ConfigMaps, Secrets and ClusterTrustBundles that a pod's volumes contain.
 
 Positive results are cached for some seconds, so that thousands of pods with the same source need one request;
 negative results are not cached.
@@ -10,7 +10,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from kubeloop.api.errors import NotFound
-from kubeloop.api.generated.core_v1 import ConfigMap, KeyToPath, Pod, Secret, Volume
+from kubeloop.api.generated.certificates_v1 import ClusterTrustBundle
+from kubeloop.api.generated.core_v1 import ClusterTrustBundleProjection, ConfigMap, KeyToPath, Pod, Secret, Volume
+from kubeloop.api.selectors.objects import label_selector_as_selector
 from kubeloop.client import Client
 from kubeloop.clock import Clock
 
@@ -52,7 +54,9 @@ class VolumeSourceChecker:
                 found.append(why)
         return found[0] if len(found) == 1 else f"[{', '.join(found)}]" if found else ""
 
-    async def _complaint(self, namespace: str, reference: VolumeSourceReference) -> str:
+    async def _complaint(self, namespace: str, reference: VolumeSourceReference | ClusterTrustBundleProjection) -> str:
+        if isinstance(reference, ClusterTrustBundleProjection):
+            return "" if reference.optional else await self._trust_bundle_error(reference)
         keys = await self._keys(namespace, reference)
         if keys is None:
             kind = "secret" if reference.is_secret else "configmap"
@@ -63,6 +67,20 @@ class VolumeSourceChecker:
         if reference.is_secret:
             return f"references non-existent secret key: {missing}"
         return f"configmap references non-existent config key: {missing}"
+
+    async def _trust_bundle_error(self, projection: ClusterTrustBundleProjection) -> str:
+        if projection.name is not None:
+            try:
+                await self._client.get(ClusterTrustBundle, projection.name)
+            except NotFound:
+                missing = f'clustertrustbundle.certificates.k8s.io "{projection.name}" not found'
+                return f"while getting ClusterTrustBundle: {missing}"
+            return ""
+        selector = label_selector_as_selector(projection.label_selector)
+        bundles = await self._client.list(ClusterTrustBundle, fields=f"spec.signerName={projection.signer_name}")
+        if any(selector.matches(bundle.metadata.labels or {}) for bundle in bundles.items):
+            return ""
+        return "combination of signerName and labelSelector matched zero ClusterTrustBundles"
 
     async def _keys(self, namespace: str, reference: VolumeSourceReference) -> frozenset[str] | None:
         where, now = (namespace, reference.is_secret, reference.name), self._clock.monotonic()
@@ -87,8 +105,8 @@ class VolumeSourceChecker:
         return frozenset({*found.data, *found.binary_data})
 
 
-def volume_source_references(volume: Volume) -> Iterator[VolumeSourceReference]:
-    """Yield the ConfigMaps and Secrets of a volume."""
+def volume_source_references(volume: Volume) -> Iterator[VolumeSourceReference | ClusterTrustBundleProjection]:
+    """Yield the ConfigMaps, Secrets and ClusterTrustBundles of a volume."""
     if (secret := volume.secret) is not None:
         yield VolumeSourceReference(True, secret.secret_name, bool(secret.optional), _keys(secret.items))
     elif (config_map := volume.config_map) is not None:
@@ -98,6 +116,8 @@ def volume_source_references(volume: Volume) -> Iterator[VolumeSourceReference]:
             for one, is_secret in ((source.secret, True), (source.config_map, False)):
                 if one is not None:
                     yield VolumeSourceReference(is_secret, one.name, bool(one.optional), _keys(one.items))
+            if source.cluster_trust_bundle is not None:
+                yield source.cluster_trust_bundle
 
 
 def _keys(items: tuple[KeyToPath, ...] | None) -> tuple[str, ...]:
@@ -105,7 +125,7 @@ def _keys(items: tuple[KeyToPath, ...] | None) -> tuple[str, ...]:
 
 
 def has_checked_sources(volume: Volume) -> bool:
-    """Return True if a volume has ConfigMap or Secret sources that must exist."""
+    """Return True if a volume has sources that must exist."""
     if volume.projected is not None:
         return not volume.name.startswith(_SERVICE_ACCOUNT_VOLUME_PREFIX)
     return volume.secret is not None or volume.config_map is not None
