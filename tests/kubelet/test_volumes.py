@@ -190,3 +190,15 @@ def test_volumes_in_use_is_rewritten_after_a_lost_response(cluster: Cluster) -> 
     report(cluster, "n1", UNIQUE)
     cluster.advance(30)
     assert phase(cluster) == "Running"
+
+
+def test_attachment_waits_for_its_persistent_volume(plane: Cluster) -> None:
+    source = {"persistentVolumeName": "v"}
+    spec = {"attacher": "d.example.com", "nodeName": "n1", "source": source}
+    kind = {"apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttachment"}
+    plane.client.create({**kind, "metadata": {"name": "a"}, "spec": spec})
+    plane.settle()
+    assert attachments(plane) == {"n1": False}
+    plane.add(volume("v"))
+    plane.settle()
+    assert attachments(plane) == {"n1": True}
