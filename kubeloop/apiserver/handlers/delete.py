@@ -171,7 +171,21 @@ class Deletion:
         if waits or ctx.dry_run:
             return not waits, written
         marked = Record(record.key, written.value, record.create_revision, written.revision)
-        return True, (await object_store.remove_record(ctx, storage, marked))._replace(obj=obj)
+        return True, (await self._remove_marked(marked) or written)._replace(obj=obj)
+
+    async def _remove_marked(self, marked: Record) -> WriteResult | None:
+        """Remove an object that has no grace period left; None if another client, as a kubelet, removes it first."""
+        record = marked
+        for _ in range(_ATTEMPTS):
+            try:
+                return await self._object_store.remove_record(self._ctx, self.storage, record)
+            except StoreConflict as conflict:
+                if conflict.current is None or conflict.current.create_revision != marked.create_revision:
+                    return None
+                record = conflict.current
+            await self._run_admission(record)
+        resource = self.storage.resource
+        raise errors.conflict(resource.group, resource.plural, record.key.rpartition("/")[2])
 
     async def _run_admission(self, record: Record) -> None:
         if self._admit:

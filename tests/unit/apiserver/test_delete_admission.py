@@ -10,6 +10,7 @@ import pytest
 
 from kubeloop.api import errors
 from kubeloop.apiserver.admission import AdmissionChain, AdmissionPlugin, Attributes
+from kubeloop.store import StoreEvent
 from tests.unit.apiserver.conftest import POD_SPEC, Api, ManualClock
 
 CONFIG_MAPS = "/api/v1/namespaces/shop/configmaps"
@@ -157,3 +158,47 @@ def test_a_shortened_grace_period_does_not_end_in_the_past(
     marked = guarded.ask("DELETE", f"{PODS}/p?gracePeriodSeconds={asked}").body["metadata"]
     assert (marked["deletionGracePeriodSeconds"], marked["deletionTimestamp"]) == (period, end)
     assert guarded.get(f"{PODS}/p").status == 200
+
+
+@pytest.mark.parametrize("is_changed_before", [False, True])
+def test_deletion_without_grace_succeeds_if_another_client_removes_the_object(
+    guarded: GuardedApi, monkeypatch: pytest.MonkeyPatch, is_changed_before: bool
+) -> None:
+    guarded.made(PODS, {"metadata": {"name": "p"}, "spec": {**POD_SPEC, "nodeName": "n1"}})
+    write = guarded.store.write
+
+    async def remove_first(key: str, value: bytes | None, revision: int) -> StoreEvent:
+        """Write for the request; another client, as the pod's kubelet, removes the pod before the request does."""
+        if value is None:
+            monkeypatch.setattr(guarded.store, "write", write)
+            marked, rival = guarded.store.peek(key), revision
+            assert marked is not None
+            if is_changed_before:
+                rival = (await write(key, marked.value, revision)).revision
+            await write(key, None, rival)
+        return await write(key, value, revision)
+
+    monkeypatch.setattr(guarded.store, "write", remove_first)
+    answer = guarded.ask("DELETE", f"{PODS}/p", {"gracePeriodSeconds": 0})
+    assert (answer.status, answer.body["metadata"]["name"]) == (200, "p")
+    assert guarded.get(f"{PODS}/p").status == 404
+
+
+def test_deletion_without_grace_follows_a_change_of_the_object(
+    guarded: GuardedApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guarded.made(PODS, {"metadata": {"name": "p"}, "spec": {**POD_SPEC, "nodeName": "n1"}})
+    write = guarded.store.write
+
+    async def change_first(key: str, value: bytes | None, revision: int) -> StoreEvent:
+        if value is None:
+            monkeypatch.setattr(guarded.store, "write", write)
+            marked = guarded.store.peek(key)
+            assert marked is not None
+            await write(key, marked.value, revision)
+        return await write(key, value, revision)
+
+    monkeypatch.setattr(guarded.store, "write", change_first)
+    assert guarded.ask("DELETE", f"{PODS}/p", {"gracePeriodSeconds": 0}).status == 200
+    assert guarded.get(f"{PODS}/p").status == 404
+    assert len(guarded.guard.seen) == 2  # the changed state is admitted, too
