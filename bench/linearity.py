@@ -64,7 +64,7 @@ class ProcessorLoop(VirtualLoop):
         self._now += timeout
 
 
-class World:
+class LinearityHarness:
     """A server and some loops, and what each phase has cost."""
 
     def __init__(self, server: ApiServer) -> None:
@@ -123,89 +123,89 @@ class World:
 READY = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
 
 
-async def replicas(world: World, size: int) -> None:
-    await world.client.create(replica_set(replicas=0))
-    async with world.phase("up"):
-        await world.scale(ReplicaSet, "app", size)
-        await world.until_status(ReplicaSet, "app", replicas=size)
-    async with world.phase("ready"):
-        await world.say_of_pods(READY)
-        await world.until_status(ReplicaSet, "app", available_replicas=size)
-    async with world.phase("half"):
-        await world.scale(ReplicaSet, "app", size // 2)
-        await world.until_status(ReplicaSet, "app", replicas=size // 2)
-    async with world.phase("zero"):
-        await world.scale(ReplicaSet, "app", 0)
-        await world.until_status(ReplicaSet, "app", replicas=0)
+async def replicas(harness: LinearityHarness, size: int) -> None:
+    await harness.client.create(replica_set(replicas=0))
+    async with harness.phase("up"):
+        await harness.scale(ReplicaSet, "app", size)
+        await harness.until_status(ReplicaSet, "app", replicas=size)
+    async with harness.phase("ready"):
+        await harness.say_of_pods(READY)
+        await harness.until_status(ReplicaSet, "app", available_replicas=size)
+    async with harness.phase("half"):
+        await harness.scale(ReplicaSet, "app", size // 2)
+        await harness.until_status(ReplicaSet, "app", replicas=size // 2)
+    async with harness.phase("zero"):
+        await harness.scale(ReplicaSet, "app", 0)
+        await harness.until_status(ReplicaSet, "app", replicas=0)
 
 
-async def deployments(world: World, size: int) -> None:
-    async with world.phase("up"):
-        await world.client.create(deployment(replicas=size))
-        await world.until_status(Deployment, "app", replicas=size)
-    async with world.phase("cascade"):
-        await world.client.delete(Deployment, "app", NAMESPACE)
-        await world.until_count(Pod, 0)
+async def deployments(harness: LinearityHarness, size: int) -> None:
+    async with harness.phase("up"):
+        await harness.client.create(deployment(replicas=size))
+        await harness.until_status(Deployment, "app", replicas=size)
+    async with harness.phase("cascade"):
+        await harness.client.delete(Deployment, "app", NAMESPACE)
+        await harness.until_count(Pod, 0)
 
 
-async def jobs(world: World, size: int) -> None:
-    async with world.phase("up"):
-        await world.client.create(job(completions=size, parallelism=size))
-        await world.until_status(Job, "job", active=size)
-    async with world.phase("complete"):
-        await world.say_of_pods({"phase": "Succeeded"})
-        await world.until_status(Job, "job", succeeded=size)
+async def jobs(harness: LinearityHarness, size: int) -> None:
+    async with harness.phase("up"):
+        await harness.client.create(job(completions=size, parallelism=size))
+        await harness.until_status(Job, "job", active=size)
+    async with harness.phase("complete"):
+        await harness.say_of_pods({"phase": "Succeeded"})
+        await harness.until_status(Job, "job", succeeded=size)
 
 
-async def indexed_jobs(world: World, size: int) -> None:
-    async with world.phase("up"):
-        await world.client.create(job(completions=size, parallelism=size, completion_mode="Indexed"))
-        await world.until_status(Job, "job", active=size)
-    async with world.phase("complete"):
-        await world.say_of_pods({"phase": "Succeeded"})
-        await world.until_status(Job, "job", succeeded=size)
+async def indexed_jobs(harness: LinearityHarness, size: int) -> None:
+    async with harness.phase("up"):
+        await harness.client.create(job(completions=size, parallelism=size, completion_mode="Indexed"))
+        await harness.until_status(Job, "job", active=size)
+    async with harness.phase("complete"):
+        await harness.say_of_pods({"phase": "Succeeded"})
+        await harness.until_status(Job, "job", succeeded=size)
 
 
-async def daemon_sets(world: World, size: int) -> None:
-    await world.create(node(f"n{number}") for number in range(size))
-    nodes = (await world.client.list(Node)).items
-    await in_batches(world.client.patch(Node, one.metadata.name, {"spec": {"taints": []}}) for one in nodes)
-    async with world.phase("up"):
-        await world.client.create(daemon_set())
-        await world.until_status(DaemonSet, "app", current_number_scheduled=size)
-    async with world.phase("ready"):
-        await world.say_of_pods(READY)
-        await world.until_status(DaemonSet, "app", number_available=size)
+async def daemon_sets(harness: LinearityHarness, size: int) -> None:
+    await harness.create(node(f"n{number}") for number in range(size))
+    nodes = (await harness.client.list(Node)).items
+    await in_batches(harness.client.patch(Node, one.metadata.name, {"spec": {"taints": []}}) for one in nodes)
+    async with harness.phase("up"):
+        await harness.client.create(daemon_set())
+        await harness.until_status(DaemonSet, "app", current_number_scheduled=size)
+    async with harness.phase("ready"):
+        await harness.say_of_pods(READY)
+        await harness.until_status(DaemonSet, "app", number_available=size)
 
 
-async def stateful_sets(world: World, size: int) -> None:
-    async with world.phase("up"):
-        await world.client.create(stateful_set(replicas=size, pod_management_policy="Parallel", service_name="app"))
-        await world.until_status(StatefulSet, "app", replicas=size)
-    async with world.phase("ready"):
-        await world.say_of_pods(READY)
-        await world.until_status(StatefulSet, "app", available_replicas=size)
-    async with world.phase("zero"):
-        await world.scale(StatefulSet, "app", 0)
-        await world.until_status(StatefulSet, "app", replicas=0)
+async def stateful_sets(harness: LinearityHarness, size: int) -> None:
+    async with harness.phase("up"):
+        await harness.client.create(stateful_set(replicas=size, pod_management_policy="Parallel", service_name="app"))
+        await harness.until_status(StatefulSet, "app", replicas=size)
+    async with harness.phase("ready"):
+        await harness.say_of_pods(READY)
+        await harness.until_status(StatefulSet, "app", available_replicas=size)
+    async with harness.phase("zero"):
+        await harness.scale(StatefulSet, "app", 0)
+        await harness.until_status(StatefulSet, "app", replicas=0)
 
 
-async def endpoints(world: World, size: int) -> None:
-    await world.client.create(service())
-    await world.client.create(node("n"))
-    await world.create(pod(f"p{number}", labels={"app": "app"}, node="n") for number in range(size))
+async def endpoints(harness: LinearityHarness, size: int) -> None:
+    await harness.client.create(service())
+    await harness.client.create(node("n"))
+    await harness.create(pod(f"p{number}", labels={"app": "app"}, node="n") for number in range(size))
 
     async def listed() -> bool:
-        slices = (await world.client.list(EndpointSlice, NAMESPACE, labels="kubernetes.io/service-name=app")).items
+        slices = (await harness.client.list(EndpointSlice, NAMESPACE, labels="kubernetes.io/service-name=app")).items
         return sum(len(one.endpoints or ()) for one in slices) == size
 
-    async with world.phase("ready"):
-        pods = (await world.client.list(Pod, NAMESPACE)).items
+    async with harness.phase("ready"):
+        pods = (await harness.client.list(Pod, NAMESPACE)).items
         await in_batches(
-            world.client.patch(Pod, one.metadata.name, {"status": at}, NAMESPACE, subresource="status")
+            harness.client.patch(Pod, one.metadata.name, {"status": at}, NAMESPACE, subresource="status")
             for one, at in zip(pods, map(_ready_at, range(size)), strict=True)
         )
-        await world.until(listed)
+        await harness.until(listed)
 
 
 def _ready_at(number: int) -> dict[str, Any]:
@@ -213,12 +213,12 @@ def _ready_at(number: int) -> dict[str, Any]:
     return {**READY, "podIP": address, "podIPs": [{"ip": address}]}
 
 
-async def dependents(world: World, size: int) -> None:
-    owner = await world.client.create(config_map("owner"))
+async def dependents(harness: LinearityHarness, size: int) -> None:
+    owner = await harness.client.create(config_map("owner"))
     reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner.metadata.uid}
-    kept = world.count(ConfigMap) - 1
-    async with world.phase("made"):
-        await world.create(
+    kept = harness.count(ConfigMap) - 1
+    async with harness.phase("made"):
+        await harness.create(
             {
                 "apiVersion": "v1",
                 "kind": "ConfigMap",
@@ -226,31 +226,31 @@ async def dependents(world: World, size: int) -> None:
             }
             for number in range(size)
         )
-    async with world.phase("cascade"):
-        await world.client.delete(ConfigMap, "owner", NAMESPACE)
-        await world.until_count(ConfigMap, kept)
+    async with harness.phase("cascade"):
+        await harness.client.delete(ConfigMap, "owner", NAMESPACE)
+        await harness.until_count(ConfigMap, kept)
 
 
-async def namespaces(world: World, size: int) -> None:
-    await world.client.create(namespace("full"))
-    await world.create(config_map(f"c{number}", namespace="full") for number in range(size))
+async def namespaces(harness: LinearityHarness, size: int) -> None:
+    await harness.client.create(namespace("full"))
+    await harness.create(config_map(f"c{number}", namespace="full") for number in range(size))
 
     async def gone() -> bool:
         with suppress(NotFound):
-            await world.client.get(Namespace, "full")
+            await harness.client.get(Namespace, "full")
             return False
         return True
 
-    async with world.phase("gone"):
-        await world.client.delete(Namespace, "full")
-        await world.until(gone)
+    async with harness.phase("gone"):
+        await harness.client.delete(Namespace, "full")
+        await harness.until(gone)
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
     """Case: the work, its sizes, and its controllers."""
 
-    phases: Callable[[World, int], Awaitable[None]]
+    phases: Callable[[LinearityHarness, int], Awaitable[None]]
     size: int
     loops: tuple[str, ...]
 
@@ -276,18 +276,18 @@ async def measure(case: Case, size: int) -> dict[str, float]:
     assert isinstance(loop, ProcessorLoop)
     clock = VirtualClock(loop)
     async with AsyncExitStack() as parts:
-        world = World(await start_plane(clock, (), parts))
-        recorder = EventRecorder(world.client, COMPONENT, clock)
+        harness = LinearityHarness(await start_plane(clock, (), parts))
+        recorder = EventRecorder(harness.client, COMPONENT, clock)
         hosted = build_app(
-            select(case.loops), ControllerDependencies(world.client, lambda _: world.client, recorder, clock)
+            select(case.loops), ControllerDependencies(harness.client, lambda _: harness.client, recorder, clock)
         )
         running = asyncio.create_task(hosted.run(lambda: 1.0))
         parts.push_async_callback(_ended, running)
         await hosted.wait_initial_sync(30.0)
         gc.collect()
         gc.freeze()  # as the program does after its start
-        await case.phases(world, size)
-        return world.spent
+        await case.phases(harness, size)
+        return harness.spent
 
 
 async def _ended(task: asyncio.Task[None]) -> None:

@@ -18,7 +18,7 @@ UNIQUE = "kubernetes.io/csi/d.example.com^h-v"
 ACTIONS = ("run", "run", "end", "end", "advance", *NETWORK, *LOSSES)
 
 
-class World:
+class AttachDetachHarness:
     """Volume for one node at a time, and pods on several nodes that need it."""
 
     def __init__(self, cluster: Cluster) -> None:
@@ -70,18 +70,18 @@ class World:
 @given(steps(*ACTIONS, most=16), st.integers(0, 1000))
 def test_volume_is_attached_to_one_node_at_a_time_and_when_used(happenings: list[Step], seed: int) -> None:
     with Cluster(seed=seed, shuffle=True) as cluster:
-        world = World(cluster)
+        harness = AttachDetachHarness(cluster)
         for name, number in happenings:
-            world.take(name, number)
+            harness.take(name, number)
         cluster.faults.clear()
         cluster.advance(120)
-        world.check()
-        wanted = {pod.spec.node_name for pod in world.pods()}
-        assert bool(world.running_on()) == bool(wanted)  # attached if any pod needs it
-        for pod in world.pods():
+        harness.check()
+        wanted = {pod.spec.node_name for pod in harness.pods()}
+        assert bool(harness.running_on()) == bool(wanted)  # attached if any pod needs it
+        for pod in harness.pods():
             cluster.client.delete(Pod, pod.metadata.name, NS, grace_seconds=1)
         cluster.advance(120)
-        assert world.attached_to() == set()
+        assert harness.attached_to() == set()
         for name in NODES:
             status = cluster.client.get(Node, name).status
             assert (status.volumes_attached, status.volumes_in_use) == ((), ())

@@ -28,7 +28,7 @@ PASSING = ("settle", "wait", "slower")
 QUIET = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
 
 
-class World:
+class DaemonSetHarness:
     """A cluster of four nodes of varying speed, and the set under test."""
 
     def __init__(self, cluster: Cluster, unavailable: int, surge: int) -> None:
@@ -129,10 +129,10 @@ class World:
 )
 def test_daemonset_converges_under_faults(taken: list[Step], limits: tuple[int, int], seed: int) -> None:
     with Cluster(seed=seed, shuffle=True) as cluster:
-        world = World(cluster, *limits)
+        harness = DaemonSetHarness(cluster, *limits)
         for step in taken:
-            world.take(step)
-        world.check_end()
+            harness.take(step)
+        harness.check_end()
 
 
 @QUIET
@@ -143,8 +143,8 @@ def test_daemonset_converges_under_faults(taken: list[Step], limits: tuple[int, 
 )
 def test_updates_respect_max_unavailable(taken: list[Step], limits: tuple[int, int], seed: int) -> None:
     with Cluster(seed=seed, shuffle=True) as cluster:
-        world = World(cluster, *limits)
-        world.watch_limits()
+        harness = DaemonSetHarness(cluster, *limits)
+        harness.watch_limits()
         for step in taken:
-            world.take(step)
-        world.check_end()
+            harness.take(step)
+        harness.check_end()

@@ -103,7 +103,7 @@ def _is_shrinking_unreported(one: ReplicaSet) -> bool:
     return one.status.observed_generation < one.metadata.generation or one.status.replicas > replicas_of(one)
 
 
-class World:
+class DeploymentHarness:
     """Cluster with one deployment, its controllers, and an observer of its pods."""
 
     def __init__(self, cluster: Cluster, replicas: int, surge: int, unavailable: int) -> None:
@@ -299,11 +299,11 @@ QUIET = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCh
 )
 def test_limits_hold_at_all_times(taken: list[Step], replicas: int, surge: int, unavailable: int, seed: int) -> None:
     with Cluster(seed=seed, shuffle=True) as cluster:
-        world = World(cluster, replicas, surge or int(unavailable == 0), unavailable)
-        world.watch_limits()
+        harness = DeploymentHarness(cluster, replicas, surge or int(unavailable == 0), unavailable)
+        harness.watch_limits()
         for step in taken:
-            world.take(step)
-        world.check_end()
+            harness.take(step)
+        harness.check_end()
 
 
 @QUIET
@@ -312,7 +312,7 @@ def test_limits_hold_at_all_times(taken: list[Step], replicas: int, surge: int, 
 @example(taken=[("template", 1), ("crash", 0), ("annotate", 0), ("crash", 2)], seed=1)
 def test_deployment_converges_under_faults(taken: list[Step], seed: int) -> None:
     with Cluster(seed=seed, shuffle=True) as cluster:
-        world = World(cluster, 3, 1, 1)
+        harness = DeploymentHarness(cluster, 3, 1, 1)
         for step in taken:
-            world.take(step)
-        world.check_end()
+            harness.take(step)
+        harness.check_end()

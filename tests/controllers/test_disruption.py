@@ -464,7 +464,7 @@ def test_pod_that_was_not_deleted_is_counted_again_after_two_minutes(cluster: Cl
 # Announced evictions
 
 
-def announce(cluster: Cluster, one: Pod, **about: Any) -> None:
+def set_disruption_target(cluster: Cluster, one: Pod, **about: Any) -> None:
     now = format_time(cluster.clock.now())
     target = {"type": "DisruptionTarget", "status": "True", "lastTransitionTime": now, **about}
     set_status(cluster, one, conditions=[target])
@@ -477,7 +477,7 @@ def target_of(cluster: Cluster, name: str) -> Any:
 
 def test_stale_disruption_condition_is_removed_after_two_minutes(cluster: Cluster) -> None:
     cluster.start(wire)
-    announce(cluster, add_pods(cluster, 1)[0], reason="PreemptionByScheduler", message="for somebody else")
+    set_disruption_target(cluster, add_pods(cluster, 1)[0], reason="PreemptionByScheduler", message="for somebody else")
     cluster.advance(119)
     assert target_of(cluster, "a-0").status == "True"
     cluster.advance(2)
@@ -488,7 +488,7 @@ def test_stale_disruption_condition_is_removed_after_two_minutes(cluster: Cluste
 
 
 def test_stale_disruption_condition_from_before_the_start_is_removed(cluster: Cluster) -> None:
-    announce(cluster, add_pods(cluster, 1)[0], reason="EvictionByEvictionAPI")
+    set_disruption_target(cluster, add_pods(cluster, 1)[0], reason="EvictionByEvictionAPI")
     cluster.advance(minutes=10)
     cluster.start(wire)
     assert target_of(cluster, "a-0").status == "False"
@@ -498,7 +498,9 @@ def test_stale_disruption_condition_from_before_the_start_is_removed(cluster: Cl
 def test_valid_disruption_condition_is_kept(cluster: Cluster, why: str) -> None:
     cluster.start(wire)
     (one,) = add_pods(cluster, 1)
-    announce(cluster, one, reason="TerminationByKubelet" if why == "by the kubelet" else "EvictionByEvictionAPI")
+    set_disruption_target(
+        cluster, one, reason="TerminationByKubelet" if why == "by the kubelet" else "EvictionByEvictionAPI"
+    )
     if why == "it has failed":
         set_status(cluster, one, phase="Failed")
     if why == "it is being deleted":
@@ -514,7 +516,7 @@ def test_valid_disruption_condition_is_kept(cluster: Cluster, why: str) -> None:
 def test_controllers_role_is_sufficient(cluster: Cluster) -> None:
     made = cluster.add(flock(cluster, scale=True))
     make_ready(cluster, made)
-    announce(cluster, made, reason="EvictionByEvictionAPI")
+    set_disruption_target(cluster, made, reason="EvictionByEvictionAPI")
     make_ready(cluster, made)
     cluster.start(wire(as_account(cluster, "disruption-controller")))
     cluster.add(budget(maxUnavailable=4))

@@ -22,7 +22,7 @@ STEPS = ("evict", "evict many", "add", "finish", "crash", "wait", "settle")
 TROUBLE = ("drop watches", "expire watches", "late watch", "late write", "conflict", "refuse", "lose answer")
 
 
-class World:
+class DisruptionHarness:
     """Ready pods on a node, a budget for them, and the loop that keeps it."""
 
     def __init__(self, cluster: Cluster) -> None:
@@ -136,8 +136,8 @@ class World:
 @given(st.lists(st.tuples(st.sampled_from((*STEPS, *TROUBLE)), st.integers(0, 8)), max_size=25), st.integers(0, 2**16))
 def test_enough_pods_remain_under_faults(taken: list[Step], seed: int) -> None:
     with Cluster(seed=seed, shuffle=True) as cluster:
-        world = World(cluster)
+        harness = DisruptionHarness(cluster)
         for step in taken:
-            world.take(step)
-            world.check()
-        world.check_end()
+            harness.take(step)
+            harness.check()
+        harness.check_end()

@@ -39,7 +39,7 @@ def small(wire: Wire) -> Wire:
     return wired
 
 
-class World:
+class EndpointSliceHarness:
     """Nodes, pods, a service, and the controllers, each in a separate process."""
 
     def __init__(self, cluster: Cluster) -> None:
@@ -198,7 +198,7 @@ taken_steps = st.lists(
 @given(taken_steps, st.integers(0, 2**16))
 def test_every_pod_is_listed_exactly_once_with_its_state(taken: list[Step], seed: int) -> None:
     with Cluster(seed=seed, shuffle=True) as cluster:
-        world = World(cluster)
+        harness = EndpointSliceHarness(cluster)
         for step in taken:
-            world.take(step)
-        world.take(("check", 0))
+            harness.take(step)
+        harness.take(("check", 0))

@@ -63,7 +63,7 @@ class DeletionChecker:
         return owner.deletion_timestamp is None or "foregroundDeletion" not in owner.finalizers
 
 
-class World:
+class GarbageCollectorHarness:
     """A cluster in which chance owns, deletes, disturbs and kills."""
 
     def __init__(self, cluster: Cluster, seed: int) -> None:
@@ -138,14 +138,14 @@ def _object(metadata: Any) -> ConfigMap:
 @given(seed=st.integers(0, 2**32 - 1))
 def test_exactly_the_objects_without_live_owner_are_deleted(seed: int) -> None:
     with Cluster(seed=seed, shuffle=True) as cluster:
-        world = World(cluster, seed)
+        harness = GarbageCollectorHarness(cluster, seed)
         for _ in range(STEPS):
-            world.step()
-        world.settle()
-        assert world.witness.wrongs == []
+            harness.step()
+        harness.settle()
+        assert harness.witness.wrongs == []
         left = {one.metadata.uid: one.metadata for one in cluster.client.list(ConfigMap, "default").items}
         for meta in left.values():
             assert meta.deletion_timestamp is None, f"{meta.name} does not go"
             owners = [one.uid for one in meta.owner_references]
             assert not owners or any(uid in left for uid in owners), f"{meta.name} has no owner left"
-        assert world.orphans <= left.keys()
+        assert harness.orphans <= left.keys()

@@ -59,7 +59,7 @@ class Rescale(NamedTuple):
     when: datetime
 
 
-class World:
+class HorizontalPodAutoscalerHarness:
     """Deployment with its pods and node, a load shared by the pods, and the autoscaler."""
 
     def __init__(self, cluster: Cluster, kind: str) -> None:
@@ -236,11 +236,11 @@ class World:
 
 
 class _RecordingProxy:
-    """Reports reads and writes of the controller to a world."""
+    """Reports reads and writes of the controller to a harness."""
 
-    def __init__(self, inner: Any, world: World) -> None:
+    def __init__(self, inner: Any, harness: HorizontalPodAutoscalerHarness) -> None:
         self._inner = inner
-        self._world = world
+        self._world = harness
         self._size = 0  # that was read last
 
     async def call(self, call: Call) -> Any:
@@ -266,10 +266,10 @@ class _RecordingProxy:
 
 def play(taken: list[Step], kind: str, seed: int) -> None:
     with Cluster(seed=seed, shuffle=True) as cluster:
-        world = World(cluster, kind)
+        harness = HorizontalPodAutoscalerHarness(cluster, kind)
         for step in taken:
-            world.take(step)
-        world.check_end()
+            harness.take(step)
+        harness.check_end()
 
 
 def steps(*names: str) -> st.SearchStrategy[list[Step]]:

@@ -33,7 +33,7 @@ MOST = 4  # concurrent pods
 MOST_ROUNDS = 40
 
 
-class World:
+class JobHarness:
     """Job with its pods, and checks of the invariants."""
 
     def __init__(self, cluster: Cluster, seed: int, *, restless: bool) -> None:
@@ -241,19 +241,19 @@ def test_invariants_hold_while_suspended_resumed_and_scaled(seed: int) -> None:
 
 def check(seed: int, *, restless: bool) -> None:
     with Cluster(seed=seed, shuffle=True) as cluster:
-        world = World(cluster, seed, restless=restless)
+        harness = JobHarness(cluster, seed, restless=restless)
         for _ in range(STEPS):
-            world.step()
-        done = world.finish()
-        assert not world.broken
-        happened, slack = Counter(world.outcomes.values()), len(world.unsure)
+            harness.step()
+        done = harness.finish()
+        assert not harness.broken
+        happened, slack = Counter(harness.outcomes.values()), len(harness.unsure)
         succeeded, failed = done.status.succeeded, done.status.failed
         kinds = {one.type for one in done.status.conditions}
         assert succeeded <= happened["Succeeded"] + slack
         # A pod of an indexed job may be recorded as failed because the job ends, and succeed before its finalizer is
         # removed: then its index counts as well, as upstream's calculateSucceededIndexes does.
-        twice = happened["Succeeded"] if world.spec.get("completionMode") == "Indexed" and "Failed" in kinds else 0
-        assert happened.total() <= succeeded + failed <= len(world.created) + twice
+        twice = happened["Succeeded"] if harness.spec.get("completionMode") == "Indexed" and "Failed" in kinds else 0
+        assert happened.total() <= succeeded + failed <= len(harness.created) + twice
         if "Complete" in kinds:
             assert happened["Succeeded"] <= succeeded
             assert happened["Failed"] <= failed <= happened["Failed"] + slack

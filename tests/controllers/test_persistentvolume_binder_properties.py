@@ -56,7 +56,7 @@ def _goes_unbound(made: PersistentVolume | None, one: PersistentVolumeClaim) -> 
     return made is not None and made.metadata.deletion_timestamp is not None and not one.spec.volume_name
 
 
-class World:
+class PersistentVolumeBinderHarness:
     """Claims, volumes and the controllers, each in a separate process."""
 
     def __init__(self, cluster: Cluster, rivals: bool) -> None:
@@ -267,8 +267,8 @@ class World:
 @given(steps(*ACTIONS, *NETWORK, *LOSSES, most=30), st.booleans(), st.integers(0, 2**16))
 def test_binding_invariants_hold_under_faults(taken: list[Step], rivals: bool, seed: int) -> None:
     with Cluster(seed=seed, shuffle=True) as cluster:
-        world = World(cluster, rivals)
+        harness = PersistentVolumeBinderHarness(cluster, rivals)
         for step in taken:
-            world.take(step)
-            world.check()
-        world.check_end()
+            harness.take(step)
+            harness.check()
+        harness.check_end()

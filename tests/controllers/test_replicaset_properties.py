@@ -32,7 +32,7 @@ LOSSES = ("lose create", "lose delete", "crash")  # after which a surplus pod is
 PASSING = ("settle", "wait")
 
 
-class World:
+class ReplicaSetHarness:
     """A cluster, the set under test, and another owner's pod with the same labels."""
 
     def __init__(self, cluster: Cluster) -> None:
@@ -176,11 +176,11 @@ def steps(*names: str) -> st.SearchStrategy[list[Step]]:
 
 def play(taken: list[Step], seed: int) -> None:
     with Cluster(seed=seed, shuffle=True) as cluster:
-        world = World(cluster)
+        harness = ReplicaSetHarness(cluster)
         for step in taken:
-            world.take(step)
-            world.check()
-        world.check_end()
+            harness.take(step)
+            harness.check()
+        harness.check_end()
 
 
 QUIET = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
@@ -202,9 +202,9 @@ def test_lost_responses_and_crashes_converge_to_the_desired_state(taken: list[St
 @given(st.integers(1, 9), st.integers(0, 9), st.integers(0, 60), st.integers(0, 2**16))
 def test_controller_killed_during_scaling_resumes(first: int, then: int, turns: int, seed: int) -> None:
     with Cluster(seed=seed, shuffle=True) as cluster:
-        world = World(cluster)
-        world.take(("scale", first))
-        world.crash(turns)
-        world.take(("scale", then))
-        world.crash(turns)
-        world.check_end()
+        harness = ReplicaSetHarness(cluster)
+        harness.take(("scale", first))
+        harness.crash(turns)
+        harness.take(("scale", then))
+        harness.crash(turns)
+        harness.check_end()

@@ -18,7 +18,7 @@ HARD = {"pods": "3", "requests.cpu": "1", "count/configmaps": "2"}
 TROUBLE = (*NETWORK, "lose patch", "crash")
 
 
-class World:
+class ResourceQuotaHarness:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self._made = 0
@@ -84,12 +84,12 @@ def _pod(name: str, number: int) -> dict[str, Any]:
 @given(steps("pod", "pod", "config map", "end", "delete", "wait", *TROUBLE))
 def test_quotas_are_never_exceeded_and_converge(taken: list[Step]) -> None:
     with Cluster() as cluster:
-        world = World(cluster)
+        harness = ResourceQuotaHarness(cluster)
         for step in taken:
             try:
-                world.take(step)
+                harness.take(step)
             except ApiError as error:  # the test's own calls are not disturbed
                 raise AssertionError(step) from error
         cluster.faults.clear()
         cluster.advance(minutes=6)
-        assert world.told() == world.present()
+        assert harness.told() == harness.present()

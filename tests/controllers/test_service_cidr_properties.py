@@ -56,7 +56,7 @@ UNSEEN_ADDRESS: list[Step] = [
 ]
 
 
-class World:
+class ServiceCIDRHarness:
     """Ranges and services, and the controller."""
 
     def __init__(self, cluster: Cluster) -> None:
@@ -137,10 +137,10 @@ class World:
 @given(steps(*ACTIONS, most=20), st.integers(0, 1000))
 def test_cidr_is_kept_exactly_while_a_service_uses_it(happenings: list[Step], seed: int) -> None:
     with Cluster(seed=seed, shuffle=True) as cluster:
-        world = World(cluster)
-        world.take("add range", 0)
+        harness = ServiceCIDRHarness(cluster)
+        harness.take("add range", 0)
         cluster.settle()
         for name, number in happenings:
-            world.take(name, number)
-            world.check()
-        world.check_end()
+            harness.take(name, number)
+            harness.check()
+        harness.check_end()

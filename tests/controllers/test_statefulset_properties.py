@@ -32,7 +32,7 @@ PASSING = ("settle", "wait", "slower")
 QUIET = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
 
 
-class World:
+class StatefulSetHarness:
     """A cluster, nodes of varying speed, and the set under test."""
 
     def __init__(self, cluster: Cluster, policy: str, limit: int = 1, replicas: int = 3) -> None:
@@ -193,22 +193,22 @@ def _serves(pod: Pod) -> bool:
 @example(taken=[("scale", 0), ("fail", 0), ("fail", 1)], policy="OrderedReady", seed=1)
 def test_stateful_set_converges_under_faults(taken: list[Step], policy: str, seed: int) -> None:
     with Cluster(seed=seed, shuffle=True) as cluster:
-        world = World(cluster, policy, limit=2)
+        harness = StatefulSetHarness(cluster, policy, limit=2)
         for step in taken:
-            world.take(step)
-        world.check_end()
+            harness.take(step)
+        harness.check_end()
 
 
 @QUIET
 @given(steps(*EDITS, "delete", "fail", "crash", *PASSING), st.integers(0, 2**16))
 def test_ordered_pods_are_created_after_their_predecessors_are_ready(taken: list[Step], seed: int) -> None:
     with Cluster(seed=seed, shuffle=True) as cluster:
-        world = World(cluster, "OrderedReady", limit=1)
-        world.watch_order()
+        harness = StatefulSetHarness(cluster, "OrderedReady", limit=1)
+        harness.watch_order()
         for step in taken:
-            world.take(step)
+            harness.take(step)
             cluster.settle()
-        world.check_end()
+        harness.check_end()
 
 
 @QUIET
@@ -220,8 +220,8 @@ def test_ordered_pods_are_created_after_their_predecessors_are_ready(taken: list
 )
 def test_updates_respect_max_unavailable(taken: list[Step], policy: str, limit: int, seed: int) -> None:
     with Cluster(seed=seed, shuffle=True) as cluster:
-        world = World(cluster, policy, limit, replicas=5)
-        world.watch_limit()
+        harness = StatefulSetHarness(cluster, policy, limit, replicas=5)
+        harness.watch_limit()
         for step in taken:
-            world.take(step)
-        world.check_end()
+            harness.take(step)
+        harness.check_end()

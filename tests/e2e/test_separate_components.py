@@ -49,7 +49,7 @@ class Component:
                 self.process.stdout.close()
 
 
-class World:
+class SeparateComponentsHarness:
     """Plane of separate processes, started by the test modules."""
 
     def __init__(self, plane: Plane, kubectl: Kubectl, parts: ExitStack) -> None:
@@ -67,12 +67,12 @@ class World:
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory, kubectl_home: Path) -> Iterator[World]:
+def harness(tmp_path_factory: pytest.TempPathFactory, kubectl_home: Path) -> Iterator[SeparateComponentsHarness]:
     with ExitStack() as parts:
         plane = Plane(tmp_path_factory.mktemp("alone"), command="apiserver")
         plane.start()
         parts.callback(plane.close)
-        made = World(plane, Kubectl(plane.kubeconfig, "default", kubectl_home), parts)
+        made = SeparateComponentsHarness(plane, Kubectl(plane.kubeconfig, "default", kubectl_home), parts)
         keys = plane.folder / "pki"
         whom = (f"--kubeconfig={plane.kubeconfig}", "--bind-address=127.0.0.1", "--leader-elect=false")
         signing = (f"--cluster-signing-cert-file={keys}/ca.crt", f"--cluster-signing-key-file={keys}/ca.key")
@@ -90,16 +90,16 @@ def world(tmp_path_factory: pytest.TempPathFactory, kubectl_home: Path) -> Itera
         yield made
 
 
-def started(world: World, name: str, *words: str) -> str:
-    world.kubectl("run", name, "--image=nginx", "--port=80", *words)
-    world.kubectl("wait", "--for=condition=Ready", f"pod/{name}", WAIT)
+def started(harness: SeparateComponentsHarness, name: str, *words: str) -> str:
+    harness.kubectl("run", name, "--image=nginx", "--port=80", *words)
+    harness.kubectl("wait", "--for=condition=Ready", f"pod/{name}", WAIT)
     return name
 
 
 @pytest.mark.parametrize("websockets", [True, False])
-def test_pod_runs_and_supports_exec(world: World, websockets: bool, tmp_path: Path) -> None:
-    kubectl, speaks = world.kubectl, protocols(websockets)
-    pod = started(world, f"web-{websockets}".lower(), "--command", "--", "sh", "-c", "echo hello; sleep 1000")
+def test_pod_runs_and_supports_exec(harness: SeparateComponentsHarness, websockets: bool, tmp_path: Path) -> None:
+    kubectl, speaks = harness.kubectl, protocols(websockets)
+    pod = started(harness, f"web-{websockets}".lower(), "--command", "--", "sh", "-c", "echo hello; sleep 1000")
     assert kubectl("logs", pod) == "hello\n"
     assert kubectl("exec", "-i", pod, "--", "cat", stdin="and back" * 9999, **speaks).endswith("and back")
     assert kubectl.run("exec", pod, "--", "sh", "-c", "exit 3", **speaks).code == 3
@@ -132,21 +132,21 @@ def page_through_forwarding(kubectl: Kubectl, pod: str, speaks: dict[str, str]) 
         forwarding.stdout.close()
 
 
-def test_a_followed_log_ends_with_its_container(world: World) -> None:
+def test_a_followed_log_ends_with_its_container(harness: SeparateComponentsHarness) -> None:
     words = ("--restart=Never", "--command", "--", "sh", "-c", "echo begin; sleep 1; echo end")
-    world.kubectl("run", "worker", "--image=busybox", *words)
-    world.kubectl("wait", "--for=jsonpath={.status.phase}=Running", "pod/worker", WAIT)
-    assert world.kubectl("logs", "--follow", "worker") == "begin\nend\n"
+    harness.kubectl("run", "worker", "--image=busybox", *words)
+    harness.kubectl("wait", "--for=jsonpath={.status.phase}=Running", "pod/worker", WAIT)
+    assert harness.kubectl("logs", "--follow", "worker") == "begin\nend\n"
 
 
-def test_node_bootstraps_its_certificates_with_its_own_permissions(world: World) -> None:
-    kubectl, plane = world.kubectl, world.plane
+def test_node_bootstraps_its_certificates_with_its_own_permissions(harness: SeparateComponentsHarness) -> None:
+    kubectl, plane = harness.kubectl, harness.plane
     flags = (f"--kubeconfig={plane.folder}/w1.conf", f"--bootstrap-kubeconfig={plane.kubeconfig}")
     more = ("--hostname-override=w1", "--port=0", f"--client-ca-file={plane.folder}/pki/ca.crt")
-    node = world.nodes("w1", *flags, *more, "--rotate-server-certificates", "--register-with-taints=own=x:NoSchedule")
+    node = harness.nodes("w1", *flags, *more, "--rotate-server-certificates", "--register-with-taints=own=x:NoSchedule")
     assert node.ready().strip().partition(": ")[2].startswith("node w1 at port ")
     overrides = '{"spec":{"nodeName":"w1","tolerations":[{"operator":"Exists"}]}}'
-    pod = started(world, "on-w1", f"--overrides={overrides}", "--command", "--", "sh", "-c", "echo here; sleep 999")
+    pod = started(harness, "on-w1", f"--overrides={overrides}", "--command", "--", "sh", "-c", "echo here; sleep 999")
     assert kubectl("logs", pod) == "here\n"
     serving = eventually(lambda: requests_of(kubectl, "kubernetes.io/kubelet-serving"))
     kubectl("certificate", "approve", *serving)
@@ -161,14 +161,14 @@ def requests_of(kubectl: Kubectl, signer: str) -> list[str]:
     return [one["metadata"]["name"] for one in every if one["spec"]["signerName"] == signer]
 
 
-def test_nodes_survive_an_api_server_restart_and_a_missing_one_is_reported(world: World) -> None:
-    kubectl, whom = world.kubectl, f"--kubeconfig={world.plane.kubeconfig}"
-    others = world.nodes("others", whom, "--nodes=1", "--node-name-prefix=o", "--port=0")
+def test_nodes_survive_an_api_server_restart_and_a_missing_one_is_reported(harness: SeparateComponentsHarness) -> None:
+    kubectl, whom = harness.kubectl, f"--kubeconfig={harness.plane.kubeconfig}"
+    others = harness.nodes("others", whom, "--nodes=1", "--node-name-prefix=o", "--port=0")
     others.ready()
     for name in ("going", "staying"):
-        started(world, name, '--overrides={"spec":{"nodeName":"o1"}}')
-    world.plane.stop()
-    world.plane.start()
+        started(harness, name, '--overrides={"spec":{"nodeName":"o1"}}')
+    harness.plane.stop()
+    harness.plane.start()
     kubectl("delete", "pod", "going", WAIT)
     assert others.stop() == 0
     said = kubectl.fails("logs", "staying")

@@ -43,7 +43,7 @@ class Bindings:
             self._known |= uids
 
 
-class World:
+class GangHarness:
     """Cluster that takes steps."""
 
     def __init__(self, cluster: Cluster, least: dict[str, int]) -> None:
@@ -97,6 +97,6 @@ def test_no_pod_of_a_gang_is_bound_below_its_minimum(
 ) -> None:
     with Cluster(seed=seed, shuffle=True, **gated()) as cluster:
         start_scheduler(cluster)
-        world = World(cluster, dict(zip(GROUPS, least, strict=True)))
+        harness = GangHarness(cluster, dict(zip(GROUPS, least, strict=True)))
         for step in steps:
-            world.take(step)
+            harness.take(step)

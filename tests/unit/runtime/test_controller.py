@@ -26,7 +26,7 @@ PODS = next(one for one in RESOURCES if one.plural == "pods")
 REPLICASETS = next(one for one in RESOURCES if one.plural == "replicasets")
 
 
-class World:
+class ControllerHarness:
     """A controller under a virtual clock, with its reconciles written down."""
 
     def __init__(self, loop: VirtualLoop) -> None:
@@ -55,16 +55,16 @@ class World:
         return float(found[0].split()[-1])
 
 
-def in_virtual_time(test: Callable[[World], Awaitable[None]]) -> Callable[[], None]:
+def in_virtual_time(test: Callable[[ControllerHarness], Awaitable[None]]) -> Callable[[], None]:
     def run() -> None:
         loop = VirtualLoop()
 
         async def main() -> None:
-            world = World(loop)
+            harness = ControllerHarness(loop)
             try:
-                await test(world)
+                await test(harness)
             finally:
-                await world.stop()
+                await harness.stop()
 
         run_virtual(main(), loop=loop)
 
@@ -88,18 +88,18 @@ async def fine(_key: str) -> None:
 
 
 @in_virtual_time
-async def test_each_key_is_reconciled(world: World) -> None:
-    controller = world.run(fine)
+async def test_each_key_is_reconciled(harness: ControllerHarness) -> None:
+    controller = harness.run(fine)
     for key in ("a", "b", "a"):
         controller.queue.add(key)
-    await world.loop.settle()
-    assert world.seen == [(0, "a"), (0, "b")]
-    assert world.metric('controller_runtime_reconcile_total{controller="loop",result="success"}') == 2
+    await harness.loop.settle()
+    assert harness.seen == [(0, "a"), (0, "b")]
+    assert harness.metric('controller_runtime_reconcile_total{controller="loop",result="success"}') == 2
     assert controller.status().reconciles == 2
 
 
 @in_virtual_time
-async def test_concurrent_keys_are_limited_to_workers_and_no_key_runs_twice(world: World) -> None:
+async def test_concurrent_keys_are_limited_to_workers_and_no_key_runs_twice(harness: ControllerHarness) -> None:
     busy: Counter[str] = Counter()
     most = 0
 
@@ -111,256 +111,256 @@ async def test_concurrent_keys_are_limited_to_workers_and_no_key_runs_twice(worl
         await asyncio.sleep(1)
         busy[key] -= 1
 
-    controller = world.run(slow, workers=3)
+    controller = harness.run(slow, workers=3)
     for _ in range(4):
         for key in "abcdefg":
             controller.queue.add(key)
-        await world.loop.advance(0.7)
-    await world.loop.advance(30)
+        await harness.loop.advance(0.7)
+    await harness.loop.advance(30)
     assert most == 3
     assert controller.status().errors == 0
 
 
 @in_virtual_time
-async def test_failed_key_is_retried_with_backoff(world: World) -> None:
-    controller = world.run(failing(ValueError("no"), times=4))
+async def test_failed_key_is_retried_with_backoff(harness: ControllerHarness) -> None:
+    controller = harness.run(failing(ValueError("no"), times=4))
     controller.queue.add("a")
-    await world.loop.advance(60)
-    assert [moment for moment, _ in world.seen] == [0, 0.005, 0.015, 0.035, 0.075]
+    await harness.loop.advance(60)
+    assert [moment for moment, _ in harness.seen] == [0, 0.005, 0.015, 0.035, 0.075]
     assert controller.queue.num_requeues("a") == 0
     status = controller.status()
     assert (status.errors, status.last_error, status.last_error_key) == (4, "ValueError: no", "a")
     assert status.healthy  # the controller itself is healthy
-    assert world.metric("controller_runtime_reconcile_errors_total") == 4
+    assert harness.metric("controller_runtime_reconcile_errors_total") == 4
 
 
 @in_virtual_time
-async def test_failing_key_blocks_no_other(world: World) -> None:
+async def test_failing_key_blocks_no_other(harness: ControllerHarness) -> None:
     async def reconcile(key: str) -> None:
         if key == "bad":
             raise RuntimeError
 
-    controller = world.run(reconcile, workers=1)
+    controller = harness.run(reconcile, workers=1)
     for key in ("bad", "good"):
         controller.queue.add(key)
-    await world.loop.settle()
-    assert world.seen == [(0, "bad"), (0, "good")]
+    await harness.loop.settle()
+    assert harness.seen == [(0, "bad"), (0, "good")]
 
 
 @in_virtual_time
-async def test_terminal_error_waits_for_a_new_event(world: World) -> None:
-    controller = world.run(failing(TerminalError("bad spec"), times=1))
+async def test_terminal_error_waits_for_a_new_event(harness: ControllerHarness) -> None:
+    controller = harness.run(failing(TerminalError("bad spec"), times=1))
     controller.queue.add("a")
-    await world.loop.advance(10_000)
-    assert len(world.seen) == 1
-    assert world.metric("controller_runtime_terminal_reconcile_errors_total") == 1
+    await harness.loop.advance(10_000)
+    assert len(harness.seen) == 1
+    assert harness.metric("controller_runtime_terminal_reconcile_errors_total") == 1
     controller.queue.add("a")
-    await world.loop.settle()
-    assert len(world.seen) == 2
+    await harness.loop.settle()
+    assert len(harness.seen) == 2
 
 
 @in_virtual_time
-async def test_result_requeues_the_key_on_time(world: World) -> None:
+async def test_result_requeues_the_key_on_time(harness: ControllerHarness) -> None:
     async def reconcile(_key: str) -> Result | None:
-        return Result(requeue_after=30) if len(world.seen) < 3 else None
+        return Result(requeue_after=30) if len(harness.seen) < 3 else None
 
-    controller = world.run(reconcile)
+    controller = harness.run(reconcile)
     controller.queue.add("a")
-    await world.loop.advance(1000)
-    assert world.seen == [(0, "a"), (30, "a"), (60, "a")]
+    await harness.loop.advance(1000)
+    assert harness.seen == [(0, "a"), (30, "a"), (60, "a")]
     assert controller.queue.num_requeues("a") == 0
 
 
 @in_virtual_time
-async def test_immediate_requeue_follows_other_keys(world: World) -> None:
+async def test_immediate_requeue_follows_other_keys(harness: ControllerHarness) -> None:
     async def reconcile(key: str) -> Result | None:
-        return Result(requeue_after=0) if len(world.seen) == 1 else None
+        return Result(requeue_after=0) if len(harness.seen) == 1 else None
 
-    controller = world.run(reconcile, workers=1)
+    controller = harness.run(reconcile, workers=1)
     for key in ("a", "b"):
         controller.queue.add(key)
-    await world.loop.settle()
-    assert [key for _, key in world.seen] == ["a", "b", "a"]
+    await harness.loop.settle()
+    assert [key for _, key in harness.seen] == ["a", "b", "a"]
 
 
 @in_virtual_time
-async def test_stale_read_is_not_an_error(world: World) -> None:
+async def test_stale_read_is_not_an_error(harness: ControllerHarness) -> None:
     stale = ExceptionGroup("several", [errors.conflict("", "pods", "a"), errors.not_found("", "pods", "b")])
-    controller = world.run(failing(stale, times=2))
+    controller = harness.run(failing(stale, times=2))
     controller.queue.add("a")
-    await world.loop.advance(10)
-    assert len(world.seen) == 3
+    await harness.loop.advance(10)
+    assert len(harness.seen) == 3
     assert controller.status().errors == 0
-    assert world.metric('controller_runtime_reconcile_total{controller="loop",result="requeue"}') == 2
+    assert harness.metric('controller_runtime_reconcile_total{controller="loop",result="requeue"}') == 2
 
 
 @in_virtual_time
-async def test_permanently_stale_read_is_an_error(world: World) -> None:
-    controller = world.run(failing(errors.not_found("", "namespaces", "gone")))
+async def test_permanently_stale_read_is_an_error(harness: ControllerHarness) -> None:
+    controller = harness.run(failing(errors.not_found("", "namespaces", "gone")))
     controller.queue.add("a")
-    await world.loop.advance(1)
-    assert controller.status().errors == len(world.seen) - STALE_TRIES > 0
+    await harness.loop.advance(1)
+    assert controller.status().errors == len(harness.seen) - STALE_TRIES > 0
 
 
 @in_virtual_time
-async def test_real_error_among_stale_reads_is_an_error(world: World) -> None:
+async def test_real_error_among_stale_reads_is_an_error(harness: ControllerHarness) -> None:
     mixed = ExceptionGroup("several", [errors.conflict("", "pods", "a"), ValueError("no")])
-    controller = world.run(failing(mixed, times=1))
+    controller = harness.run(failing(mixed, times=1))
     controller.queue.add("a")
-    await world.loop.advance(10)
+    await harness.loop.advance(10)
     assert controller.status().errors == 1
 
 
 @in_virtual_time
-async def test_reconcile_timeout_is_enforced_and_retried(world: World) -> None:
+async def test_reconcile_timeout_is_enforced_and_retried(harness: ControllerHarness) -> None:
     async def slow_at_first(_key: str) -> None:
-        if len(world.seen) == 1:
+        if len(harness.seen) == 1:
             await asyncio.sleep(3600)
 
-    controller = world.run(slow_at_first, timeout=10)
+    controller = harness.run(slow_at_first, timeout=10)
     controller.queue.add("a")
-    await world.loop.advance(20)
-    assert [moment for moment, _ in world.seen] == [0, 10.005]
+    await harness.loop.advance(20)
+    assert [moment for moment, _ in harness.seen] == [0, 10.005]
     assert controller.status().last_error == "TimeoutError: timed out after 10 s"
-    assert world.metric("controller_runtime_reconcile_timeouts_total") == 1
+    assert harness.metric("controller_runtime_reconcile_timeouts_total") == 1
 
 
 @in_virtual_time
-async def test_inner_timeout_is_an_ordinary_failure(world: World) -> None:
-    controller = world.run(failing(TimeoutError("the server is slow"), times=1), timeout=10)
+async def test_inner_timeout_is_an_ordinary_failure(harness: ControllerHarness) -> None:
+    controller = harness.run(failing(TimeoutError("the server is slow"), times=1), timeout=10)
     controller.queue.add("a")
-    await world.loop.advance(1)
+    await harness.loop.advance(1)
     assert controller.status().last_error == "TimeoutError: the server is slow"
-    assert world.metric("controller_runtime_reconcile_timeouts_total") == 0
+    assert harness.metric("controller_runtime_reconcile_timeouts_total") == 0
 
 
 @in_virtual_time
-async def test_hung_reconcile_is_unhealthy_with_its_key(world: World) -> None:
+async def test_hung_reconcile_is_unhealthy_with_its_key(harness: ControllerHarness) -> None:
     async def hang(_key: str) -> None:
         await asyncio.Event().wait()
 
-    controller = world.run(hang)
+    controller = harness.run(hang)
     controller.queue.add("default/web")
-    await world.loop.advance(300)
+    await harness.loop.advance(300)
     assert controller.health() == (True, "")
-    await world.loop.advance(12)
+    await harness.loop.advance(12)
     assert controller.health() == (False, "stuck for 312 s on default/web")
     assert not controller.status().healthy
 
 
 @in_virtual_time
-async def test_inner_cancellation_is_a_failure_of_the_reconcile(world: World) -> None:
+async def test_inner_cancellation_is_a_failure_of_the_reconcile(harness: ControllerHarness) -> None:
     async def reconcile(_key: str) -> None:
-        if len(world.seen) == 1:
+        if len(harness.seen) == 1:
             other = asyncio.create_task(asyncio.sleep(3600))
             other.cancel()
             await other
 
-    controller = world.run(reconcile, workers=1)
+    controller = harness.run(reconcile, workers=1)
     controller.queue.add("a")
-    await world.loop.advance(1)
-    assert len(world.seen) == 2
+    await harness.loop.advance(1)
+    assert len(harness.seen) == 2
     assert controller.status().errors == 1
 
 
 @in_virtual_time
-async def test_a_cancelled_controller_keeps_its_keys_and_can_run_again(world: World) -> None:
+async def test_a_cancelled_controller_keeps_its_keys_and_can_run_again(harness: ControllerHarness) -> None:
     async def reconcile(_key: str) -> None:
-        if len(world.seen) <= 2:
+        if len(harness.seen) <= 2:
             await asyncio.Event().wait()
 
-    controller = world.run(reconcile, workers=2)
+    controller = harness.run(reconcile, workers=2)
     for key in "abc":
         controller.queue.add(key, (Origin("Pod", "", key, "1", "ADDED"),))
-    await world.loop.settle()
-    await world.stop()
+    await harness.loop.settle()
+    await harness.stop()
     assert controller.phase == "ended"
     assert controller.queue.running == 0
-    world.task = asyncio.create_task(controller.run())
-    await world.loop.settle()
-    assert sorted(key for _, key in world.seen[2:]) == ["a", "b", "c"]
-    origins = {entry.key: entry.origins for entry in world.telemetry.journal.entries()}
+    harness.task = asyncio.create_task(controller.run())
+    await harness.loop.settle()
+    assert sorted(key for _, key in harness.seen[2:]) == ["a", "b", "c"]
+    origins = {entry.key: entry.origins for entry in harness.telemetry.journal.entries()}
     assert origins["a"] == (Origin("Pod", "", "a", "1", "ADDED"),)
 
 
 @in_virtual_time
-async def test_reconcile_that_swallows_cancellation_ends_the_worker(world: World) -> None:
+async def test_reconcile_that_swallows_cancellation_ends_the_worker(harness: ControllerHarness) -> None:
     async def reconcile(_key: str) -> None:
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.sleep(3600)
 
-    controller = world.run(reconcile, workers=1)
+    controller = harness.run(reconcile, workers=1)
     controller.queue.add("a")
     controller.queue.add("b")
     await asyncio.sleep(1)
-    await asyncio.wait_for(world.stop(), 1)
-    assert [key for _, key in world.seen] == ["a"]
+    await asyncio.wait_for(harness.stop(), 1)
+    assert [key for _, key in harness.seen] == ["a"]
     assert (controller.phase, controller.queue.depth) == ("ended", 1)
 
 
 @in_virtual_time
-async def test_controller_cannot_run_twice_concurrently(world: World) -> None:
-    controller = world.run(fine)
-    await world.loop.settle()
+async def test_controller_cannot_run_twice_concurrently(harness: ControllerHarness) -> None:
+    controller = harness.run(fine)
+    await harness.loop.settle()
     with pytest.raises(RuntimeError, match="loop is already running"):
         await controller.run()
 
 
 @in_virtual_time
-async def test_base_exception_ends_the_controller(world: World) -> None:
+async def test_base_exception_ends_the_controller(harness: ControllerHarness) -> None:
     class FatalError(BaseException):
         pass
 
-    controller = world.run(failing(FatalError()), workers=1)
+    controller = harness.run(failing(FatalError()), workers=1)
     controller.queue.add("a")
-    assert world.task is not None
+    assert harness.task is not None
     with pytest.raises(BaseExceptionGroup) as raised:
-        await world.task
+        await harness.task
     assert [type(error) for error in raised.value.exceptions] == [FatalError]
     assert controller.queue.depth == 1  # its key waits for the next run
 
 
 @in_virtual_time
-async def test_drain_finishes_queued_keys(world: World) -> None:
+async def test_drain_finishes_queued_keys(harness: ControllerHarness) -> None:
     async def slow(_key: str) -> None:
         await asyncio.sleep(1)
 
-    controller = world.run(slow, workers=1)
+    controller = harness.run(slow, workers=1)
     for key in "abc":
         controller.queue.add(key)
-    await world.loop.settle()
+    await harness.loop.settle()
     assert await controller.drain(grace=10)
-    assert world.task is not None
-    await world.task
-    assert len(world.seen) == 3
+    assert harness.task is not None
+    await harness.task
+    assert len(harness.seen) == 3
 
 
 @in_virtual_time
-async def test_drain_stops_after_its_grace_period(world: World) -> None:
+async def test_drain_stops_after_its_grace_period(harness: ControllerHarness) -> None:
     async def hang(_key: str) -> None:
         await asyncio.Event().wait()
 
-    controller = world.run(hang, workers=1)
+    controller = harness.run(hang, workers=1)
     for key in "ab":
         controller.queue.add(key)
-    await world.loop.settle()
+    await harness.loop.settle()
     assert not await controller.drain(grace=10)
-    assert world.loop.time() == pytest.approx(10)
-    await world.stop()
-    assert world.seen == [(0, "a")]
+    assert harness.loop.time() == pytest.approx(10)
+    await harness.stop()
+    assert harness.seen == [(0, "a")]
 
 
 @in_virtual_time
-async def test_drain_of_a_controller_that_never_ran_is_immediate(world: World) -> None:
-    controller = Controller[str]("loop", fine, world.clock)
+async def test_drain_of_a_controller_that_never_ran_is_immediate(harness: ControllerHarness) -> None:
+    controller = Controller[str]("loop", fine, harness.clock)
     controller.queue.add("a")
     assert await controller.drain(grace=10)
-    assert world.loop.time() == 0
+    assert harness.loop.time() == 0
 
 
 @in_virtual_time
-async def test_reconciles_without_wait_yield_to_others(world: World) -> None:
-    controller = world.run(fine, workers=1)
+async def test_reconciles_without_wait_yield_to_others(harness: ControllerHarness) -> None:
+    controller = harness.run(fine, workers=1)
     for number in range(1000):
         controller.queue.add(str(number))
     others = 0
@@ -371,7 +371,7 @@ async def test_reconciles_without_wait_yield_to_others(world: World) -> None:
 
 
 @in_virtual_time
-async def test_journal_has_actions_and_causes(world: World) -> None:
+async def test_journal_has_actions_and_causes(harness: ControllerHarness) -> None:
     async def reconcile(key: str) -> Result | None:
         cause = current_cause()
         assert cause is not None
@@ -379,11 +379,11 @@ async def test_journal_has_actions_and_causes(world: World) -> None:
             cause.record_write(RecordedWrite("create", "pods", "d", "web-1", "7"))
         return Result(requeue_after=5)
 
-    controller = world.run(reconcile)
+    controller = harness.run(reconcile)
     why = (Origin("Pod", "d", "web-0", "6", "DELETED"),)
     controller.queue.add("writes", why)
-    await world.loop.advance(6)
-    first, second = world.telemetry.journal.entries(controller="loop", key="writes")
+    await harness.loop.advance(6)
+    first, second = harness.telemetry.journal.entries(controller="loop", key="writes")
     assert (first.origins, first.result, first.writes) == (
         why,
         "requeue_after",
@@ -394,12 +394,12 @@ async def test_journal_has_actions_and_causes(world: World) -> None:
 
 
 @in_virtual_time
-async def test_retry_keeps_the_original_causes(world: World) -> None:
-    controller = world.run(failing(ValueError("no"), times=2))
+async def test_retry_keeps_the_original_causes(harness: ControllerHarness) -> None:
+    controller = harness.run(failing(ValueError("no"), times=2))
     why = (Origin("Pod", "d", "web-0", "6", "DELETED"),)
     controller.queue.add("a", why)
-    await world.loop.advance(1)
-    assert [entry.origins for entry in world.telemetry.journal.entries()] == [why, why, why]
+    await harness.loop.advance(1)
+    assert [entry.origins for entry in harness.telemetry.journal.entries()] == [why, why, why]
 
 
 class FakeInformer:
@@ -437,46 +437,46 @@ def pod(name: str, revision: str = "1", owner: str = "") -> core_v1.Pod:
 
 
 @in_virtual_time
-async def test_work_starts_when_caches_are_synced_and_health_names_missing_ones(world: World) -> None:
+async def test_work_starts_when_caches_are_synced_and_health_names_missing_ones(harness: ControllerHarness) -> None:
     pods, sets = FakeInformer(PODS), FakeInformer(REPLICASETS)
     seen: list[ObjectKey] = []
 
     async def reconcile(key: ObjectKey) -> None:
         seen.append(key)
 
-    controller = Controller("rs", reconcile, world.clock)
+    controller = Controller("rs", reconcile, harness.clock)
     controller.watches(sets, own_key)
     controller.owns(pods, REPLICASETS)
-    world.task = asyncio.create_task(controller.run())
+    harness.task = asyncio.create_task(controller.run())
     sets.handlers[0].on_add(apps_v1.ReplicaSet(metadata=meta_v1.ObjectMeta(name="web", namespace="d")))
     sets.sync()
-    await world.loop.advance(100)
+    await harness.loop.advance(100)
     assert (seen, controller.phase, controller.health().ok) == ([], "waiting for caches", True)
-    await world.loop.advance(30)
+    await harness.loop.advance(30)
     assert controller.health() == (False, "waiting for 130 s to list pods")
     pods.sync()
-    await world.loop.settle()
+    await harness.loop.settle()
     assert (seen, controller.health().ok) == ([ObjectKey("d", "web")], True)
 
 
 @in_virtual_time
-async def test_read_only_informers_are_awaited_and_enqueue_nothing(world: World) -> None:
+async def test_read_only_informers_are_awaited_and_enqueue_nothing(harness: ControllerHarness) -> None:
     pods = FakeInformer(PODS)
-    controller = Controller[ObjectKey]("rs", _never, world.clock)
+    controller = Controller[ObjectKey]("rs", _never, harness.clock)
     controller.require_synced(pods)
     running = asyncio.create_task(controller.run())
-    await world.loop.settle()
+    await harness.loop.settle()
     assert (controller.phase, pods.readers, pods.handlers) == ("waiting for caches", 1, [])
     pods.sync()
-    await world.loop.settle()
+    await harness.loop.settle()
     assert controller.phase == "running"
     running.cancel()
 
 
 @in_virtual_time
-async def test_owned_object_enqueues_its_old_and_new_owner(world: World) -> None:
+async def test_owned_object_enqueues_its_old_and_new_owner(harness: ControllerHarness) -> None:
     pods = FakeInformer(PODS)
-    controller = Controller[ObjectKey]("rs", _never, world.clock)
+    controller = Controller[ObjectKey]("rs", _never, harness.clock)
     controller.owns(pods, REPLICASETS)
     pods.handlers[0].on_update(pod("p", "1", owner="old"), pod("p", "2", owner="new"))
     controller.queue.shut_down()
@@ -494,7 +494,7 @@ def test_callback_order_does_not_matter() -> None:
         loop = VirtualLoop(shuffle=random.Random(seed))
 
         async def main(loop: VirtualLoop = loop) -> None:
-            world = World(loop)
+            harness = ControllerHarness(loop)
             busy: Counter[str] = Counter()
 
             async def slow(key: str) -> Result | None:
@@ -502,15 +502,15 @@ def test_callback_order_does_not_matter() -> None:
                 assert busy[key] == 1
                 await asyncio.sleep(0.1)
                 busy[key] -= 1
-                return Result(requeue_after=0.05) if len(world.seen) < 40 else None
+                return Result(requeue_after=0.05) if len(harness.seen) < 40 else None
 
-            controller = world.run(slow, workers=3)
+            controller = harness.run(slow, workers=3)
             for key in "abcde":
                 controller.queue.add(key)
             await loop.advance(20)
             assert controller.status().errors == 0
-            assert len(world.seen) >= 40
-            await world.stop()
+            assert len(harness.seen) >= 40
+            await harness.stop()
 
         run_virtual(main(), loop=loop)
 

@@ -28,7 +28,7 @@ NAME = f"{VERSION}.{GROUP}"
 REQUEST_TIMEOUT = 3.0
 
 
-class World:
+class AggregatorHarness:
     """Both servers, and a client of the first."""
 
     def __init__(self, server: RunningServer, gardens: Gardens, port: int, authority: Authority) -> None:
@@ -91,7 +91,7 @@ class World:
         await self.becomes("Passed")
 
 
-Scenario = Callable[[World], Awaitable[None]]
+Scenario = Callable[[AggregatorHarness], Awaitable[None]]
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ def pki(tmp_path: Path) -> Pki:
 
 @pytest.fixture
 def play(tmp_path: Path, pki: Pki) -> Callable[[Scenario], None]:
-    """Run a scenario in a new world."""
+    """Run a scenario in a new harness."""
     tokens = tmp_path / "tokens.csv"
     tokens.write_text('admin-token,admin,1,"system:masters"\nnobody-token,nobody,2\n')
 
@@ -125,7 +125,7 @@ def play(tmp_path: Path, pki: Pki) -> Callable[[Scenario], None]:
         async with listening(gardens, authority.serving("garden-api.default.svc"), pki.front_proxy_ca) as extension:
             server = await start_server(config, SystemClock())
             try:
-                await scenario(World(server, gardens, extension.port, authority))
+                await scenario(AggregatorHarness(server, gardens, extension.port, authority))
             finally:
                 await server.close_now()
 

@@ -21,7 +21,7 @@ from kubeloop.apiserver.aggregator.availability import (
     with_available_condition,
 )
 from kubeloop.apiserver.aggregator.endpoints import HostPort, ServiceUnresolvable, cluster_address, endpoint_address
-from tests.unit.apiserver.aggregator.conftest import API_SERVICES, NAME, Scenario, World
+from tests.unit.apiserver.aggregator.conftest import API_SERVICES, NAME, AggregatorHarness, Scenario
 from tests.unit.apiserver.aggregator.extension_server import GROUP, ROOT, Authority
 
 Play = Callable[[Scenario], None]
@@ -104,7 +104,7 @@ def test_unresolvable_service_has_an_error(spec: Any, message: str) -> None:
 
 
 def test_responding_server_is_available_and_in_discovery(play: Play) -> None:
-    async def scenario(world: World) -> None:
+    async def scenario(world: AggregatorHarness) -> None:
         await world.register()
         assert await world.becomes("Passed") | {"lastTransitionTime": ""} == {
             "type": "Available",
@@ -131,7 +131,7 @@ def test_responding_server_is_available_and_in_discovery(play: Play) -> None:
 
 
 def test_aggregated_discovery_is_used(play: Play) -> None:
-    async def scenario(world: World) -> None:
+    async def scenario(world: AggregatorHarness) -> None:
         world.gardens.all_at_once = True
         await world.available()
         told = (await world.json("/apis", accept=AGGREGATED))["items"][-1]
@@ -140,7 +140,7 @@ def test_aggregated_discovery_is_used(play: Play) -> None:
     play(scenario)
 
 
-async def measured(world: World, name: str, reason: str = "") -> float:
+async def measured(world: AggregatorHarness, name: str, reason: str = "") -> float:
     """Return a metric of the extension server."""
     answer = await world.ask("/metrics")
     body = answer.body if isinstance(answer.body, bytes) else b"".join(answer.body)
@@ -152,7 +152,7 @@ async def measured(world: World, name: str, reason: str = "") -> float:
 
 
 def test_failing_server_is_stale_in_discovery(play: Play) -> None:
-    async def scenario(world: World) -> None:
+    async def scenario(world: AggregatorHarness) -> None:
         before = (await world.json("/apis"))["groups"]
         world.gardens.discovery_status = 403
         await world.register()
@@ -177,7 +177,7 @@ def test_failing_server_is_stale_in_discovery(play: Play) -> None:
 
 
 def test_server_with_an_untrusted_certificate_is_not_called(play: Play, tmp_path: Any) -> None:
-    async def scenario(world: World) -> None:
+    async def scenario(world: AggregatorHarness) -> None:
         (tmp_path / "other").mkdir()
         other = Authority(tmp_path / "other")
         await world.register(caBundle=base64.b64encode(other.pem).decode())
@@ -188,7 +188,7 @@ def test_server_with_an_untrusted_certificate_is_not_called(play: Play, tmp_path
 
 
 def test_service_created_later_is_detected(play: Play) -> None:
-    async def scenario(world: World) -> None:
+    async def scenario(world: AggregatorHarness) -> None:
         await world.register(service={"name": "later", "namespace": "default", "port": 1})
         said = await world.becomes("ServiceNotFound")
         assert said["message"] == 'service/later in "default" is not present'
@@ -201,7 +201,7 @@ def test_service_created_later_is_detected(play: Play) -> None:
 
 
 def test_api_service_of_this_server_is_local(play: Play) -> None:
-    async def scenario(world: World) -> None:
+    async def scenario(world: AggregatorHarness) -> None:
         spec = {"group": "x.example.com", "version": "v1", "groupPriorityMinimum": 1, "versionPriority": 1}
         await world.json(API_SERVICES, {"metadata": {"name": "v1.x.example.com"}, "spec": spec})
         found = await world.json(f"{API_SERVICES}/v1.x.example.com")

@@ -16,14 +16,14 @@ from kubeloop.cli.pki.files import Pki, ensure_pki
 from kubeloop.clock import SystemClock
 from kubeloop.http import Request
 from tests.bounds import GIVE_UP_SECONDS
-from tests.unit.apiserver.aggregator.conftest import REQUEST_TIMEOUT, Scenario, World
+from tests.unit.apiserver.aggregator.conftest import REQUEST_TIMEOUT, AggregatorHarness, Scenario
 from tests.unit.apiserver.aggregator.extension_server import ROOT
 
 Play = Callable[[Scenario], None]
 EDEN = f"{ROOT}/namespaces/default/gardens/eden"
 
 
-async def send(world: World, *lines: str) -> bytes:
+async def send(world: AggregatorHarness, *lines: str) -> bytes:
     """Send the lines of a head, and return the response."""
     head = (*lines, "Host: x", "Authorization: Bearer admin-token", "", "")
     async with asyncio.timeout(GIVE_UP_SECONDS):
@@ -45,7 +45,7 @@ async def send(world: World, *lines: str) -> bytes:
 def test_a_client_cannot_add_to_its_identity(play: Play, header: str) -> None:
     """Also with the names that --requestheader-* configures, which extension API servers believe as well."""
 
-    async def scenario(world: World) -> None:
+    async def scenario(world: AggregatorHarness) -> None:
         await world.available()
         answer = await send(world, f"GET {EDEN} HTTP/1.1", f"{header}: forged", "Connection: close, X-Named")
         assert answer.startswith(b"HTTP/1.1 200 ")
@@ -58,7 +58,7 @@ def test_a_client_cannot_add_to_its_identity(play: Play, header: str) -> None:
 
 
 def test_a_connection_header_cannot_remove_the_identity(play: Play) -> None:
-    async def scenario(world: World) -> None:
+    async def scenario(world: AggregatorHarness) -> None:
         await world.available()
         removed = "Connection: close, X-Remote-User, X-Remote-Group, X-Remote-Extra-A"
         assert (await send(world, f"GET {EDEN} HTTP/1.1", removed)).startswith(b"HTTP/1.1 200 ")
@@ -70,7 +70,7 @@ def test_a_connection_header_cannot_remove_the_identity(play: Play) -> None:
 def test_http_2_cannot_be_negotiated_through_the_proxy(play: Play) -> None:
     """The client could then send requests of any user through the connection of the proxy."""
 
-    async def scenario(world: World) -> None:
+    async def scenario(world: AggregatorHarness) -> None:
         await world.available()
         upgrade = ("Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABkAAQAAP__")
         answer = await send(world, f"GET {EDEN} HTTP/1.1", *upgrade)
@@ -98,7 +98,7 @@ def test_a_protocol_that_was_not_requested_is_not_relayed(play: Play) -> None:
 
     closed = asyncio.Event()
 
-    async def scenario(world: World) -> None:
+    async def scenario(world: AggregatorHarness) -> None:
         await world.available()
         server = await asyncio.start_server(switch, "127.0.0.1", 0)
         remote = next(iter(world.server.app.aggregator.remotes.values()))
@@ -132,7 +132,7 @@ def test_a_changed_proxy_certificate_is_used(play: Play, pki: Pki, tmp_path: Any
     ]
     originals = [own.read_bytes() for own, _ in pairs]
 
-    async def scenario(world: World) -> None:
+    async def scenario(world: AggregatorHarness) -> None:
         await world.available()
         assert (await world.ask(EDEN)).status == 200
         for own, foreign in pairs:
@@ -146,7 +146,7 @@ def test_a_changed_proxy_certificate_is_used(play: Play, pki: Pki, tmp_path: Any
 
 
 def test_an_invalid_proxy_certificate_is_ignored(play: Play, pki: Pki) -> None:
-    async def scenario(world: World) -> None:
+    async def scenario(world: AggregatorHarness) -> None:
         await world.available()
         pki.front_proxy_key.write_text("no key")
         assert (await world.ask(EDEN)).status == 200
@@ -156,7 +156,7 @@ def test_an_invalid_proxy_certificate_is_ignored(play: Play, pki: Pki) -> None:
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
 def test_a_silent_extension_server_is_a_timeout(play: Play, method: str) -> None:
-    async def scenario(world: World) -> None:
+    async def scenario(world: AggregatorHarness) -> None:
         await world.available()
         world.gardens.pause = asyncio.Event()
         began = asyncio.get_running_loop().time()

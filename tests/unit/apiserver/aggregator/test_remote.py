@@ -14,7 +14,7 @@ from kubeloop.api.requests import Call
 from kubeloop.apiserver.inprocess.stream import pieces_of
 from kubeloop.apiserver.request.context import User
 from kubeloop.http import StreamResponse
-from tests.unit.apiserver.aggregator.conftest import NAME, Scenario, World
+from tests.unit.apiserver.aggregator.conftest import NAME, AggregatorHarness, Scenario
 from tests.unit.apiserver.aggregator.extension_server import GROUP, ROOT, VERSION
 
 Play = Callable[[Scenario], None]
@@ -23,7 +23,7 @@ ADMIN = User("boss", ("system:masters",), "7", (("scopes/a b", ("x", "y")),))
 
 
 def test_request_is_proxied_with_the_users_identity(play: Play) -> None:
-    async def scenario(world: World) -> None:
+    async def scenario(world: AggregatorHarness) -> None:
         await world.available()
         path = f"{ROOT}/namespaces/default/gardens/eden"
         as_alice = {"impersonate_user": "alice", "impersonate_group": "system:masters"}
@@ -40,7 +40,7 @@ def test_request_is_proxied_with_the_users_identity(play: Play) -> None:
 
 
 def test_bodies_and_errors_are_proxied_unchanged(play: Play) -> None:
-    async def scenario(world: World) -> None:
+    async def scenario(world: AggregatorHarness) -> None:
         await world.available()
         made = await world.ask(f"{ROOT}/namespaces/default/gardens", {"spec": 1})
         assert (made.status, made.body) == (201, b'{"spec": 1}')
@@ -52,7 +52,7 @@ def test_bodies_and_errors_are_proxied_unchanged(play: Play) -> None:
 
 
 def test_a_redirect_is_not_passed_on(play: Play) -> None:
-    async def scenario(world: World) -> None:
+    async def scenario(world: AggregatorHarness) -> None:
         await world.available()
         moved = await world.ask(f"{ROOT}/namespaces/default/gardens/moved")
         assert moved.status == 502
@@ -62,7 +62,7 @@ def test_a_redirect_is_not_passed_on(play: Play) -> None:
 
 
 def test_authorization_precedes_proxying(play: Play) -> None:
-    async def scenario(world: World) -> None:
+    async def scenario(world: AggregatorHarness) -> None:
         await world.available()
         refused = await world.ask(f"{ROOT}/namespaces/default/gardens", token="nobody-token")
         assert refused.status == 403
@@ -73,7 +73,7 @@ def test_authorization_precedes_proxying(play: Play) -> None:
 
 
 def test_watch_is_proxied_event_by_event_until_the_client_disconnects(play: Play) -> None:
-    async def scenario(world: World) -> None:
+    async def scenario(world: AggregatorHarness) -> None:
         await world.available()
         response = await world.ask(f"{ROOT}/gardens?watch=1")
         assert isinstance(response, StreamResponse)
@@ -88,7 +88,7 @@ def test_watch_is_proxied_event_by_event_until_the_client_disconnects(play: Play
 
 
 def test_upgraded_connection_is_proxied(play: Play) -> None:
-    async def scenario(world: World) -> None:
+    async def scenario(world: AggregatorHarness) -> None:
         await world.available()
         reader, writer = await asyncio.open_connection("127.0.0.1", world.server.port)
         head = f"GET {ROOT}/namespaces/default/gardens/eden/talk HTTP/1.1\r\nHost: x\r\n"
@@ -107,7 +107,7 @@ def test_upgraded_connection_is_proxied(play: Play) -> None:
 
 
 def test_connections_are_reused(play: Play) -> None:
-    async def scenario(world: World) -> None:
+    async def scenario(world: AggregatorHarness) -> None:
         await world.available()
         for _ in range(3):
             await world.json(f"{ROOT}/namespaces/default/gardens/eden")
@@ -118,7 +118,7 @@ def test_connections_are_reused(play: Play) -> None:
 
 
 def test_in_process_clients_reach_the_extension_server(play: Play) -> None:
-    async def scenario(world: World) -> None:
+    async def scenario(world: AggregatorHarness) -> None:
         await world.available()
         entry = world.entry(ADMIN)
         listed = await entry.call(Call(verb="list", resource=GARDENS))
@@ -138,7 +138,7 @@ def test_in_process_clients_reach_the_extension_server(play: Play) -> None:
 
 
 def test_unregistered_server_is_not_called(play: Play) -> None:
-    async def scenario(world: World) -> None:
+    async def scenario(world: AggregatorHarness) -> None:
         await world.available()
         await world.ask(f"/apis/apiregistration.k8s.io/v1/apiservices/{NAME}", method="DELETE")
         assert (await world.ask(f"{ROOT}/gardens")).status == 404

@@ -17,7 +17,7 @@ SAMPLES = samples()
 PLURALS = {one["spec"]["names"]["kind"]: one["spec"]["names"]["plural"] for one in definitions()}
 
 
-class World(Api):
+class EcosystemApi(Api):
     def __init__(self, runner: asyncio.Runner) -> None:
         super().__init__(runner, ManualClock())
         self.made("/api/v1/namespaces", {"metadata": {"name": "shop"}})
@@ -34,27 +34,27 @@ class World(Api):
 
 
 @pytest.fixture(scope="module")
-def world() -> Iterator[World]:
+def harness() -> Iterator[EcosystemApi]:
     with asyncio.Runner() as runner:
-        yield World(runner)
+        yield EcosystemApi(runner)
 
 
 @pytest.fixture(autouse=True)
-def tidy(world: World) -> Iterator[None]:
+def tidy(harness: EcosystemApi) -> Iterator[None]:
     yield
     for kind in SAMPLES:
-        world.ask("DELETE", world.path(kind))
+        harness.ask("DELETE", harness.path(kind))
 
 
 @pytest.mark.parametrize("kind", sorted(SAMPLES))
-def test_valid_object_is_accepted_strictly_and_completed(world: World, kind: str) -> None:
-    made = world.post(f"{world.path(kind)}?fieldValidation=Strict", world.sample(kind))
+def test_valid_object_is_accepted_strictly_and_completed(harness: EcosystemApi, kind: str) -> None:
+    made = harness.post(f"{harness.path(kind)}?fieldValidation=Strict", harness.sample(kind))
     assert made.status == 201, made.body
     name = made.body["metadata"]["name"]
-    assert world.get(f"{world.path(kind)}/{name}").body == made.body
-    replaced = world.put(f"{world.path(kind)}/{name}", made.body)
+    assert harness.get(f"{harness.path(kind)}/{name}").body == made.body
+    replaced = harness.put(f"{harness.path(kind)}/{name}", made.body)
     assert (replaced.status, replaced.body) == (200, made.body)
-    applied = world.patch("apply", f"{world.path(kind)}/{name}?fieldManager=m&force=true", world.sample(kind))
+    applied = harness.patch("apply", f"{harness.path(kind)}/{name}?fieldManager=m&force=true", harness.sample(kind))
     assert applied.body["spec"] == made.body["spec"]
 
 
@@ -95,8 +95,10 @@ def at(document: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
         ("Tide", "spec.triggers.1.name", "main", "names of triggers must differ"),
     ],
 )
-def test_invalid_object_is_rejected_with_the_reason(world: World, kind: str, path: str, value: Any, said: str) -> None:
-    refused = world.post(world.path(kind), at(world.sample(kind), path, value))
+def test_invalid_object_is_rejected_with_the_reason(
+    harness: EcosystemApi, kind: str, path: str, value: Any, said: str
+) -> None:
+    refused = harness.post(harness.path(kind), at(harness.sample(kind), path, value))
     assert refused.status == 422, refused.body
     assert said in refused.body["message"]
 
@@ -108,56 +110,58 @@ def test_invalid_object_is_rejected_with_the_reason(world: World, kind: str, pat
         ("Tide", "spec.target.name", "others", "a tide keeps its target"),
     ],
 )
-def test_change_forbidden_by_rules_is_rejected(world: World, kind: str, path: str, value: Any, said: str) -> None:
-    made = world.made(world.path(kind), world.sample(kind))
-    refused = world.put(f"{world.path(kind)}/{made['metadata']['name']}", at(made, path, value))
+def test_change_forbidden_by_rules_is_rejected(
+    harness: EcosystemApi, kind: str, path: str, value: Any, said: str
+) -> None:
+    made = harness.made(harness.path(kind), harness.sample(kind))
+    refused = harness.put(f"{harness.path(kind)}/{made['metadata']['name']}", at(made, path, value))
     assert (refused.status, said in refused.body["message"]) == (422, True)
 
 
-def test_defaults_are_applied_at_every_depth(world: World) -> None:
-    seal = world.made(world.path("Seal"), world.sample("Seal"))
+def test_defaults_are_applied_at_every_depth(harness: EcosystemApi) -> None:
+    seal = harness.made(harness.path("Seal"), harness.sample("Seal"))
     assert seal["spec"]["privateKey"] == {"algorithm": "RSA", "size": 2048}
-    gate = world.made(world.path("Gate"), world.sample("Gate"))
+    gate = harness.made(harness.path("Gate"), harness.sample("Gate"))
     assert gate["spec"]["doors"][0]["allowed"] == {"namespaces": {"from": "Same"}}
     assert gate["spec"]["doors"][1]["lock"]["mode"] == "Terminate"
-    tower = world.made(world.path("Tower"), world.sample("Tower"))
+    tower = harness.made(harness.path("Tower"), harness.sample("Tower"))
     assert tower["spec"]["containers"][0]["ports"] == [{"containerPort": 9090, "protocol": "TCP"}]
 
 
-def test_every_served_version_shows_the_same_object_and_deprecated_ones_warn(world: World) -> None:
-    made = world.made(world.path("Gate"), world.sample("Gate"))
+def test_every_served_version_shows_the_same_object_and_deprecated_ones_warn(harness: EcosystemApi) -> None:
+    made = harness.made(harness.path("Gate"), harness.sample("Gate"))
     for version in ("v1beta1", "v1alpha2"):
-        seen: Answer = world.get(f"{world.path('Gate', version)}/main")
+        seen: Answer = harness.get(f"{harness.path('Gate', version)}/main")
         assert seen.body["spec"] == made["spec"]
         assert seen.body["apiVersion"] == f"gates.example.org/{version}"
         assert ("Warning" in seen.headers) == (version == "v1alpha2")
-    assert world.get(world.path("Tide", "v1alpha1")).status == 404
+    assert harness.get(harness.path("Tide", "v1alpha1")).status == 404
 
 
-def test_appliers_share_keyed_lists(world: World) -> None:
-    path = f"{world.path('Gate')}/main"
-    first = world.sample("Gate")
-    world.patch("apply", f"{path}?fieldManager=one", first)
+def test_appliers_share_keyed_lists(harness: EcosystemApi) -> None:
+    path = f"{harness.path('Gate')}/main"
+    first = harness.sample("Gate")
+    harness.patch("apply", f"{path}?fieldManager=one", first)
     door = {"name": "side", "port": 8080, "protocol": "TCP"}
     second = {**first, "spec": {"className": "iron", "doors": [door]}}
-    both = world.patch("apply", f"{path}?fieldManager=two", second)
+    both = harness.patch("apply", f"{path}?fieldManager=two", second)
     assert [one["name"] for one in both.body["spec"]["doors"]] == ["open", "locked", "side"]
-    taken_back = world.patch("apply", f"{path}?fieldManager=two", {**second, "spec": {"className": "iron"}})
+    taken_back = harness.patch("apply", f"{path}?fieldManager=two", {**second, "spec": {"className": "iron"}})
     assert [one["name"] for one in taken_back.body["spec"]["doors"]] == ["open", "locked"]
 
 
-def test_selectable_fields_find_objects(world: World) -> None:
-    world.made(world.path("Seal"), world.sample("Seal"))
+def test_selectable_fields_find_objects(harness: EcosystemApi) -> None:
+    harness.made(harness.path("Seal"), harness.sample("Seal"))
     found: Callable[[str], int] = lambda name: len(  # noqa: E731 - said twice below
-        world.get(f"{world.path('Seal')}?fieldSelector=spec.sealerRef.name%3D{name}").body["items"]
+        harness.get(f"{harness.path('Seal')}?fieldSelector=spec.sealerRef.name%3D{name}").body["items"]
     )
     assert (found("house"), found("other")) == (1, 0)
 
 
-def test_scale_of_a_custom_resource_can_be_changed(world: World) -> None:
-    world.made(world.path("Tower"), world.sample("Tower"))
-    scale = world.get(f"{world.path('Tower')}/north/scale").body
+def test_scale_of_a_custom_resource_can_be_changed(harness: EcosystemApi) -> None:
+    harness.made(harness.path("Tower"), harness.sample("Tower"))
+    scale = harness.get(f"{harness.path('Tower')}/north/scale").body
     assert scale["spec"] == {"replicas": 2}
-    changed = world.patch("merge", f"{world.path('Tower')}/north/scale", {"spec": {"replicas": 5}})
+    changed = harness.patch("merge", f"{harness.path('Tower')}/north/scale", {"spec": {"replicas": 5}})
     assert changed.body["spec"] == {"replicas": 5}
-    assert world.get(f"{world.path('Tower')}/north").body["spec"]["replicas"] == 5
+    assert harness.get(f"{harness.path('Tower')}/north").body["spec"]["replicas"] == 5

@@ -24,7 +24,7 @@ scheduler-token,system:kube-scheduler,3
 """
 
 
-class World:
+class FlowControlHarness:
     """Server that is called as any user."""
 
     def __init__(self, server: RunningServer) -> None:
@@ -63,7 +63,7 @@ class World:
                 await anext(watch)
 
 
-Scenario = Callable[[World], Awaitable[None]]
+Scenario = Callable[[FlowControlHarness], Awaitable[None]]
 Play = Callable[..., None]
 
 
@@ -78,9 +78,9 @@ def play(tmp_path: Path) -> Play:
             )
             server = await start_server(config, SystemClock())
             try:
-                world = World(server)
-                await world.bootstrapped()
-                await scenario(world)
+                harness = FlowControlHarness(server)
+                await harness.bootstrapped()
+                await scenario(harness)
             finally:
                 await server.close_now()
 
@@ -94,9 +94,9 @@ def named(name: str) -> dict[str, Any]:
 
 
 def test_every_response_names_its_flow_schema_and_priority_level(play: Play) -> None:
-    async def scenario(world: World) -> None:
-        uids = {one["metadata"]["name"]: one["metadata"]["uid"] for one in (await world.json(SCHEMAS))["items"]}
-        levels = {one["metadata"]["name"]: one["metadata"]["uid"] for one in (await world.json(LEVELS))["items"]}
+    async def scenario(harness: FlowControlHarness) -> None:
+        uids = {one["metadata"]["name"]: one["metadata"]["uid"] for one in (await harness.json(SCHEMAS))["items"]}
+        levels = {one["metadata"]["name"]: one["metadata"]["uid"] for one in (await harness.json(LEVELS))["items"]}
         for token, path, schema, level in (
             ("admin", MAPS, "exempt", "exempt"),
             ("noisy", MAPS, "global-default", "global-default"),
@@ -104,7 +104,7 @@ def test_every_response_names_its_flow_schema_and_priority_level(play: Play) -> 
             ("noisy", "/livez", "probes", "exempt"),
             ("noisy", f"{MAPS}/none", "global-default", "global-default"),
         ):
-            headers = dict((await world.ask(path, token=token)).headers)
+            headers = dict((await harness.ask(path, token=token)).headers)
             assert headers["X-Kubernetes-PF-FlowSchema-UID"] == uids[schema]
             assert headers["X-Kubernetes-PF-PriorityLevel-UID"] == levels[level]
 
@@ -112,36 +112,36 @@ def test_every_response_names_its_flow_schema_and_priority_level(play: Play) -> 
 
 
 def test_fairness_can_be_disabled(play: Play) -> None:
-    async def scenario(world: World) -> None:
-        assert "X-Kubernetes-PF-FlowSchema-UID" not in dict((await world.ask(MAPS)).headers)
+    async def scenario(harness: FlowControlHarness) -> None:
+        assert "X-Kubernetes-PF-FlowSchema-UID" not in dict((await harness.ask(MAPS)).headers)
 
     play(scenario, flowcontrol=False)
 
 
 def test_flow_schema_has_the_dangling_condition(play: Play) -> None:
-    async def scenario(world: World) -> None:
+    async def scenario(harness: FlowControlHarness) -> None:
         spec = {"priorityLevelConfiguration": {"name": "later"}, "matchingPrecedence": 7}
-        await world.json(SCHEMAS, named("mine") | {"spec": spec})
-        said = await world.condition("mine", "NotFound")
+        await harness.json(SCHEMAS, named("mine") | {"spec": spec})
+        said = await harness.condition("mine", "NotFound")
         message = 'This FlowSchema references the PriorityLevelConfiguration object named "later"'
         assert (said["type"], said["status"], said["reason"]) == ("Dangling", "True", "NotFound")
         assert said["message"] == f"{message} but there is no such object"
         limited = {"limitResponse": {"type": "Reject"}}
-        await world.json(LEVELS, named("later") | {"spec": {"type": "Limited", "limited": limited}})
-        said = await world.condition("mine", "Found")
+        await harness.json(LEVELS, named("later") | {"spec": {"type": "Limited", "limited": limited}})
+        said = await harness.condition("mine", "Found")
         assert (said["status"], said["reason"], said["message"]) == ("False", "Found", f"{message} and it exists")
 
     play(scenario)
 
 
 def test_excess_requests_are_rejected_and_counted(play: Play) -> None:
-    async def scenario(world: World) -> None:
-        asked = [world.ask(MAPS, named(f"m{number}"), token="noisy") for number in range(500)]
+    async def scenario(harness: FlowControlHarness) -> None:
+        asked = [harness.ask(MAPS, named(f"m{number}"), token="noisy") for number in range(500)]
         answers = await asyncio.gather(*asked)
         assert {one.status for one in answers} == {201, 429}
         refused = next(one for one in answers if one.status == 429)
         assert dict(refused.headers)["Retry-After"] == "1"
-        metrics = bytes((await world.ask("/metrics")).body).decode()  # type: ignore[arg-type]
+        metrics = bytes((await harness.ask("/metrics")).body).decode()  # type: ignore[arg-type]
         labels = 'flow_schema="global-default",priority_level="global-default"'
         count = sum(one.status == 429 for one in answers)
         line = f'apiserver_flowcontrol_rejected_requests_total{{{labels},reason="queue-full"}} {count}'
@@ -155,11 +155,11 @@ def test_excess_requests_are_rejected_and_counted(play: Play) -> None:
 def test_flood_of_writes_does_not_delay_a_controller_manager(play: Play) -> None:
     """Measured in turns of the flood and not in seconds: how much of it is served before the manager is."""
 
-    async def scenario(world: World) -> None:
+    async def scenario(harness: FlowControlHarness) -> None:
         done: list[str] = []
 
         async def write(token: str, name: str) -> None:
-            await world.ask(MAPS, named(name), token=token)
+            await harness.ask(MAPS, named(name), token=token)
             done.append(token)
 
         flood = [asyncio.create_task(write("noisy", f"noisy{number}")) for number in range(300)]
@@ -173,11 +173,11 @@ def test_flood_of_writes_does_not_delay_a_controller_manager(play: Play) -> None
 
 
 def test_flood_of_reads_is_shared_fairly(play: Play) -> None:
-    async def scenario(world: World) -> None:
+    async def scenario(harness: FlowControlHarness) -> None:
         done: list[str] = []
 
         async def read(token: str) -> None:
-            await world.ask(MAPS, token=token)
+            await harness.ask(MAPS, token=token)
             done.append(token)
 
         flood = [asyncio.create_task(read("noisy")) for _ in range(200)]
@@ -190,12 +190,12 @@ def test_flood_of_reads_is_shared_fairly(play: Play) -> None:
 
 
 def test_idle_levels_lend_their_seats(play: Play) -> None:
-    async def scenario(world: World) -> None:
-        control = world.server.app.flowcontrol
+    async def scenario(harness: FlowControlHarness) -> None:
+        control = harness.server.app.flowcontrol
         assert control is not None
         level = control.levels["global-default"]
         before = level.limit
-        asked = [world.ask(MAPS, named(f"m{number}"), token="noisy") for number in range(200)]
+        asked = [harness.ask(MAPS, named(f"m{number}"), token="noisy") for number in range(200)]
         await asyncio.gather(*asked)
         control.adjust_seats()
         assert level.limit > before

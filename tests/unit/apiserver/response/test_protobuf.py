@@ -9,7 +9,7 @@ import pytest
 
 from kubeloop.api.protobuf import decode_object, encode_object, open_envelope
 from kubeloop.http import StreamResponse
-from tests.unit.apiserver.watch.test_watch import MemoryStream, World, in_a_world
+from tests.unit.apiserver.watch.test_watch import MemoryStream, WatchHarness, in_a_world
 
 MEDIA = "application/vnd.kubernetes.protobuf"
 CONFIG_MAPS = "/api/v1/namespaces/shop/configmaps"
@@ -112,7 +112,7 @@ def _event(chunk: bytes) -> dict[str, Any]:
     return {"type": kind.decode(), "object": plain(rest[rest.index(b"k8s\x00") :])}
 
 
-async def _watch(world: World, query: str) -> FrameSink:
+async def _watch(world: WatchHarness, query: str) -> FrameSink:
     response = await world.ask("GET", f"{CONFIG_MAPS}?watch=1&{query}", accept=f"{MEDIA};stream=watch")
     assert isinstance(response, StreamResponse)
     assert response.content_type == f"{MEDIA};stream=watch"
@@ -123,7 +123,7 @@ async def _watch(world: World, query: str) -> FrameSink:
 
 
 def test_watch_delivers_existing_objects_and_events():
-    async def story(world: World) -> None:
+    async def story(world: WatchHarness) -> None:
         await world.make("a")
         sink = await _watch(world, "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true")
         assert sink.seen == [("ADDED", "a"), ("BOOKMARK", "")]
@@ -136,7 +136,7 @@ def test_watch_delivers_existing_objects_and_events():
 
 
 def test_watches_in_both_encodings_are_separate():
-    async def story(world: World) -> None:
+    async def story(world: WatchHarness) -> None:
         in_frames, in_json = await _watch(world, "resourceVersion=0"), await world.watch("resourceVersion=0")
         await world.make("a")
         await world.loop.settle()
@@ -147,7 +147,7 @@ def test_watches_in_both_encodings_are_separate():
 
 
 def test_watch_from_a_compacted_version_ends_with_an_error():
-    async def story(world: World) -> None:
+    async def story(world: WatchHarness) -> None:
         for name in "abc":
             await world.make(name)
         world.store.compact(world.store.revision)

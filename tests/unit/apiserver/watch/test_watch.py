@@ -55,7 +55,7 @@ class MemoryStream:
         return [(event["type"], event["object"]["metadata"].get("name", "")) for event in self.events]
 
 
-class World:
+class WatchHarness:
     """A server in virtual time."""
 
     def __init__(self, loop: VirtualLoop) -> None:
@@ -101,26 +101,26 @@ def in_a_world(story) -> None:
     loop = VirtualLoop()
 
     async def main() -> None:
-        world = World(loop)
-        await world.store.start()
-        await story(world)
-        for task in world.tasks:
+        harness = WatchHarness(loop)
+        await harness.store.start()
+        await story(harness)
+        for task in harness.tasks:
             task.cancel()
-        await asyncio.gather(*world.tasks, return_exceptions=True)
-        await world.store.close()
+        await asyncio.gather(*harness.tasks, return_exceptions=True)
+        await harness.store.close()
 
     run_virtual(main(), loop=loop)
 
 
 def test_watch_delivers_history_then_new_events():
-    async def story(world: World) -> None:
-        version = await world.make("a")
-        await world.make("b")
-        sink = await world.watch(f"resourceVersion={version}")
+    async def story(harness: WatchHarness) -> None:
+        version = await harness.make("a")
+        await harness.make("b")
+        sink = await harness.watch(f"resourceVersion={version}")
         assert sink.seen == [("ADDED", "b")]
-        await world.ask("PATCH", f"{CONFIG_MAPS}/a", {"data": {"k": "v"}})
-        await world.ask("DELETE", f"{CONFIG_MAPS}/b")
-        await world.loop.settle()
+        await harness.ask("PATCH", f"{CONFIG_MAPS}/a", {"data": {"k": "v"}})
+        await harness.ask("DELETE", f"{CONFIG_MAPS}/b")
+        await harness.loop.settle()
         assert sink.seen[1:] == [("MODIFIED", "a"), ("DELETED", "b")]
         versions = [int(event["object"]["metadata"]["resourceVersion"]) for event in sink.events]
         assert versions == sorted(versions)
@@ -129,19 +129,19 @@ def test_watch_delivers_history_then_new_events():
 
 
 def test_watch_without_a_version_starts_with_existing_objects():
-    async def story(world: World) -> None:
-        await world.make("a")
-        assert (await world.watch("")).seen == [("ADDED", "a")]
-        assert (await world.watch("resourceVersion=0")).seen == [("ADDED", "a")]
+    async def story(harness: WatchHarness) -> None:
+        await harness.make("a")
+        assert (await harness.watch("")).seen == [("ADDED", "a")]
+        assert (await harness.watch("resourceVersion=0")).seen == [("ADDED", "a")]
 
     in_a_world(story)
 
 
 def test_initial_events_end_with_an_annotated_bookmark():
-    async def story(world: World) -> None:
-        await world.make("a")
+    async def story(harness: WatchHarness) -> None:
+        await harness.make("a")
         query = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
-        sink = await world.watch(query)
+        sink = await harness.watch(query)
         assert [kind for kind, _ in sink.seen] == ["ADDED", "BOOKMARK"]
         assert sink.events[1]["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
 
@@ -149,13 +149,13 @@ def test_initial_events_end_with_an_annotated_bookmark():
 
 
 def test_selector_changes_become_added_and_deleted():
-    async def story(world: World) -> None:
-        sink = await world.watch("labelSelector=shown%3Dyes")
-        await world.make("a", shown="no")
-        await world.ask("PATCH", f"{CONFIG_MAPS}/a", {"metadata": {"labels": {"shown": "yes"}}})
-        await world.ask("PATCH", f"{CONFIG_MAPS}/a", {"data": {"k": "v"}})
-        await world.ask("PATCH", f"{CONFIG_MAPS}/a", {"metadata": {"labels": {"shown": "no"}}})
-        await world.loop.settle()
+    async def story(harness: WatchHarness) -> None:
+        sink = await harness.watch("labelSelector=shown%3Dyes")
+        await harness.make("a", shown="no")
+        await harness.ask("PATCH", f"{CONFIG_MAPS}/a", {"metadata": {"labels": {"shown": "yes"}}})
+        await harness.ask("PATCH", f"{CONFIG_MAPS}/a", {"data": {"k": "v"}})
+        await harness.ask("PATCH", f"{CONFIG_MAPS}/a", {"metadata": {"labels": {"shown": "no"}}})
+        await harness.loop.settle()
         assert [kind for kind, _ in sink.seen] == ["ADDED", "MODIFIED", "DELETED"]
         assert sink.events[-1]["object"]["metadata"]["labels"] == {"shown": "yes"}
 
@@ -163,26 +163,26 @@ def test_selector_changes_become_added_and_deleted():
 
 
 def test_watch_ends_after_its_timeout_with_bookmarks_every_minute():
-    async def story(world: World) -> None:
-        sink = await world.watch("timeoutSeconds=150&allowWatchBookmarks=true")
-        await world.loop.advance(147)
+    async def story(harness: WatchHarness) -> None:
+        sink = await harness.watch("timeoutSeconds=150&allowWatchBookmarks=true")
+        await harness.loop.advance(147)
         assert [kind for kind, _ in sink.seen] == ["BOOKMARK", "BOOKMARK"]
-        await world.loop.advance(2)
+        await harness.loop.advance(2)
         assert [kind for kind, _ in sink.seen] == ["BOOKMARK"] * 3
         assert not sink.closed
-        await world.loop.advance(2)
+        await harness.loop.advance(2)
         assert sink.closed
 
     in_a_world(story)
 
 
 def test_compacted_version_is_a_410_error_event():
-    async def story(world: World) -> None:
-        version = await world.make("a")
-        await world.make("b")
-        await world.make("c")
-        world.store.compact(world.store.revision)
-        sink = await world.watch(f"resourceVersion={version}")
+    async def story(harness: WatchHarness) -> None:
+        version = await harness.make("a")
+        await harness.make("b")
+        await harness.make("c")
+        harness.store.compact(harness.store.revision)
+        sink = await harness.watch(f"resourceVersion={version}")
         assert [event["type"] for event in sink.events] == ["ERROR"]
         assert sink.events[0]["object"]["code"] == 410
 
@@ -190,24 +190,24 @@ def test_compacted_version_is_a_410_error_event():
 
 
 def test_watchers_get_the_same_events_of_their_namespace():
-    async def story(world: World) -> None:
-        sinks = [await world.watch("resourceVersion=0") for _ in range(40)]
+    async def story(harness: WatchHarness) -> None:
+        sinks = [await harness.watch("resourceVersion=0") for _ in range(40)]
         for number in range(20):
-            await world.make(f"m{number}")
-        await world.ask("POST", "/api/v1/namespaces/attic/configmaps", {"metadata": {"name": "x"}})
-        await world.loop.advance(1)
+            await harness.make(f"m{number}")
+        await harness.ask("POST", "/api/v1/namespaces/attic/configmaps", {"metadata": {"name": "x"}})
+        await harness.loop.advance(1)
         assert all(sink.seen == [("ADDED", f"m{number}") for number in range(20)] for sink in sinks)
 
     in_a_world(story)
 
 
 def test_bookmark_never_overtakes_a_pending_event():
-    async def story(world: World) -> None:
-        sinks = [await world.watch("resourceVersion=0&allowWatchBookmarks=true") for _ in range(40)]
-        await world.loop.advance(59.9995)
-        await world.make("first")  # many watchers: what follows gathers for a moment
-        await world.make("second")
-        await world.loop.advance(0.0006)
+    async def story(harness: WatchHarness) -> None:
+        sinks = [await harness.watch("resourceVersion=0&allowWatchBookmarks=true") for _ in range(40)]
+        await harness.loop.advance(59.9995)
+        await harness.make("first")  # many watchers: what follows gathers for a moment
+        await harness.make("second")
+        await harness.loop.advance(0.0006)
         for sink in sinks:
             versions = [int(event["object"]["metadata"]["resourceVersion"]) for event in sink.events]
             assert [kind for kind, _ in sink.seen] == ["ADDED", "ADDED", "BOOKMARK"]
@@ -218,11 +218,11 @@ def test_bookmark_never_overtakes_a_pending_event():
 
 @pytest.mark.parametrize("kind", ["PartialObjectMetadata", "Table"])
 def test_watch_supports_metadata_and_tables(kind):
-    async def story(world: World) -> None:
-        sink = await world.watch("", accept=f"application/json;as={kind};v=v1;g=meta.k8s.io")
-        await world.make("a")
-        await world.make("b")
-        await world.loop.settle()
+    async def story(harness: WatchHarness) -> None:
+        sink = await harness.watch("", accept=f"application/json;as={kind};v=v1;g=meta.k8s.io")
+        await harness.make("a")
+        await harness.make("b")
+        await harness.loop.settle()
         assert [event["object"]["kind"] for event in sink.events] == [kind, kind]
         if kind == "Table":
             assert [bool(event["object"]["columnDefinitions"]) for event in sink.events] == [True, False]
@@ -231,18 +231,18 @@ def test_watch_supports_metadata_and_tables(kind):
 
 
 def test_others_are_served_while_a_watch_begins_with_many_objects() -> None:
-    async def story(world: World) -> None:
+    async def story(harness: WatchHarness) -> None:
         for number in range(450):
-            await world.make(f"m{number:03}")
-        response = await world.ask("GET", f"{CONFIG_MAPS}?watch=1")
+            await harness.make(f"m{number:03}")
+        response = await harness.ask("GET", f"{CONFIG_MAPS}?watch=1")
         assert isinstance(response, StreamResponse)
         sink = MemoryStream()
-        world.tasks.append(asyncio.create_task(response.run(sink)))
+        harness.tasks.append(asyncio.create_task(response.run(sink)))
         while not sink.events:  # noqa: ASYNC110  # the turn of the loop is what is tested
             await asyncio.sleep(0)
         assert len(sink.events) == 200
-        await world.make("later")  # belongs to the watch, once
-        await world.loop.settle()
+        await harness.make("later")  # belongs to the watch, once
+        await harness.loop.settle()
         assert len(sink.events) == 451
         assert sink.seen[-1] == ("ADDED", "later")
 

@@ -42,7 +42,7 @@ class RecordingQueue:
         return examined
 
 
-class World:
+class GraphHarness:
     def __init__(self) -> None:
         self.asked = RecordingQueue()
         self.absent = AbsentOwnerCache()
@@ -74,143 +74,143 @@ def to(name: str, *, block: bool = False, **other: Any) -> OwnerReference:
 
 
 def test_unobserved_owner_is_looked_up() -> None:
-    world = World()
-    world.put("child", to("owner"))
-    assert world.asked.taken() == ["owner"]
-    assert world.is_observed("owner") is False
-    world.put("owner")
-    assert world.is_observed("owner") is True
-    assert world.asked.taken() == []
+    harness = GraphHarness()
+    harness.put("child", to("owner"))
+    assert harness.asked.taken() == ["owner"]
+    assert harness.is_observed("owner") is False
+    harness.put("owner")
+    assert harness.is_observed("owner") is True
+    assert harness.asked.taken() == []
 
 
 def test_unreferenced_owner_is_forgotten() -> None:
-    world = World()
-    world.put("child", to("owner"))
-    world.put("child")
-    assert world.graph.get("owner") is None
+    harness = GraphHarness()
+    harness.put("child", to("owner"))
+    harness.put("child")
+    assert harness.graph.get("owner") is None
 
 
 def test_deleted_owner_enqueues_dependents_and_is_cached_as_absent() -> None:
-    world = World()
-    world.put("owner")
-    world.put("child", to("owner"))
-    world.put("other")
-    world.graph.remove(thing("owner"))
-    assert world.asked.taken() == ["child"]
-    assert thing("owner") in world.absent
-    world.graph.remove(thing("other"))
-    assert thing("other") not in world.absent
+    harness = GraphHarness()
+    harness.put("owner")
+    harness.put("child", to("owner"))
+    harness.put("other")
+    harness.graph.remove(thing("owner"))
+    assert harness.asked.taken() == ["child"]
+    assert thing("owner") in harness.absent
+    harness.graph.remove(thing("other"))
+    assert thing("other") not in harness.absent
 
 
 def test_waiting_owner_is_enqueued_after_its_last_blocking_dependent() -> None:
-    world = World()
-    world.put("owner")
+    harness = GraphHarness()
+    harness.put("owner")
     for name in ("a", "b"):
-        world.put(name, to("owner", block=True))
-    world.put("free", to("owner"))
-    world.put("owner", finalizers=("foregroundDeletion",), going=True)
-    assert world.asked.taken() == ["a", "b", "free", "owner"]
-    world.graph.remove(thing("a"))
-    world.graph.remove(thing("free"))
-    assert world.asked.taken() == []
-    world.put("b", to("owner"))
-    assert world.asked.taken() == ["owner"]
+        harness.put(name, to("owner", block=True))
+    harness.put("free", to("owner"))
+    harness.put("owner", finalizers=("foregroundDeletion",), going=True)
+    assert harness.asked.taken() == ["a", "b", "free", "owner"]
+    harness.graph.remove(thing("a"))
+    harness.graph.remove(thing("free"))
+    assert harness.asked.taken() == []
+    harness.put("b", to("owner"))
+    assert harness.asked.taken() == ["owner"]
 
 
 def test_orphaning_takes_precedence() -> None:
-    world = World()
-    world.put("owner", finalizers=("orphan", "foregroundDeletion"), going=True)
-    assert world.asked.orphaned == ["owner"]
-    assert world.asked.taken() == []
-    world.put("owner", finalizers=("foregroundDeletion",), going=True)
-    assert world.asked.taken() == ["owner"]
+    harness = GraphHarness()
+    harness.put("owner", finalizers=("orphan", "foregroundDeletion"), going=True)
+    assert harness.asked.orphaned == ["owner"]
+    assert harness.asked.taken() == []
+    harness.put("owner", finalizers=("foregroundDeletion",), going=True)
+    assert harness.asked.taken() == ["owner"]
 
 
 def test_finalizer_without_deletion_has_no_effect() -> None:
-    world = World()
-    world.put("owner", finalizers=("orphan", "foregroundDeletion"))
-    assert (world.asked.orphaned, world.asked.taken()) == ([], [])
+    harness = GraphHarness()
+    harness.put("owner", finalizers=("orphan", "foregroundDeletion"))
+    assert (harness.asked.orphaned, harness.asked.taken()) == ([], [])
 
 
 def test_mismatched_reference_to_a_known_owner_is_verified() -> None:
-    world = World()
-    world.put("owner")
-    world.put("good", to("owner"))
-    world.put("bad", to("owner", kind="Other"))
-    assert world.asked.taken() == ["bad"]
+    harness = GraphHarness()
+    harness.put("owner")
+    harness.put("good", to("owner"))
+    harness.put("bad", to("owner", kind="Other"))
+    assert harness.asked.taken() == ["bad"]
 
 
 def test_reference_into_another_namespace_is_reported() -> None:
-    world = World()
-    world.put("owner")
+    harness = GraphHarness()
+    harness.put("owner")
     meta = ObjectMeta(name="child", namespace="far", uid="child", owner_references=(to("owner"),))
-    world.graph.observe(thing("child", namespace="far"), meta)
-    assert world.asked.reported == [("child", "owner")]
-    assert world.asked.taken() == ["child"]
+    harness.graph.observe(thing("child", namespace="far"), meta)
+    assert harness.asked.reported == [("child", "owner")]
+    assert harness.asked.taken() == ["child"]
 
 
 def test_observed_owner_enqueues_dependents_with_mismatched_references() -> None:
-    world = World()
-    world.put("bad", to("owner", kind="Other"))
-    world.asked.taken()
-    world.put("owner")
-    assert world.asked.taken() == ["bad"]
+    harness = GraphHarness()
+    harness.put("bad", to("owner", kind="Other"))
+    harness.asked.taken()
+    harness.put("owner")
+    assert harness.asked.taken() == ["bad"]
 
 
 def test_mismatched_reference_does_not_exclude_another() -> None:
-    world = World()
-    world.put("one", to("owner", kind="A"))
-    world.put("two", to("owner", kind="B"))
-    world.asked.taken()
-    world.graph.handle_absent(thing("owner", kind="A"))
-    assert world.asked.taken() == ["one"]
-    assert world.asked.later == ["B"]
-    world.graph.remove(thing("one"))
-    world.graph.handle_absent(thing("owner", kind="B"))
-    assert world.asked.taken() == ["two"]
-    assert world.graph.get("owner") is None
+    harness = GraphHarness()
+    harness.put("one", to("owner", kind="A"))
+    harness.put("two", to("owner", kind="B"))
+    harness.asked.taken()
+    harness.graph.handle_absent(thing("owner", kind="A"))
+    assert harness.asked.taken() == ["one"]
+    assert harness.asked.later == ["B"]
+    harness.graph.remove(thing("one"))
+    harness.graph.handle_absent(thing("owner", kind="B"))
+    assert harness.asked.taken() == ["two"]
+    assert harness.graph.get("owner") is None
 
 
 def test_absent_mismatched_reference_does_not_remove_an_observed_owner() -> None:
-    world = World()
-    world.put("owner")
-    world.put("bad", to("owner", kind="Other"))
-    world.asked.taken()
-    world.graph.handle_absent(thing("owner", kind="Other"))
-    assert world.graph.get("owner") is not None
-    assert world.asked.taken() == ["bad"]
+    harness = GraphHarness()
+    harness.put("owner")
+    harness.put("bad", to("owner", kind="Other"))
+    harness.asked.taken()
+    harness.graph.handle_absent(thing("owner", kind="Other"))
+    assert harness.graph.get("owner") is not None
+    assert harness.asked.taken() == ["bad"]
 
 
 def test_unwatched_kind_makes_owners_unverified() -> None:
-    world = World()
-    world.put("owner")
-    world.put("child", to("owner"))
-    world.put("lone")
+    harness = GraphHarness()
+    harness.put("owner")
+    harness.put("child", to("owner"))
+    harness.put("lone")
     for uid in ("owner", "lone", "unknown"):
-        world.graph.mark_unobserved(uid)
-    assert world.asked.taken() == ["owner"]
-    assert world.graph.get("lone") is None
-    assert thing("owner") not in world.absent
+        harness.graph.mark_unobserved(uid)
+    assert harness.asked.taken() == ["owner"]
+    assert harness.graph.get("lone") is None
+    assert thing("owner") not in harness.absent
 
 
 def test_dependent_with_a_corrected_reference_is_enqueued() -> None:
-    world = World()
-    world.put("child", to("owner", kind="Other"))
-    world.graph.handle_absent(thing("owner", kind="Other"))
-    world.put("owner")
-    world.put("child", to("owner"))
-    world.asked.taken()
-    world.graph.remove(thing("owner"))
-    assert world.asked.taken() == ["child"]
+    harness = GraphHarness()
+    harness.put("child", to("owner", kind="Other"))
+    harness.graph.handle_absent(thing("owner", kind="Other"))
+    harness.put("owner")
+    harness.put("child", to("owner"))
+    harness.asked.taken()
+    harness.graph.remove(thing("owner"))
+    assert harness.asked.taken() == ["child"]
 
 
 def test_deleted_owner_is_forgotten_with_its_last_dependent() -> None:
-    world = World()
-    world.put("child", to("owner", block=True))
-    world.graph.remove(thing("owner"))
-    world.graph.remove(thing("child"))
-    world.put("owner")
-    owner = world.graph.get("owner")
+    harness = GraphHarness()
+    harness.put("child", to("owner", block=True))
+    harness.graph.remove(thing("owner"))
+    harness.graph.remove(thing("child"))
+    harness.put("owner")
+    owner = harness.graph.get("owner")
     assert owner is not None
     assert (owner.dependents, owner.blockers) == ({}, set())
 
@@ -256,16 +256,16 @@ CHANGES = st.lists(st.tuples(NAMES, st.none() | REFERENCES), max_size=30)
 @example(changes=[("b", (to("a"),)), ("a", None), ("c", (to("a"),))])
 @given(CHANGES)
 def test_links_match_references(changes: list[tuple[str, tuple[OwnerReference, ...] | None]]) -> None:
-    world, there = World(), dict[str, tuple[OwnerReference, ...]]()
+    harness, there = GraphHarness(), dict[str, tuple[OwnerReference, ...]]()
     for name, owners in changes:
         if owners is None:
-            world.graph.remove(thing(name))
+            harness.graph.remove(thing(name))
             there.pop(name, None)
         else:
-            world.put(name, *owners)
+            harness.put(name, *owners)
             there[name] = owners
     for name in "abcdef":
-        node = world.graph.get(name)
+        node = harness.graph.get(name)
         assert (node is not None and node.observed) == (name in there)
         if node is not None:
             said = {child for child, owners in there.items() if any(one.uid == name for one in owners)}

@@ -55,7 +55,7 @@ class StateSink:
             self.version = one.resource_version
 
 
-class World:
+class ReflectorHarness:
     """A reflector that runs, in virtual time."""
 
     def __init__(self, loop: VirtualLoop, source: ScriptedSource, streaming: bool) -> None:
@@ -65,30 +65,30 @@ class World:
         self.reflector = Reflector(source, self.copy, clock=VirtualClock(loop), streaming=streaming)
 
 
-Scenario = Callable[[World], Awaitable[None]]
+Scenario = Callable[[ReflectorHarness], Awaitable[None]]
 
 
-def play(source: ScriptedSource, scenario: Scenario, *, streaming: bool = False) -> World:
+def play(source: ScriptedSource, scenario: Scenario, *, streaming: bool = False) -> ReflectorHarness:
     loop = VirtualLoop()
 
-    async def main() -> World:
-        world = World(loop, source, streaming)
-        task = asyncio.create_task(world.reflector.run())
-        await scenario(world)
+    async def main() -> ReflectorHarness:
+        harness = ReflectorHarness(loop, source, streaming)
+        task = asyncio.create_task(harness.reflector.run())
+        await scenario(harness)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         assert source.open == 0, "a watch was left open"
-        return world
+        return harness
 
     return run_virtual(main(), loop=loop)
 
 
-async def at_once(world: World) -> None:
-    await world.loop.settle()
+async def at_once(harness: ReflectorHarness) -> None:
+    await harness.loop.settle()
 
 
 def after(seconds: float) -> Scenario:
-    return lambda world: world.loop.advance(seconds)
+    return lambda harness: harness.loop.advance(seconds)
 
 
 START = (page(5, config("a", 3)),)
@@ -97,8 +97,8 @@ UNAVAILABLE = errors.service_unavailable("down")
 
 
 def test_initial_state_is_empty() -> None:
-    async def nothing(world: World) -> None:
-        assert world.reflector.state == InitialState()
+    async def nothing(harness: ReflectorHarness) -> None:
+        assert harness.reflector.state == InitialState()
 
     play(ScriptedSource(), nothing)
 
@@ -114,30 +114,30 @@ def test_first_list_accepts_any_version_in_pages() -> None:
 
 def test_paged_list_is_delivered_completely() -> None:
     source = ScriptedSource([page(5, config("a", 1), more="next"), page(5, config("b", 2), more="z"), page(5)])
-    world = play(source, at_once)
-    assert world.copy.objects == {"a": "1", "b": "2"}
+    harness = play(source, at_once)
+    assert harness.copy.objects == {"a": "1", "b": "2"}
     assert source.calls("list")[1:] == [{"limit": 500, "continue_token": "next"}, {"limit": 500, "continue_token": "z"}]
-    assert world.reflector.state == WatchState("5")
+    assert harness.reflector.state == WatchState("5")
 
 
 def test_list_failing_midway_delivers_nothing() -> None:
     source = ScriptedSource([page(5, config("a", 1), more="next"), UNAVAILABLE])
-    world = play(source, at_once)
-    assert world.copy.replaced == 0
-    assert isinstance(world.reflector.state, BackoffState)
-    assert world.reflector.last_error is UNAVAILABLE
+    harness = play(source, at_once)
+    assert harness.copy.replaced == 0
+    assert isinstance(harness.reflector.state, BackoffState)
+    assert harness.reflector.last_error is UNAVAILABLE
 
 
 def test_list_expired_between_pages_is_restarted() -> None:
     source = ScriptedSource([page(5, config("a", 1), more="next"), errors.expired(), page(9, config("b", 7))])
-    world = play(source, at_once)
-    assert world.copy.objects == {"b": "7"}
+    harness = play(source, at_once)
+    assert harness.copy.objects == {"b": "7"}
     assert source.calls("list")[2] == {"resource_version": "0"}
 
 
 def test_hanging_list_is_retried() -> None:
-    world = play(ScriptedSource([SILENCE, *START]), after(70))
-    assert world.copy.objects == {"a": "3"}
+    harness = play(ScriptedSource([SILENCE, *START]), after(70))
+    assert harness.copy.objects == {"a": "3"}
 
 
 # Watching
@@ -153,9 +153,9 @@ def test_watch_starts_at_the_list_version_with_a_timeout() -> None:
 
 def test_events_are_delivered_in_order() -> None:
     changes = [event("ADDED", "b", 6), event("MODIFIED", "a", 7), event("DELETED", "b", 8)]
-    world = play(ScriptedSource(START, [[changes, SILENCE]]), at_once)
-    assert world.copy.objects == {"a": "7"}
-    assert world.reflector.state == WatchState("8")
+    harness = play(ScriptedSource(START, [[changes, SILENCE]]), at_once)
+    assert harness.copy.objects == {"a": "7"}
+    assert harness.reflector.state == WatchState("8")
 
 
 def test_ended_watch_is_resumed_at_the_last_version() -> None:
@@ -168,10 +168,10 @@ def test_ended_watch_is_resumed_at_the_last_version() -> None:
 
 def test_a_dropped_connection_is_resumed_after_a_pause() -> None:
     source = ScriptedSource(START, [[[event("ADDED", "b", 6)], ConnectionResetError("dropped")]])
-    world = play(source, after(2))
+    harness = play(source, after(2))
     assert [one["resource_version"] for one in source.calls("watch")] == ["5", "6"]
     assert 0.8 <= source.times("watch")[1] <= 1.6
-    assert world.copy.replaced == 1
+    assert harness.copy.replaced == 1
 
 
 def test_watch_that_ends_immediately_is_backed_off() -> None:
@@ -183,51 +183,51 @@ def test_watch_that_ends_immediately_is_backed_off() -> None:
 @pytest.mark.parametrize("error", [EXPIRED, errors.gone("gone"), errors.too_large_resource_version(5, 1)])
 def test_expired_version_causes_a_relist_not_older_than_known(error: errors.ApiError) -> None:
     source = ScriptedSource([*START, page(30, config("z", 30))], [[error]])
-    world = play(source, after(2))
+    harness = play(source, after(2))
     assert source.calls("list")[1] == {"resource_version": "5"}
-    assert world.copy.objects == {"z": "30"}
-    assert world.reflector.state == WatchState("30")
+    assert harness.copy.objects == {"z": "30"}
+    assert harness.reflector.state == WatchState("30")
 
 
 @pytest.mark.parametrize("error", [errors.expired(), errors.too_large_resource_version(5, 1)])
 def test_relist_falls_back_to_the_latest_version(error: errors.ApiError) -> None:
     source = ScriptedSource([*START, error, page(30)], [[EXPIRED]])
-    world = play(source, after(2))
+    harness = play(source, after(2))
     assert source.calls("list")[2] == {"limit": 500}
-    assert world.copy.version == "30"
+    assert harness.copy.version == "30"
 
 
 def test_rejected_watch_causes_a_relist() -> None:
     source = ScriptedSource([*START, page(40)], [[errors.forbidden("", "pods", "", "no")]])
-    world = play(source, after(2))
+    harness = play(source, after(2))
     assert source.calls("list")[1] == {"limit": 500}
-    assert world.copy.version == "40"
+    assert harness.copy.version == "40"
 
 
 def test_decreasing_versions_cause_a_relist() -> None:
     changes = [event("MODIFIED", "a", 8), event("ADDED", "b", 7)]
     source = ScriptedSource([*START, page(30, config("a", 8), config("b", 7))], [[changes, SILENCE]])
-    world = play(source, after(2))
+    harness = play(source, after(2))
     assert len(source.calls("list")) == 2
-    assert world.copy.objects == {"a": "8", "b": "7"}
+    assert harness.copy.objects == {"a": "8", "b": "7"}
 
 
 def test_non_numeric_versions_are_accepted_in_order() -> None:
     odd = WatchEvent("ADDED", config("b", 1), "zz-1")
     odder = WatchEvent("ADDED", config("c", 1), "aa-0")
-    world = play(ScriptedSource(START, [[[odd], [odder], SILENCE]]), at_once)
-    assert world.reflector.state == WatchState("aa-0")
+    harness = play(ScriptedSource(START, [[[odd], [odder], SILENCE]]), at_once)
+    assert harness.reflector.state == WatchState("aa-0")
 
 
 def test_failing_sink_gets_the_events_again() -> None:
     source = ScriptedSource(START, [[[event("ADDED", "b", 6)], SILENCE], [[event("ADDED", "b", 6)], SILENCE]])
 
-    async def scenario(world: World) -> None:
-        world.copy.failing = 1
-        await world.loop.advance(2)
+    async def scenario(harness: ReflectorHarness) -> None:
+        harness.copy.failing = 1
+        await harness.loop.advance(2)
 
-    world = play(source, scenario)
-    assert world.copy.objects == {"a": "3", "b": "6"}
+    harness = play(source, scenario)
+    assert harness.copy.objects == {"a": "3", "b": "6"}
 
 
 # Silence
@@ -235,11 +235,11 @@ def test_failing_sink_gets_the_events_again() -> None:
 
 def test_watch_exceeding_its_timeout_is_renewed() -> None:
     source = ScriptedSource(START)
-    world = play(source, after(700))
+    harness = play(source, after(700))
     first = source.calls("watch")[0]
     assert source.times("watch")[1] == int(first["timeout_seconds"]) + 30
     assert source.calls("watch")[1]["resource_version"] == "5"
-    assert world.copy.replaced == 1
+    assert harness.copy.replaced == 1
 
 
 def test_watch_without_bookmarks_is_renewed_soon() -> None:
@@ -267,9 +267,9 @@ def test_idle_in_process_watch_is_kept() -> None:
 def test_broken_in_process_watch_is_reopened() -> None:
     source = ScriptedSource((), [[[bookmark(9, end=True)], 100.0, ConnectionResetError()], [[bookmark(10)], SILENCE]])
     source.is_in_process = True
-    world = play(source, after(110), streaming=True)
+    harness = play(source, after(110), streaming=True)
     assert [one["resource_version"] for one in source.calls("watch")[1:]] == ["9"]
-    assert world.reflector.state == WatchState("10")
+    assert harness.reflector.state == WatchState("10")
 
 
 # Backing off
@@ -321,10 +321,10 @@ def test_backoff_resets_after_two_healthy_minutes() -> None:
 def test_watch_list_streams_the_state_and_continues_as_watch() -> None:
     first = [event("ADDED", "b", 4), event("ADDED", "a", 3)]
     source = ScriptedSource((), [[first, [bookmark(9, end=True), event("ADDED", "c", 10)], SILENCE]])
-    world = play(source, at_once, streaming=True)
-    assert world.copy.objects == {"b": "4", "a": "3", "c": "10"}
-    assert world.copy.replaced == 1
-    assert world.reflector.state == WatchState("10")
+    harness = play(source, at_once, streaming=True)
+    assert harness.copy.objects == {"b": "4", "a": "3", "c": "10"}
+    assert harness.copy.replaced == 1
+    assert harness.reflector.state == WatchState("10")
     (options,) = source.calls("watch")
     assert options["initial_events"] is True
     assert "resource_version" not in options
@@ -333,24 +333,24 @@ def test_watch_list_streams_the_state_and_continues_as_watch() -> None:
 
 def test_changes_during_streaming_are_applied() -> None:
     first = [event("ADDED", "a", 3), event("ADDED", "b", 4), event("MODIFIED", "a", 11), event("DELETED", "b", 12)]
-    world = play(ScriptedSource((), [[[*first, bookmark(12, end=True)], SILENCE]]), at_once, streaming=True)
-    assert world.copy.objects == {"a": "11"}
+    harness = play(ScriptedSource((), [[[*first, bookmark(12, end=True)], SILENCE]]), at_once, streaming=True)
+    assert harness.copy.objects == {"a": "11"}
 
 
 def test_server_without_watch_list_falls_back_permanently() -> None:
     refusal = errors.ApiError("sendInitialEvents is forbidden", code=422)
     source = ScriptedSource([*START, page(30)], [[refusal], [EXPIRED]])
-    world = play(source, after(3), streaming=True)
+    harness = play(source, after(3), streaming=True)
     assert [one.get("resource_version") for one in source.calls("list")] == ["0", "5"]
     assert [("initial_events" in one) for one in source.calls("watch")] == [True, False, False]
-    assert world.copy.version == "30"
+    assert harness.copy.version == "30"
 
 
 def test_missing_initial_events_end_falls_back_to_list() -> None:
     source = ScriptedSource(START, [[[event("ADDED", "a", 3)], SILENCE]])
-    world = play(source, after(61), streaming=True)
-    assert world.copy.objects == {"a": "3"}
-    assert world.reflector.state == WatchState("5")
+    harness = play(source, after(61), streaming=True)
+    assert harness.copy.objects == {"a": "3"}
+    assert harness.reflector.state == WatchState("5")
 
 
 @pytest.mark.parametrize(
@@ -368,47 +368,47 @@ def test_a_list_takes_the_place_of_a_stream_that_fails_at_once_and_silently(
 ) -> None:
     source = ScriptedSource(START, [[[event("ADDED", "x", 3)], failure]])
     with caplog.at_level(logging.INFO):
-        world = play(source, at_once, streaming=True)
-    assert world.copy.objects == {"a": "3"}
-    assert world.reflector.state == WatchState("5")
+        harness = play(source, at_once, streaming=True)
+    assert harness.copy.objects == {"a": "3"}
+    assert harness.reflector.state == WatchState("5")
     assert not caplog.records
 
 
 def test_a_list_that_fails_as_the_stream_did_backs_off() -> None:
     source = ScriptedSource([errors.internal_error("bad day")], [[errors.internal_error("bad day")]])
-    world = play(source, at_once, streaming=True)
-    assert isinstance(world.reflector.state, BackoffState)
-    assert world.reflector.state.then == ListState("0")
+    harness = play(source, at_once, streaming=True)
+    assert isinstance(harness.reflector.state, BackoffState)
+    assert harness.reflector.state.then == ListState("0")
 
 
 def test_a_server_that_cannot_be_reached_is_asked_to_stream_again() -> None:
     source = ScriptedSource((), [[ConnectError("refused")], [[bookmark(4, end=True)], SILENCE]])
-    world = play(source, after(4), streaming=True)
-    assert world.reflector.state == WatchState("4")
+    harness = play(source, after(4), streaming=True)
+    assert harness.reflector.state == WatchState("4")
 
 
 def test_busy_server_is_streamed_again() -> None:
     source = ScriptedSource((), [[errors.too_many_requests("busy", 3)], [[bookmark(4, end=True)], SILENCE]])
-    world = play(source, after(4), streaming=True)
-    assert world.reflector.state == WatchState("4")
+    harness = play(source, after(4), streaming=True)
+    assert harness.reflector.state == WatchState("4")
 
 
 def test_relist_streams_not_older_than_known() -> None:
     source = ScriptedSource(
         (), [[[bookmark(9, end=True)], EXPIRED], [errors.expired()], [[bookmark(20, end=True)], "s"]]
     )
-    world = play(source, after(2), streaming=True)
+    harness = play(source, after(2), streaming=True)
     assert [one.get("resource_version") for one in source.calls("watch")] == [None, "9", None]
-    assert world.reflector.state == WatchState("20")
+    assert harness.reflector.state == WatchState("20")
 
 
 def test_single_step() -> None:
     loop = VirtualLoop()
 
     async def main() -> None:
-        world = World(loop, ScriptedSource((), [[[bookmark(9, end=True)], SILENCE]]), True)
-        assert await world.reflector.step(InitialState()) == StreamingListState("0")
-        assert await world.reflector.step(StreamingListState("0")) == WatchState("9")
+        harness = ReflectorHarness(loop, ScriptedSource((), [[[bookmark(9, end=True)], SILENCE]]), True)
+        assert await harness.reflector.step(InitialState()) == StreamingListState("0")
+        assert await harness.reflector.step(StreamingListState("0")) == WatchState("9")
 
     run_virtual(main(), loop=loop)
 

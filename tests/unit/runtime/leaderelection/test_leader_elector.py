@@ -140,7 +140,7 @@ class Candidate:
         await asyncio.get_running_loop().create_future()
 
 
-class World:
+class LeaderElectorHarness:
     def __init__(self, loop: VirtualLoop) -> None:
         self.loop = loop
         self.server = LeaseServer()
@@ -157,11 +157,11 @@ class World:
         await asyncio.wait((task,))
 
 
-def play(scenario: Callable[[World], Awaitable[None]]) -> None:
+def play(scenario: Callable[[LeaderElectorHarness], Awaitable[None]]) -> None:
     loop = VirtualLoop()
 
     async def main() -> None:
-        await scenario(World(loop))
+        await scenario(LeaderElectorHarness(loop))
         others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
         for task in others:
             task.cancel()
@@ -174,10 +174,10 @@ def play(scenario: Callable[[World], Awaitable[None]]) -> None:
 
 
 def test_first_candidate_creates_the_lease_and_leads() -> None:
-    async def scenario(world: World) -> None:
-        one = world.candidate("one")
-        await world.loop.settle()
-        spec = world.server.get().spec
+    async def scenario(harness: LeaderElectorHarness) -> None:
+        one = harness.candidate("one")
+        await harness.loop.settle()
+        spec = harness.server.get().spec
         assert (spec.holder_identity, spec.lease_duration_seconds, spec.lease_transitions) == ("one", 15, 0)
         assert spec.acquire_time == spec.renew_time == "2026-01-01T00:00:00.000000Z"
         assert one.elector.is_leader
@@ -187,96 +187,96 @@ def test_first_candidate_creates_the_lease_and_leads() -> None:
 
 
 def test_leader_renews_every_retry_period_and_others_wait() -> None:
-    async def scenario(world: World) -> None:
-        world.candidate("one")
-        await world.loop.settle()
-        two = world.candidate("two")
-        await world.loop.advance(60)
-        assert world.server.writes == 31
+    async def scenario(harness: LeaderElectorHarness) -> None:
+        harness.candidate("one")
+        await harness.loop.settle()
+        two = harness.candidate("two")
+        await harness.loop.advance(60)
+        assert harness.server.writes == 31
         assert two.elector.leader == "one"
         assert two.terms == 0
-        assert world.server.get().spec.acquire_time == "2026-01-01T00:00:00.000000Z"
-        assert world.server.get().spec.renew_time == "2026-01-01T00:01:00.000000Z"
+        assert harness.server.get().spec.acquire_time == "2026-01-01T00:00:00.000000Z"
+        assert harness.server.get().spec.renew_time == "2026-01-01T00:01:00.000000Z"
 
     play(scenario)
 
 
 def test_stopped_leader_releases_the_lease() -> None:
-    async def scenario(world: World) -> None:
-        one = world.candidate("one")
-        await world.loop.settle()
-        two = world.candidate("two")
-        await world.stop("one")
-        spec = world.server.get().spec
+    async def scenario(harness: LeaderElectorHarness) -> None:
+        one = harness.candidate("one")
+        await harness.loop.settle()
+        two = harness.candidate("two")
+        await harness.stop("one")
+        spec = harness.server.get().spec
         assert (spec.holder_identity, spec.lease_duration_seconds) == ("", 1)
         assert not one.elector.fence.is_open
-        await world.loop.advance(4.5)
+        await harness.loop.advance(4.5)
         assert two.elector.fence.is_open
-        assert world.server.get().spec.lease_transitions == 1
+        assert harness.server.get().spec.lease_transitions == 1
 
     play(scenario)
 
 
 def test_leader_may_keep_the_lease_on_stop() -> None:
-    async def scenario(world: World) -> None:
-        world.candidate("one", release=False)
-        await world.loop.settle()
-        await world.stop("one")
-        assert world.server.holder == "one"
+    async def scenario(harness: LeaderElectorHarness) -> None:
+        harness.candidate("one", release=False)
+        await harness.loop.settle()
+        await harness.stop("one")
+        assert harness.server.holder == "one"
 
     play(scenario)
 
 
 def test_dead_leader_is_replaced_after_the_lease_duration() -> None:
-    async def scenario(world: World) -> None:
-        one, two = world.candidate("one"), world.candidate("two")
-        await world.loop.advance(10)
+    async def scenario(harness: LeaderElectorHarness) -> None:
+        one, two = harness.candidate("one"), harness.candidate("two")
+        await harness.loop.advance(10)
         leader, other = (one, two) if one.elector.is_leader else (two, one)
         leader.line.cut = True
-        await world.loop.advance(11)
+        await harness.loop.advance(11)
         assert not leader.elector.fence.is_open
         assert not other.elector.fence.is_open
-        await world.loop.advance(10)
+        await harness.loop.advance(10)
         assert other.elector.fence.is_open
-        assert world.server.holder == other.elector.identity
+        assert harness.server.holder == other.elector.identity
 
     play(scenario)
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_standby_retries_exactly_when_the_lease_expires(seed: int) -> None:
-    async def scenario(world: World) -> None:
-        leader = world.candidate("one")
-        await world.loop.settle()
-        standby = world.candidate("two", seed=seed)
-        await world.loop.advance(10 + seed / 10)
+    async def scenario(harness: LeaderElectorHarness) -> None:
+        leader = harness.candidate("one")
+        await harness.loop.settle()
+        standby = harness.candidate("two", seed=seed)
+        await harness.loop.advance(10 + seed / 10)
         leader.line.cut = True
-        renewed = parse_time(world.server.get().spec.renew_time or "")
-        await world.loop.advance(30)
+        renewed = parse_time(harness.server.get().spec.renew_time or "")
+        await harness.loop.advance(30)
         assert standby.elector.is_leader
         # It saw the last renewal at most a pause after it was made, and has counted from there.
-        waited = (parse_time(world.server.get().spec.acquire_time or "") - renewed).total_seconds()
+        waited = (parse_time(harness.server.get().spec.acquire_time or "") - renewed).total_seconds()
         assert 15.0 <= waited <= 15.0 + 2.0 * (1 + JITTER)
 
     play(scenario)
 
 
 def test_leader_work_ends_before_another_leader_starts() -> None:
-    async def scenario(world: World) -> None:
-        line = CandidateConnection(world.server)
-        elector = LeaderElector(line, "kube-system", "manager", "one", VirtualClock(world.loop))
+    async def scenario(harness: LeaderElectorHarness) -> None:
+        line = CandidateConnection(harness.server)
+        elector = LeaderElector(line, "kube-system", "manager", "one", VirtualClock(harness.loop))
         ended: list[float] = []
 
         async def lead() -> None:
             try:
                 await asyncio.get_running_loop().create_future()
             finally:
-                ended.append(world.loop.time())
+                ended.append(harness.loop.time())
 
         task = asyncio.create_task(elector.run(lead))
-        await world.loop.settle()
+        await harness.loop.settle()
         line.cut = True
-        await world.loop.advance(30)
+        await harness.loop.advance(30)
         assert ended == [10.0]
         assert isinstance(task.exception(), LeadershipLost)
 
@@ -284,9 +284,9 @@ def test_leader_work_ends_before_another_leader_starts() -> None:
 
 
 def test_finished_work_ends_the_term() -> None:
-    async def scenario(world: World) -> None:
+    async def scenario(harness: LeaderElectorHarness) -> None:
         elector = LeaderElector(
-            CandidateConnection(world.server), "kube-system", "manager", "one", VirtualClock(world.loop)
+            CandidateConnection(harness.server), "kube-system", "manager", "one", VirtualClock(harness.loop)
         )
 
         async def fail() -> None:
@@ -294,15 +294,15 @@ def test_finished_work_ends_the_term() -> None:
 
         with pytest.raises(RuntimeError, match="a bug"):
             await elector.run(fail)
-        assert world.server.holder == ""
+        assert harness.server.holder == ""
 
     play(scenario)
 
 
 def test_stopping_leader_may_write_until_it_ends() -> None:
-    async def scenario(world: World) -> None:
+    async def scenario(harness: LeaderElectorHarness) -> None:
         elector = LeaderElector(
-            CandidateConnection(world.server), "kube-system", "manager", "one", VirtualClock(world.loop)
+            CandidateConnection(harness.server), "kube-system", "manager", "one", VirtualClock(harness.loop)
         )
         open_while_ending: list[bool] = []
 
@@ -314,11 +314,11 @@ def test_stopping_leader_may_write_until_it_ends() -> None:
                 open_while_ending.append(elector.fence.is_open)
 
         task = asyncio.create_task(elector.run(lead))
-        await world.loop.settle()
+        await harness.loop.settle()
         task.cancel()
-        await world.loop.advance(30)
+        await harness.loop.advance(30)
         assert open_while_ending == [True]
-        assert world.server.holder == ""
+        assert harness.server.holder == ""
 
     play(scenario)
 
@@ -327,16 +327,16 @@ def test_stopping_leader_may_write_until_it_ends() -> None:
 
 
 def test_short_server_outage_keeps_the_lease() -> None:
-    async def scenario(world: World) -> None:
-        one = world.candidate("one")
-        await world.loop.settle()
-        world.candidate("two")
+    async def scenario(harness: LeaderElectorHarness) -> None:
+        one = harness.candidate("one")
+        await harness.loop.settle()
+        harness.candidate("two")
         one.line.failing = True
-        await world.loop.advance(7)
+        await harness.loop.advance(7)
         one.line.failing = False
-        await world.loop.advance(60)
+        await harness.loop.advance(60)
         assert one.terms == 1
-        assert world.server.holder == "one"
+        assert harness.server.holder == "one"
 
     play(scenario)
 
@@ -344,14 +344,14 @@ def test_short_server_outage_keeps_the_lease() -> None:
 def test_unrelated_lease_update_is_not_a_rival() -> None:
     registry = MetricRegistry()
 
-    async def scenario(world: World) -> None:
-        one = world.candidate("one", instruments=register_leader_election_metrics(registry, "manager"))
-        await world.loop.settle()
-        labelled = msgspec.structs.replace(world.server.get().metadata, labels={"seen": "yes"})
-        world.server.update(msgspec.structs.replace(world.server.get(), metadata=labelled))
-        await world.loop.advance(30)
+    async def scenario(harness: LeaderElectorHarness) -> None:
+        one = harness.candidate("one", instruments=register_leader_election_metrics(registry, "manager"))
+        await harness.loop.settle()
+        labelled = msgspec.structs.replace(harness.server.get().metadata, labels={"seen": "yes"})
+        harness.server.update(msgspec.structs.replace(harness.server.get(), metadata=labelled))
+        await harness.loop.advance(30)
         assert one.terms == 1
-        assert world.server.get().metadata.labels == {"seen": "yes"}
+        assert harness.server.get().metadata.labels == {"seen": "yes"}
         text = registry.render()
         assert 'leader_election_slowpath_total{name="manager"} 1' in text
         assert 'leader_election_master_status{name="manager"} 1' in text
@@ -360,50 +360,50 @@ def test_unrelated_lease_update_is_not_a_rival() -> None:
 
 
 def test_leader_stops_when_another_holder_is_observed() -> None:
-    async def scenario(world: World) -> None:
-        one = world.candidate("one")
-        await world.loop.settle()
-        spec = msgspec.structs.replace(world.server.get().spec, holder_identity="a usurper")
-        world.server.update(msgspec.structs.replace(world.server.get(), spec=spec))
-        await world.loop.advance(2)
+    async def scenario(harness: LeaderElectorHarness) -> None:
+        one = harness.candidate("one")
+        await harness.loop.settle()
+        spec = msgspec.structs.replace(harness.server.get().spec, holder_identity="a usurper")
+        harness.server.update(msgspec.structs.replace(harness.server.get(), spec=spec))
+        await harness.loop.advance(2)
         assert not one.elector.fence.is_open
-        assert world.server.holder == "a usurper"
+        assert harness.server.holder == "a usurper"
 
     play(scenario)
 
 
 def test_deleted_lease_is_kept_by_its_holder_while_observers_wait() -> None:
-    async def scenario(world: World) -> None:
-        one = world.candidate("one")
-        await world.loop.settle()
-        two = world.candidate("two")
-        await world.loop.advance(5)
+    async def scenario(harness: LeaderElectorHarness) -> None:
+        one = harness.candidate("one")
+        await harness.loop.settle()
+        two = harness.candidate("two")
+        await harness.loop.advance(5)
         one.line.cut = True
-        world.server.lease = None
-        await world.loop.advance(4)
+        harness.server.lease = None
+        await harness.loop.advance(4)
         assert not two.elector.fence.is_open
-        await world.loop.advance(20)
+        await harness.loop.advance(20)
         assert two.elector.fence.is_open
 
     play(scenario)
 
 
 def test_late_renewal_response_shortens_the_fence() -> None:
-    async def scenario(world: World) -> None:
-        one = world.candidate("one")
+    async def scenario(harness: LeaderElectorHarness) -> None:
+        one = harness.candidate("one")
         one.line.back = 4.0  # for the answer that there is no lease, and for the one that it is made
-        await world.loop.advance(8)
+        await harness.loop.advance(8)
         assert one.elector.fence.seconds_left() == 6.0
 
     play(scenario)
 
 
 def test_leader_without_renewal_is_unhealthy() -> None:
-    async def scenario(world: World) -> None:
-        one = world.candidate("one")
-        await world.loop.settle()
+    async def scenario(harness: LeaderElectorHarness) -> None:
+        one = harness.candidate("one")
+        await harness.loop.settle()
         assert one.elector.health_error() == ""
-        task = world.tasks["one"]
+        task = harness.tasks["one"]
         one.elector._observed_at -= 36
         assert one.elector.health_error() == "failed election to renew leadership on lease manager"
         assert not task.done()
@@ -422,10 +422,10 @@ def test_elections_record_events() -> None:
         def event(self, obj: Any, type: str, reason: str, message: str) -> None:
             told.append((obj.metadata.name, type, reason, message))
 
-    async def scenario(world: World) -> None:
-        world.candidate("one", recorder=Recorder(), on_new_leader=leaders.append)
-        await world.loop.advance(10)
-        await world.stop("one")
+    async def scenario(harness: LeaderElectorHarness) -> None:
+        harness.candidate("one", recorder=Recorder(), on_new_leader=leaders.append)
+        await harness.loop.advance(10)
+        await harness.stop("one")
 
     play(scenario)
     assert [entry[3] for entry in told] == ["one became leader", "one stopped leading"]
@@ -537,14 +537,15 @@ trouble = st.tuples(
     st.integers(0, 3),
 )
 def test_at_most_one_candidate_may_write(troubles: list[Any], clocks: list[tuple[float, float]], seed: int) -> None:
-    async def scenario(world: World) -> None:
+    async def scenario(harness: LeaderElectorHarness) -> None:
         candidates = [
-            world.candidate(f"c{n}", offset=offset, rate=rate, seed=seed + n) for n, (offset, rate) in enumerate(clocks)
+            harness.candidate(f"c{n}", offset=offset, rate=rate, seed=seed + n)
+            for n, (offset, rate) in enumerate(clocks)
         ]
 
         async def pass_time(seconds: float) -> None:
             for _ in range(int(seconds * 4)):
-                await world.loop.advance(0.25)
+                await harness.loop.advance(0.25)
                 able = [one.elector.identity for one in candidates if one.elector.fence.is_open]
                 assert len(able) <= 1, able
 
@@ -564,8 +565,8 @@ def test_at_most_one_candidate_may_write(troubles: list[Any], clocks: list[tuple
                 case "fail":
                     one.line.failing = True
                 case "restart":
-                    await world.stop(one.elector.identity)
-                    world.tasks[one.elector.identity] = asyncio.create_task(one.run())
+                    await harness.stop(one.elector.identity)
+                    harness.tasks[one.elector.identity] = asyncio.create_task(one.run())
             await pass_time(pause)
         for one in candidates:
             one.line.cut = one.line.failing = False
