@@ -97,6 +97,8 @@ _LONGEST_PATH = 64 << 10
 _LONG_QUERY = 16 << 10
 # Debug endpoint that lists the causes of an object's writes; not part of Kubernetes.
 _CAUSES_PATH = "/kubeloop/why/"
+_NO_OBJECT = f"no object has this path; expected {_CAUSES_PATH}api/v1/namespaces/NAMESPACE/RESOURCE/NAME or similar"
+_FEWEST_SLASHES = 4  # in the path of an object: /api/v1/nodes/NAME
 _SNAPSHOT = "/kubeloop/snapshot"
 # Seconds before which no request is checked for its timeout.
 _SHORTEST_TIMEOUT = 0.5
@@ -491,9 +493,15 @@ class ApiServer:
 
     def _list_causes(self, request: Request) -> Response:
         """Return the recorded causes of writes to one object: `/kubeloop/why/api/v1/namespaces/…/pods/…`."""
-        target = self._router.find("GET", "/" + request.path.removeprefix(_CAUSES_PATH))
+        path = "/" + request.path.removeprefix(_CAUSES_PATH)
+        if path.count("/") < _FEWEST_SLASHES or not path.startswith(("/api/", "/apis/")):
+            raise errors.NotFound(_NO_OBJECT)
+        try:
+            target = self._router.find("GET", path)
+        except (PageNotFound, errors.ApiError):
+            raise errors.NotFound(_NO_OBJECT) from None
         if not target.name or not target.resource.is_stored:
-            raise errors.generic_server_response(404)
+            raise errors.NotFound(_NO_OBJECT)
         key = self.registry.storage_of(target.resource).key(target.namespace, target.name)
         reasons = [reason.to_document() for reason in self.object_store.causes.entries_of(key)]
         return Response(200, msgspec.json.encode({"items": reasons}))

@@ -35,4 +35,7 @@ def test_cause_that_is_not_json_is_returned_as_text(api):
 def test_causes_require_permission(api):
     api.made(CONFIG_MAPS, {"metadata": {"name": "m"}})
     assert api.get(WHY, token="nobody").status == 403
-    assert api.get("/kubeloop/why/api/v1/namespaces/shop/configmaps").status == 404
+    for path in ("/api/v1/namespaces/shop/configmaps", "/", "/api", "/api/v1/unknown/x", "/nonsense", "//"):
+        response = api.get(f"/kubeloop/why{path}")
+        assert response.status == 404
+        assert response.body["message"].startswith("no object has this path; expected /kubeloop/why/api/v1/")
