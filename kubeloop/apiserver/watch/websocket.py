@@ -1,19 +1,32 @@
-"""Watches over WebSockets: one event a message, JSON as text and protobuf as binary."""
+"""WebSockets of responses that only the server sends: watches, one event a message, and logs."""
 
 from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Coroutine, Mapping
+from base64 import b64encode
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
+from contextlib import aclosing
 from typing import Any, Final
 
 from kubeloop.apiserver.response.writers import encode_json_event, encode_protobuf_event
 from kubeloop.apiserver.watch.hub import WatchEncoder
 from kubeloop.http import HttpLimits, Response, UpgradeResponse
-from kubeloop.http.upgrade.websocket import BINARY, TEXT, WebSocket, encode_frame, handshake_headers, offered_protocols
+from kubeloop.http.upgrade.websocket import (
+    BINARY,
+    TEXT,
+    WebSocket,
+    choose_protocol,
+    encode_frame,
+    handshake_headers,
+    offered_protocols,
+)
 
 # A watcher that leaves more than this unread is cut off, as on a chunked response.
 _BUDGET: Final = HttpLimits().stream_bytes
+_LOG_MESSAGE_BYTES: Final = 2048
+_BINARY_PROTOCOL: Final = "binary.k8s.io"
+_BASE64_PROTOCOL: Final = "base64.binary.k8s.io"
 _ORIGIN: Final = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:")
 
 
@@ -41,7 +54,7 @@ class WebSocketWatchEncoder:
 
 
 class WebSocketSink:
-    """WebSocket of a watch. Messages of the client are ignored."""
+    """WebSocket of a watch or a log. Messages of the client are ignored."""
 
     def __init__(self, run: Callable[[WebSocketSink], Coroutine[Any, Any, None]]) -> None:
         self._run = run
@@ -51,7 +64,7 @@ class WebSocketSink:
         self.closed = False
 
     def take_over(self, transport: asyncio.Transport, early: bytes) -> None:
-        """Run the watch on a connection."""
+        """Run the response on a connection."""
         self._socket.take_over(transport, early)
         self._running = asyncio.get_running_loop().create_task(self._run(self))
         self._running.add_done_callback(lambda _: self.close())
@@ -88,13 +101,43 @@ def websocket_watch_response(
     headers: Mapping[str, str], run: Callable[[WebSocketSink], Coroutine[Any, Any, None]]
 ) -> Response:
     """Return the response that opens the WebSocket, or upstream's rejection of the handshake."""
+    protocols = offered_protocols(headers)
+    if rejection := _handshake_rejection(headers):
+        return rejection
+    if len(protocols) > 1:
+        return Response(400, b"", "")
+    return UpgradeResponse(WebSocketSink(run).take_over, handshake_headers(headers, protocols[0] if protocols else ""))
+
+
+def websocket_log_response(headers: Mapping[str, str], pieces: AsyncGenerator[bytes, None]) -> Response:
+    """Return the response that sends a log as messages, after an empty one: binary, or as text in base64."""
+    protocols = offered_protocols(headers)
+    protocol = choose_protocol(headers, (_BINARY_PROTOCOL, _BASE64_PROTOCOL))
+    if rejection := _handshake_rejection(headers):
+        return rejection
+    if protocols and not protocol:
+        return Response(403, b"", "")
+    is_text = protocol == _BASE64_PROTOCOL
+
+    async def run(sink: WebSocketSink) -> None:
+        sink.write(encode_frame(TEXT if is_text else BINARY, b""))
+        async with aclosing(pieces):
+            async for piece in pieces:
+                for at in range(0, len(piece), _LOG_MESSAGE_BYTES):
+                    part = piece[at : at + _LOG_MESSAGE_BYTES]
+                    sink.write(encode_frame(TEXT, b64encode(part)) if is_text else encode_frame(BINARY, part))
+                    await sink.wait_drained()
+                if sink.closed:
+                    return
+
+    return UpgradeResponse(WebSocketSink(run).take_over, handshake_headers(headers, protocol))
+
+
+def _handshake_rejection(headers: Mapping[str, str]) -> Response | None:
     if headers.get("sec-websocket-version") != "13":
         return Response(400, b"missing or bad WebSocket Version", "", (("Sec-WebSocket-Version", "13"),))
     if not headers.get("sec-websocket-key"):
         return Response(400, b"mismatch challenge/response", "")
     if not _ORIGIN.match(headers.get("origin", "")):
         return Response(403, b"", "")
-    protocols = offered_protocols(headers)
-    if len(protocols) > 1:
-        return Response(400, b"", "")
-    return UpgradeResponse(WebSocketSink(run).take_over, handshake_headers(headers, protocols[0] if protocols else ""))
+    return None

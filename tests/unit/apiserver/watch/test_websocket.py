@@ -1,10 +1,11 @@
-"""Watches over WebSockets, as browsers and the clients of some languages open them."""
+"""Watches and logs over WebSockets, as browsers and the clients of some languages open them."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Coroutine, Iterator
+from base64 import b64encode
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from typing import Any
 
 import pytest
@@ -42,10 +43,12 @@ class BufferedTransport(FakeTransport):
         self.is_aborted = True
 
 
-async def opened(api: Api, query: str = "watch=1", **headers: str | None) -> tuple[Response, BufferedTransport]:
+async def opened(
+    api: Api, query: str = "watch=1", path: str = CONFIG_MAPS, **headers: str | None
+) -> tuple[Response, BufferedTransport]:
     changed = HEADERS | {name.replace("_", "-"): value for name, value in headers.items() if value is not None}
     kept = {name: value for name, value in changed.items() if headers.get(name.replace("-", "_"), "") is not None}
-    request = Request("GET", CONFIG_MAPS, query, kept)
+    request = Request("GET", path, query, kept)
     request.upgrade = True
     response = await api.server.handle(request)
     wire = BufferedTransport()
@@ -180,3 +183,54 @@ def test_a_watch_as_yaml_is_not_acceptable(api) -> None:
     answer = api.get(f"{CONFIG_MAPS}?watch=1", accept="application/yaml")
     assert answer.status == 406
     assert b"only the following media types are accepted: application/json;stream=watch" in answer.body
+
+
+class LoggingNode:
+    """Node of the server's process whose containers have written a line and a long text."""
+
+    def can_reach(self, node: str) -> bool:
+        return True
+
+    async def logs(self, *_: Any) -> AsyncIterator[bytes]:
+        yield b"alive\n"
+        yield b"x" * 3000
+
+
+LOG = [b"", b"alive\n", b"x" * 2048, b"x" * 952]
+
+
+@pytest.mark.parametrize(
+    ("offered", "chosen", "opcode", "messages"),
+    [
+        (None, None, BINARY, LOG),
+        ("binary.k8s.io", "binary.k8s.io", BINARY, LOG),
+        ("other, base64.binary.k8s.io", "base64.binary.k8s.io", TEXT, [b64encode(piece) for piece in LOG]),
+    ],
+)
+def test_logs_are_messages_after_an_empty_one(
+    api, pods, offered: str | None, chosen: str | None, opcode: int, messages: list[bytes]
+) -> None:
+    api.server.local_nodes = LoggingNode()
+    path = pods("p", nodeName="n1")
+
+    async def test() -> None:
+        response, wire = await opened(api, "", f"{path}/log", sec_websocket_protocol=offered)
+        assert response.status == 101
+        assert dict(response.headers).get("Sec-WebSocket-Protocol") == chosen
+        await wire.until_closed()
+        *sent, last = frames(wire.sent)
+        assert sent == [(opcode, message) for message in messages]
+        assert last[0] == CLOSE
+
+    in_server(api, test)
+
+
+def test_log_handshake_with_unknown_protocols_is_rejected(api, pods) -> None:
+    api.server.local_nodes = LoggingNode()
+    path = pods("p", nodeName="n1")
+
+    async def test() -> None:
+        response, _ = await opened(api, "", f"{path}/log", sec_websocket_protocol="channel.k8s.io")
+        assert response.status == 403
+
+    in_server(api, test)

@@ -7,7 +7,7 @@ the node does not answer.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -154,9 +154,21 @@ async def log_response(pieces: AsyncIterator[bytes], ctx: RequestContext) -> Res
     """Return the log as a response, or as a stream if followed; a node's error is raised before it begins."""
     first = await anext(pieces, b"")
     headers = warning_headers(ctx.warnings)
+    if ctx.request.upgrade and ctx.request.headers.get("upgrade", "").lower() == "websocket":
+        from kubeloop.apiserver.watch.websocket import websocket_log_response  # rarely used
+
+        return websocket_log_response(ctx.request.headers, _chain(first, pieces))
     if ctx.query.flag("follow"):
         return LogResponse(first, pieces, headers)
     return Response(200, [first, *[piece async for piece in pieces]], _TEXT, headers)
+
+
+async def _chain(first: bytes, pieces: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
+    """Yield all pieces of a log; the node is told when no more are wanted."""
+    async with aclosing(pieces) as rest:  # type: ignore[type-var]  # a node's logs are a generator
+        yield first
+        async for piece in rest:
+            yield piece
 
 
 class LogResponse(StreamResponse):
