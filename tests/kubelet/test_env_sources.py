@@ -10,13 +10,18 @@ from kubeloop.api.generated.core_v1 import (
     ConfigMap,
     ConfigMapEnvSource,
     ConfigMapKeySelector,
+    EmptyDirVolumeSource,
     EnvFromSource,
     EnvVar,
     EnvVarSource,
     Event,
+    ObjectFieldSelector,
+    Pod,
     ResourceFieldSelector,
     Secret,
     SecretKeySelector,
+    Volume,
+    VolumeMount,
 )
 from kubeloop.kubelet.node_status.registration import NodeShape
 from kubeloop.testing import Cluster, builders
@@ -92,4 +97,32 @@ def test_container_without_limit_sees_the_nodes_allocatable(cluster: Cluster) ->
 def test_optional_references_are_skipped(cluster: Cluster) -> None:
     cluster.add_nodes(1)
     put(cluster, containers=(runs("server", env=(from_map("none", "x", optional=True),)),))
+    assert state(get(cluster)) == "running"
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("", "missing value for FOLDER"),
+        ("/tmp", "error SubPath `/tmp/$(x)` must not be an absolute path"),
+        ("..", "unable to provision SubPath `../$(x)`: must not contain '..'"),
+    ],
+)
+def test_container_waits_until_its_sub_paths_can_be_expanded(cluster: Cluster, value: str, message: str) -> None:
+    cluster.add_nodes(1)
+    source = EnvVarSource(field_ref=ObjectFieldSelector(field_path="metadata.annotations['folder']"))
+    env = (EnvVar(name="FOLDER", value_from=source),)
+    mounts = (VolumeMount(name="v", mount_path="/v", sub_path_expr="$(FOLDER)/$$(x)"),)
+    volumes = (Volume(name="v", empty_dir=EmptyDirVolumeSource()),)
+    put(cluster, containers=(runs("server", env=env, volume_mounts=mounts),), volumes=volumes)
+    cluster.client.patch(Pod, "pod", {"metadata": {"annotations": {"folder": value}}}, "default")
+    waiting = container(get(cluster)).state.waiting
+    assert waiting is not None
+    assert waiting.reason == "CreateContainerConfigError"
+    cluster.advance(11)
+    waiting = container(get(cluster)).state.waiting
+    assert waiting is not None
+    assert waiting.message == message
+    cluster.client.patch(Pod, "pod", {"metadata": {"annotations": {"folder": "data"}}}, "default")
+    cluster.advance(11)
     assert state(get(cluster)) == "running"

@@ -71,6 +71,22 @@ def expand(text: str, values: Mapping[str, str]) -> str:
     return _REFERENCE.sub(put, text)
 
 
+def sub_path_error(pod: Pod, container: Container, found: EnvSourceValues | None) -> str:
+    """Return why the path of a volume mount cannot be expanded, with the kubelet's message; empty if all can."""
+    expressions = [mount.sub_path_expr for mount in container.volume_mounts if mount.sub_path_expr]
+    values = make_environment(pod, container, found) if expressions else {}
+    for expression in expressions:
+        names = {match[1] for match in _REFERENCE.finditer(expression) if match[0] != "$$"}
+        if missing := sorted(name for name in names if not values.get(name)):
+            return f"missing value for {', '.join(missing)}"
+        path = expand(expression, values)
+        if path.startswith("/"):
+            return f"error SubPath `{path}` must not be an absolute path"
+        if ".." in path.split("/"):
+            return f"unable to provision SubPath `{path}`: must not contain '..'"
+    return ""
+
+
 def resolve_field_ref(pod: Pod, path: str) -> str:
     """Return the value of a field of the downward API."""
     entry = _ENTRY.fullmatch(path)

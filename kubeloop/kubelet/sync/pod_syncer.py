@@ -10,7 +10,8 @@ import msgspec
 from kubeloop.api.generated.core_v1 import Container, Pod
 from kubeloop.clock import Clock
 from kubeloop.kubelet.containers import image_pulls, probes
-from kubeloop.kubelet.containers.env_sources import EnvSources
+from kubeloop.kubelet.containers.env_sources import CONFIG_ERROR, EnvSources
+from kubeloop.kubelet.containers.environment import sub_path_error
 from kubeloop.kubelet.events.pod_events import PodEvents
 from kubeloop.kubelet.runtime import ContainerStartError, PodObservation, Runtime
 from kubeloop.kubelet.sync.compute_pod_actions import compute_pod_actions
@@ -133,6 +134,8 @@ class PodSyncer:
             memory = msgspec.structs.replace(memory, backoffs={**memory.backoffs, name: back_off})
         try:
             found = await self._sources.resolve(pod, container)
+            if problem := sub_path_error(pod, container, found):
+                raise ContainerStartError(CONFIG_ERROR, problem)
             await self._runtime.start_container(pod, container, last.attempt + 1 if last is not None else 0, found)
         except ContainerStartError as error:
             return self._handle_start_error(pod, container, error, memory)
