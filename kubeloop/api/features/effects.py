@@ -102,10 +102,10 @@ NO_EFFECT: Final = {
 }
 # Honored gates whose feature is incomplete, by what is missing.
 PARTIAL_EFFECT: Final = {
-    "a pod group preempts no pods": "CompositePodGroup GenericWorkload PodGroupPreemptionPolicy",
-    "the scheduler does not use its fields": """
-        DRADerivedAttributes DRADeviceCompatibilityGroups DRANodeAllocatableResources DRAWorkloadResourceClaims
-    """,
+    "the scheduler does not derive attributes of devices": "DRADerivedAttributes",
+    "the scheduler allocates devices regardless of their compatibility groups": "DRADeviceCompatibilityGroups",
+    "the scheduler does not count devices against the resources of nodes": "DRANodeAllocatableResources",
+    "no controller creates or reserves the claims of pod groups": "DRAWorkloadResourceClaims",
     "no controller acts on eviction requests": "EvictionRequestAPI",
     "no node reports the health of volumes": "CSIVolumeHealth",
 }
@@ -125,6 +125,8 @@ def ineffective_gates(features: Features, *components: str) -> Iterator[str]:
             continue
         others = [component for component, names in _HONORED.items() if name in names]
         reason = f"only {' and '.join(others)} honors it" if others else _REASONS[name]
+        if name in _PARTIAL:
+            reason += f", and {_PARTIAL[name]}"
         yield f"feature gate {name}={value} has no effect: {reason}"
 
 

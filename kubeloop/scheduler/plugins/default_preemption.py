@@ -19,6 +19,7 @@ from kubeloop.scheduler.framework.plugin import (
 )
 from kubeloop.scheduler.framework.status import Code, Diagnosis, Status, fit_error_message
 from kubeloop.scheduler.preemption.executor import PreemptionExecutor, is_preempted_by_scheduler
+from kubeloop.scheduler.preemption.pod_group_preemption import PodGroupPreemption
 from kubeloop.scheduler.preemption.victims import (
     PreemptionCandidate,
     pick_one_node_for_preemption,
@@ -28,7 +29,10 @@ from kubeloop.scheduler.queue.cluster_event import ASSIGNED_POD, ActionType
 
 if TYPE_CHECKING:
     from kubeloop.scheduler.cycle.scheduling_cycle import SchedulingCycle
+    from kubeloop.scheduler.podgroups.pod_group_info import PodGroupInfo
+    from kubeloop.scheduler.podgroups.result import PodGroupPostFilterResult, PodGroupTrial
 
+_WORKLOADS = "GenericWorkload"
 _NOT_HELPFUL = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("Preemption is not helpful for scheduling",))
 
 
@@ -51,6 +55,9 @@ class DefaultPreemption(Plugin):
         self._at_least = int(args.get("minCandidateNodesAbsolute", 100))
         self._evictions = PreemptionExecutor(handle, self.name)
         self._budgets = handle.informers.for_resource(resource_of_class(PodDisruptionBudget))
+        self._groups: PodGroupPreemption | None = None
+        if handle.features.is_enabled(_WORKLOADS):
+            self._groups = PodGroupPreemption(handle, self._evictions, self._budgets)
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         """Register pod deletions, so that the end of the last victim reaches a pod gated by this plugin.
@@ -60,7 +67,11 @@ class DefaultPreemption(Plugin):
         return (ClusterEventWithHint(ASSIGNED_POD, ActionType.DELETE, lambda *_: False),)
 
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
-        """Gate a pod while its victims are being evicted."""
+        """Gate a pod while its victims, or those of its group, are being evicted."""
+        if self._groups is not None and pod.pod.spec.scheduling_group is not None:
+            if not self._groups.is_group_running_preemption(pod.pod):
+                return None
+            return unresolvable_status(self.name, "waiting for the preemption for this pod group to be finished")
         if not self._evictions.is_pod_running_preemption(pod.uid):
             return None
         return unresolvable_status(self.name, "waiting for the preemption for this pod to be finished")
@@ -92,11 +103,19 @@ class DefaultPreemption(Plugin):
         best = pick_one_node_for_preemption(found.candidates)
         number = len(best.victims)
         self.handle.metrics.observe_preemption(number)
+        if self._groups is not None:
+            best = best._replace(victims=self._groups.whole_groups(best.victims, cycle.cluster))
         self._prepare_candidate(cycle.pod, best)
         return PostFilterResult(
             best.node,
             f"preemption: found a potential placement for pod on node {best.node}, preempting {number} victims",
         )
+
+    async def pod_group_post_filter(
+        self, group: PodGroupInfo, trial: PodGroupTrial
+    ) -> PodGroupPostFilterResult | Status | None:
+        """Select victims in the whole cluster, start the evictions, and nominate nodes for the pods."""
+        return None if self._groups is None else await self._groups.preempt(group, trial)
 
     def _ineligible_reason(self, cycle: SchedulingCycle, diagnosis: Diagnosis) -> str:
         pod, cluster = cycle.pod.pod, cycle.cluster

@@ -104,6 +104,7 @@ class PodGroupCycle:
         reasons: list[str] = []
         for plugin in profile.pod_group_post_filter_plugins:
             found = await plugin.pod_group_post_filter(info, _Trial(self._algorithm, profile, info))
+            self._algorithm.metrics.observe_preemption(found)
             if isinstance(found, PodGroupPostFilterResult):
                 return found
             if found is None:

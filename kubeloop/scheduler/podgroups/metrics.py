@@ -6,6 +6,8 @@ from typing import Final
 
 from kubeloop.api.features.gates import Features
 from kubeloop.metrics import MetricRegistry
+from kubeloop.scheduler.framework.status import CODE_NAMES, Code, Status
+from kubeloop.scheduler.podgroups.result import PodGroupPostFilterResult
 from kubeloop.scheduler.status.metrics import SchedulerMetrics
 
 _SECONDS: Final = tuple(0.001 * 2**power for power in range(15))
@@ -51,6 +53,16 @@ class PodGroupMetrics:
         """Count an attempt for a topmost group, and observe its duration."""
         self._results.with_labels(result, profile).increment()
         self._durations.with_labels(result, profile).observe(seconds)
+
+    def observe_preemption(self, found: PodGroupPostFilterResult | Status | None) -> None:
+        """Count a preemption attempt by its result, and observe its victims."""
+        if found is None:
+            return
+        code = Code.SUCCESS if isinstance(found, PodGroupPostFilterResult) else found.code
+        self._preemptions.with_labels(CODE_NAMES[code]).increment()
+        if isinstance(found, PodGroupPostFilterResult) and found.victims:
+            self._victims.observe(float(found.victims))
+            self._disruptions.with_labels("podgroup").observe(float(found.disrupted_groups))
 
     def count_placements(self, profile: str, number: int) -> None:
         """Count the placements that were generated for a pod group."""

@@ -72,7 +72,7 @@ class PodGroupResult:
 
     def append_reason(self, reason: str) -> None:
         """Append a reason to a status other than success."""
-        if self.status is not None:
+        if self.status is not None and reason:
             self.status = Status(self.status.code, (*self.status.reasons, reason), self.status.plugin)
 
 
@@ -84,6 +84,8 @@ class PodGroupPostFilterResult(NamedTuple):
 
     nominations: Mapping[ObjectKey, str]
     message: str
+    victims: int = 0  # pods to evict
+    disrupted_groups: int = 0  # evicted groups, or single pods of groups
 
 
 class PodGroupTrial(Protocol):

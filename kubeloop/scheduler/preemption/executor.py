@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from kubeloop.api.errors import NotFound
 from kubeloop.api.generated.core_v1 import Pod
@@ -13,6 +13,7 @@ from kubeloop.api.generated.meta_v1 import Preconditions
 from kubeloop.api.meta.conditions import is_true
 from kubeloop.api.requests import STRATEGIC_PATCH
 from kubeloop.api.scalars.times import format_time
+from kubeloop.runtime.objects.keys import ObjectKey
 from kubeloop.scheduler.cache.pod_info import PodInfo
 from kubeloop.scheduler.framework.handle import Handle
 
@@ -20,6 +21,16 @@ PREEMPTION_REASON = "PreemptionByScheduler"
 _TARGET = "DisruptionTarget"
 
 log = logging.getLogger(__name__)
+
+
+class Preemptor(NamedTuple):
+    """Pod or pod group for which victims are evicted."""
+
+    uid: str
+    kind: str  # as messages name it
+    scheduler_name: str
+    pod_keys: tuple[ObjectKey, ...]  # pods to activate if no event will
+    obj: Any
 
 
 class PreemptionExecutor:
@@ -48,12 +59,16 @@ class PreemptionExecutor:
 
     def start_preemption(self, pod: PodInfo, victims: Sequence[PodInfo], node: str) -> None:
         """Start deleting the victims of a pod that are not terminating yet."""
+        self.start(Preemptor(pod.uid, "pod", pod.pod.spec.scheduler_name, (pod.key,), pod.pod), victims, node)
+
+    def start(self, preemptor: Preemptor, victims: Sequence[PodInfo], place: str) -> None:
+        """Start deleting the victims of a preemptor that are not terminating yet."""
         left = [one for one in victims if one.pod.metadata.deletion_timestamp is None]
         if left:
-            self._last[pod.uid] = None
-            self._handle.spawn(self._end_all(pod, left, node))
+            self._last[preemptor.uid] = None
+            self._handle.spawn(self._end_all(preemptor, left, place))
 
-    async def _end_all(self, pod: PodInfo, victims: Sequence[PodInfo], node: str) -> None:
+    async def _end_all(self, pod: Preemptor, victims: Sequence[PodInfo], node: str) -> None:
         clock, result = self._handle.clock, "success"
         began = clock.monotonic()
         try:
@@ -63,30 +78,30 @@ class PreemptionExecutor:
             self._last[pod.uid] = victims[-1]
             goes = await self._end(pod, victims[-1], node)
         except Exception as error:
-            log.warning("preemption for %s failed: %s", pod.key, error)
+            log.warning("preemption for %s failed: %s", " ".join(map(str, pod.pod_keys)), error)
             result, goes = "error", False
         finally:
             self._last.pop(pod.uid, None)
         self._handle.metrics.observe_eviction(result, clock.monotonic() - began)
         if not goes:  # no deletion event will wake it
-            self._handle.activate((pod.key,))
+            self._handle.activate(pod.pod_keys)
 
-    async def _end(self, pod: PodInfo, victim: PodInfo, node: str) -> bool:
+    async def _end(self, pod: Preemptor, victim: PodInfo, node: str) -> bool:
         """Evict a victim; return True if its end will cause an event.
 
         A victim that is not bound yet is only rejected in memory; that counts, too.
         """
-        note = f"Preempted by pod {pod.uid} on node {node}"
+        note = f"Preempted by {pod.kind} {pod.uid} on node {node}"
         if self._handle.waiting_pods.preempt(victim.uid, self._plugin):
             note += " (in kube-scheduler memory)."
-        elif not await self._delete(victim, pod.pod):
+        elif not await self._delete(victim, pod):
             return False
         self._handle.reporter.record_event(
-            victim.pod, "Normal", "Preempted", note, action="Preempting", related=pod.pod
+            victim.pod, "Normal", "Preempted", note, action="Preempting", related=pod.obj
         )
         return True
 
-    async def _delete(self, victim: PodInfo, pod: Pod) -> bool:
+    async def _delete(self, victim: PodInfo, pod: Preemptor) -> bool:
         """Mark a victim as DisruptionTarget and delete it; return False if it was gone already."""
         client, key, uid = self._handle.client, victim.key, victim.uid
         try:
@@ -98,12 +113,12 @@ class PreemptionExecutor:
             return False
         return True
 
-    def _disruption(self, victim: Pod, pod: Pod) -> dict[str, Any]:
+    def _disruption(self, victim: Pod, pod: Preemptor) -> dict[str, Any]:
         condition: dict[str, Any] = {
             "type": _TARGET,
             "status": "True",
             "reason": PREEMPTION_REASON,
-            "message": f"{pod.spec.scheduler_name}: preempting to accommodate a higher priority pod",
+            "message": f"{pod.scheduler_name}: preempting to accommodate a higher priority {pod.kind}",
             "lastProbeTime": None,
         }
         if victim.metadata.generation:

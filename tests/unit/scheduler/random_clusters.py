@@ -10,6 +10,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from kubeloop.api.codec import from_plain
+from kubeloop.api.features.gates import DEFAULT_FEATURES
 from kubeloop.api.generated.core_v1 import Node, Pod
 from kubeloop.api.kinds import Resource
 from kubeloop.client.discovery.rest_mapper import resource_of_class
@@ -79,6 +80,7 @@ class FakeHandle:
         self.shared: dict[Any, Any] = {}
         self.registry = MetricRegistry()
         self.plugin_time_limit = PluginTimeLimit()
+        self.features = DEFAULT_FEATURES
 
     def watch_resource(self, resource: Resource, **_: Any) -> Any:
         return self.informers.for_resource(resource)

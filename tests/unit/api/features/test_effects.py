@@ -93,10 +93,27 @@ def test_what_is_said_to_be_honored_is_asked_somewhere_and_nothing_else_is() -> 
             (KUBELET,),
             ["feature gate EventedPLEG=true has no effect: the simulated nodes have no such part"],
         ),
+        ("GenericWorkload=true,WorkloadWithJob=true", tuple(HONORED), []),
         (
-            "GenericWorkload=true",
-            tuple(HONORED),
-            ["feature gate GenericWorkload=true has a partial effect: a pod group preempts no pods"],
+            "WorkloadWithJob=true,GenericWorkload=true",
+            (SCHEDULER,),
+            [
+                "feature gate WorkloadWithJob=true has no effect: "
+                "only kube-apiserver and kube-controller-manager honors it"
+            ],
+        ),
+        (
+            "EvictionRequestAPI=true",
+            (APISERVER,),
+            ["feature gate EvictionRequestAPI=true has a partial effect: no controller acts on eviction requests"],
+        ),
+        (
+            "EvictionRequestAPI=true",
+            (SCHEDULER,),
+            [
+                "feature gate EvictionRequestAPI=true has no effect: "
+                "only kube-apiserver honors it, and no controller acts on eviction requests"
+            ],
         ),
     ],
 )
