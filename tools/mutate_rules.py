@@ -5,7 +5,8 @@
 
 A rule is a statement that rejects: it raises, yields or collects an error, calls a check, or ends a function early. The
 tests of a scope run once while the executed lines are recorded. Then each rule is removed in a forked process, which
-runs the tests that execute its line, the fastest first, until one fails. Exit status 1 if a removal was not noticed.
+runs the tests that execute its line again, the fastest first, until one fails. Exit status 1 if a removal was not
+noticed.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType
-from typing import Any, Final
+from typing import Any, Final, TextIO
 
 import pytest
 
@@ -38,9 +39,10 @@ _SECURITY_TESTS: Final = ("tests/unit/apiserver/authorization", "tests/unit/apis
 # Calls that are a rule as a whole, and methods that collect errors.
 _CHECK: Final = re.compile(r"_*(check|require|demand|validate|verify|ensure|raise|reject|deny|forbid)(_|$)")
 _COLLECT: Final = ("append", "extend")
-# Exit statuses: of a child that cannot apply a mutant, and of pytest if it finds no such tests.
+# Exit statuses of a child: no test failed, one failed, or the tests did not run.
+_UNNOTICED: Final = 0
+_NOTICED: Final = 1
 _CRASHED: Final = 99
-_NOT_RUN: Final = (4, 5, _CRASHED)
 _CachedFunction: Final[Any] = type(cache(lambda: None))
 
 
@@ -78,41 +80,39 @@ SCOPES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Statement that rejects: file, line, text, and the source of its file without it."""
+    """Statement that rejects: file, line, text, its number in the walk of its file, and what replaces it."""
 
     path: Path
     line: int
     text: str
-    mutant: ast.Module
+    number: int
+    replacement: ast.stmt
 
     def __str__(self) -> str:
         return f"{self.path}:{self.line}: {self.text}"
+
+    def mutant(self) -> ast.Module:
+        """Return the syntax tree of the file without the rule."""
+        tree = ast.parse(self.path.read_text())
+        target = next(node for number, node in enumerate(ast.walk(tree)) if number == self.number)
+        _Replace(target, self.replacement).visit(tree)
+        return ast.fix_missing_locations(tree)
 
 
 def find_rules(path: Path, *, strict: bool) -> Iterator[Rule]:
     """Yield the rules of a file in order."""
     tree = ast.parse(path.read_text())
-    statements = [
-        (number, node)
-        for number, node in enumerate(ast.walk(tree))
-        if isinstance(node, ast.stmt) and _is_in_function(tree, node)
-    ]
+    inner = set(_statements_in_functions(tree))
+    statements = [(number, node) for number, node in enumerate(ast.walk(tree)) if node in inner]
     for number, node in sorted(statements, key=lambda pair: pair[1].lineno):
         for replacement in _replacements(node, strict):
-            mutant = copy.deepcopy(tree)
-            target = next(other for at, other in enumerate(ast.walk(mutant)) if at == number)
-            _Replace(target, replacement).visit(mutant)
-            ast.fix_missing_locations(mutant)
-            yield Rule(path, node.lineno, _text(node, replacement), mutant)
+            yield Rule(path, node.lineno, _text(node, replacement), number, replacement)
 
 
-def _is_in_function(tree: ast.Module, node: ast.stmt) -> bool:
-    return any(
-        isinstance(parent, ast.FunctionDef | ast.AsyncFunctionDef) and parent.lineno < node.lineno
-        for parent in ast.walk(tree)
-        if isinstance(parent, ast.FunctionDef | ast.AsyncFunctionDef)
-        and parent.lineno <= node.lineno <= (parent.end_lineno or 0)
-    )
+def _statements_in_functions(tree: ast.Module) -> Iterator[ast.stmt]:
+    for parent in ast.walk(tree):
+        if isinstance(parent, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield from (node for node in ast.walk(parent) if isinstance(node, ast.stmt) and node is not parent)
 
 
 def _text(node: ast.stmt, replacement: ast.stmt) -> str:
@@ -172,10 +172,15 @@ class _Replace(ast.NodeTransformer):
 
 
 class LineRecorder:
-    """pytest plugin that records which tests execute which lines of some files, and how long tests take."""
+    """pytest plugin that records which tests execute which lines of some files, and how long tests take.
+
+    Invariant: `items` and `seconds` have every test that has run while `is_recording`.
+    """
 
     def __init__(self, files: Iterable[Path]) -> None:
         self._files = {str(path.resolve()) for path in files}
+        self.is_recording = True
+        self.items: dict[str, pytest.Item] = {}
         self._test = ""
         self._modules = 0
         self._cached: list[Any] = []
@@ -186,6 +191,9 @@ class LineRecorder:
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
         """Trace one test with its fixtures."""
+        if not self.is_recording:
+            yield
+            return
         # With the whole path, because names are relative to a folder that pytest chooses.
         self._test, started = f"{item.path}::{item.nodeid.partition('::')[2]}", time.perf_counter()
         self._clear_caches()
@@ -195,6 +203,7 @@ class LineRecorder:
         finally:
             sys.settrace(None)
             self.seconds[self._test] = time.perf_counter() - started
+            self.items[self._test] = item
 
     def _clear_caches(self) -> None:
         """Forget cached results, so that each test executes the lines that it depends on."""
@@ -206,7 +215,7 @@ class LineRecorder:
             one.cache_clear()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Remember tests that fail without any mutation."""
+        """Remember tests that fail."""
         if report.failed:
             self.failed.append(report.nodeid)
 
@@ -218,10 +227,62 @@ class LineRecorder:
             self.tests[frame.f_code.co_filename, frame.f_lineno].add(self._test)
         return self._on_line
 
-    def tests_of(self, rule: Rule) -> list[str]:
+    def tests_of(self, rule: Rule) -> list[pytest.Item]:
         """Return the tests that execute a rule, the fastest first."""
         found = self.tests.get((str(rule.path.resolve()), rule.line), set())
-        return sorted(found, key=lambda test: (self.seconds[test], test))
+        return [self.items[test] for test in sorted(found, key=lambda test: (self.seconds[test], test))]
+
+
+class RuleRemover:
+    """pytest plugin that removes rules one by one once all tests have run, and collects the unnoticed removals."""
+
+    def __init__(self, recorder: LineRecorder, rules: Iterable[Rule], seconds: float, output: TextIO) -> None:
+        self._recorder = recorder
+        self._rules = rules
+        self._seconds = seconds
+        self._output = output
+        self.total = 0
+        self.missed: list[str] = []
+        self.crashed: list[str] = []
+
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_runtestloop(self) -> Iterator[None]:
+        """Run the tests, then remove the rules while the session can still run tests."""
+        yield
+        self._recorder.is_recording = False
+        if not self._recorder.failed:
+            for rule in self._rules:
+                self._remove(rule)
+
+    def _remove(self, rule: Rule) -> None:
+        self.total += 1
+        tests = self._recorder.tests_of(rule)
+        status = self._status_without(rule, tests) if tests else _UNNOTICED
+        if status == _CRASHED:
+            self.crashed.append(str(rule))
+        if status == _UNNOTICED:
+            self.missed.append(f"{rule}  ({len(tests)} tests)")
+            print(self.missed[-1], file=self._output, flush=True)
+
+    def _status_without(self, rule: Rule, tests: list[pytest.Item]) -> int:
+        """Return the exit status of a process that runs tests without a rule; a test that never ends is stopped."""
+        child = os.fork()
+        if child == 0:
+            os.setpgid(0, 0)
+            status = _CRASHED
+            with suppress(BaseException):
+                # A mutant that cannot be applied counts as unnoticed, so that nobody takes it for tested.
+                status = _NOTICED if apply_mutant(rule) and self._fails(tests) else _UNNOTICED
+            os._exit(status)
+        return _wait(child, self._seconds)
+
+    def _fails(self, tests: list[pytest.Item]) -> bool:
+        """Return True as soon as a test fails."""
+        for item in tests:
+            item.ihook.pytest_runtest_protocol(item=item, nextitem=None)
+            if self._recorder.failed:
+                return True
+        return False
 
 
 def run_tests(tests: Iterable[str], *plugins: object) -> int:
@@ -234,7 +295,7 @@ def run_tests(tests: Iterable[str], *plugins: object) -> int:
 def apply_mutant(rule: Rule) -> int:
     """Give all functions of a file the mutant's code; returns how many functions changed."""
     name = str(rule.path.resolve())
-    mutated = dict(_functions(compile(rule.mutant, name, "exec")))
+    mutated = dict(_functions(compile(rule.mutant(), name, "exec")))
     original = dict(_functions(compile(rule.path.read_text(), name, "exec")))
     changed = 0
     for function in gc.get_objects():
@@ -257,22 +318,6 @@ def _functions(code: CodeType) -> Iterator[tuple[tuple[str, int], CodeType]]:
         if isinstance(inner, CodeType):
             yield (inner.co_qualname, inner.co_firstlineno), inner
             yield from _functions(inner)
-
-
-def is_noticed(rule: Rule, tests: list[str], seconds: float) -> bool:
-    """Return True if a test fails without the rule, or does not end in time."""
-    child = os.fork()
-    if child == 0:
-        os.setpgid(0, 0)
-        status = _CRASHED
-        with suppress(BaseException):
-            # A mutant that cannot be applied counts as unnoticed, so that nobody takes it for tested.
-            status = 0 if not apply_mutant(rule) else run_tests(tests)
-        os._exit(status)
-    status = _wait(child, seconds)
-    if status in _NOT_RUN:
-        raise SystemExit(f"pytest cannot run the tests of {rule}: exit status {status}")
-    return status != 0
 
 
 def _wait(child: int, seconds: float) -> int:
@@ -298,20 +343,16 @@ def unnoticed(scope: Scope, only: str, seconds: float) -> tuple[int, list[str]]:
     """Remove the rules of a scope one by one; returns their number and those that no test notices."""
     files = python_files(scope.files)
     recorder = LineRecorder(files)
-    tests = run_tests(scope.tests, recorder)
-    if tests != 0:
-        raise SystemExit(f"the tests fail without any mutation: {', '.join(recorder.failed) or tests}")
-    total, missed = 0, []
-    for path in files:
-        for rule in find_rules(path, strict=scope.strict):
-            if only not in str(rule):
-                continue
-            total += 1
-            fitting = recorder.tests_of(rule)
-            if not fitting or not is_noticed(rule, fitting, seconds):
-                missed.append(f"{rule}  ({len(fitting)} tests)")
-                print(missed[-1], flush=True)
-    return total, missed
+    rules = [rule for path in files for rule in find_rules(path, strict=scope.strict) if only in str(rule)]
+    # pytest captures the standard output itself, but not its copy.
+    with os.fdopen(os.dup(1), "w") as output:
+        remover = RuleRemover(recorder, rules, seconds, output)
+        status = run_tests(scope.tests, recorder, remover)
+    if status != 0:
+        raise SystemExit(f"the tests fail without any mutation: {', '.join(recorder.failed) or status}")
+    if remover.crashed:
+        raise SystemExit(f"the tests cannot run without {', '.join(remover.crashed)}")
+    return remover.total, remover.missed
 
 
 def main(arguments: list[str]) -> int:
