@@ -21,7 +21,7 @@ from kubeloop.api.features.gates import Features
 from kubeloop.api.meta.field_path import MAX_ERRORS, FieldError, FieldErrors
 from kubeloop.api.structural.instance import CustomResourceObject
 from kubeloop.api.validation.shared.kind_names import NameRule, name_rule_of
-from kubeloop.api.validation.shared.objectmeta import validate_meta, validate_meta_update
+from kubeloop.api.validation.shared.objectmeta import validate_meta, validate_meta_update, validate_prefix_update
 from kubeloop.api.validation.shared.rules import METADATA_ONLY, RulesFactory, ValidationRules
 
 # Generated module and struct class, to its rules or the function that makes them. Other kinds get only the metadata
@@ -140,6 +140,8 @@ class ObjectValidator:
             return _unique(new.rules.validate_update(new, old, subresource))
         kind = self._kinds.get(type(new)) or self._resolve(type(new))
         errors = validate_meta_update(new.metadata, old.metadata, kind.names)
+        if kind.names.prefix_on_update and not subresource:
+            errors += validate_prefix_update(new.metadata, old.metadata, kind.names)
         errors += kind.rules.update_rule(subresource)(new, old)
         if not self._allow_privileged:
             errors += _privileged_errors(new, old, subresource)

@@ -27,6 +27,7 @@ from kubeloop.api.meta.name_rules import validate_domain_prefixed_key
 from kubeloop.api.validation.certificates.pem import pem_blocks
 from kubeloop.api.validation.certificates.x509 import certificate_error
 from kubeloop.api.validation.pods.volumes.projected_volumes import validate_signer_name
+from kubeloop.api.validation.shared.go_values import ordered_object
 from kubeloop.api.validation.shared.meta_conditions import validate_conditions
 from kubeloop.api.validation.shared.objectmeta import ANNOTATIONS_MAX, byte_length, total_size
 from kubeloop.api.validation.shared.rules import ValidationRules
@@ -55,9 +56,8 @@ def _validate_create(obj: PodCertificateRequest) -> FieldErrors:
     ):
         errors += validate_dns_subdomain(name, _SPEC.child(f"{kind}Name"))
         errors += _validate_uid(uid, _SPEC.child(f"{kind}UID"))
-    if spec.max_expiration_seconds is None:
-        return [*errors, required(_SPEC.child("maxExpirationSeconds"), "must be set")]
-    errors += _validate_lifetime(spec.max_expiration_seconds, spec.signer_name)
+    if spec.max_expiration_seconds is not None:
+        errors += _validate_lifetime(spec.max_expiration_seconds, spec.signer_name)
     return errors + _validate_request(spec.stub_pkcs10_request)
 
 
@@ -118,7 +118,18 @@ def _key_problem(request: bytes) -> tuple[object, str]:
 
 
 def _validate_update(new: PodCertificateRequest, old: PodCertificateRequest) -> FieldErrors:
-    return [] if new.spec == old.spec else [invalid(_SPEC, OMITTED, IMMUTABLE)]
+    return [] if new.spec == old.spec else [invalid(_SPEC, _shown(new.spec), IMMUTABLE)]
+
+
+def _shown(spec: PodCertificateRequestSpec) -> object:
+    """Return a spec as upstream shows it: with fields of older versions, in its own order."""
+    return ordered_object({
+        "SignerName": spec.signer_name, "PodName": spec.pod_name, "PodUID": spec.pod_uid,
+        "ServiceAccountName": spec.service_account_name, "ServiceAccountUID": spec.service_account_uid,
+        "NodeName": spec.node_name, "NodeUID": spec.node_uid, "MaxExpirationSeconds": spec.max_expiration_seconds,
+        "PKIXPublicKey": None, "ProofOfPossession": None, "StubPKCS10Request": spec.stub_pkcs10_request or None,
+        "UnverifiedUserAnnotations": dict(sorted(spec.unverified_user_annotations.items())) or None,
+    })  # fmt: skip
 
 
 def _validate_status(new: PodCertificateRequest, old: PodCertificateRequest) -> FieldErrors:

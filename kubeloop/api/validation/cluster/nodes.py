@@ -151,7 +151,6 @@ def _validate_changes(new: Node, old: Node) -> FieldErrors:
         verb = "modified" if new.spec.provider_id else "cleared"
         errors.append(invalid(_SPEC.child("providerID"), None, f"field cannot be {verb} once set"))
     errors += _validate_configuration(new)
-    errors += _validate_taints(new.spec.taints, METADATA.child("taints"))
     if new.spec.external_id != old.spec.external_id:
         errors.append(forbidden(_SPEC.child("externalID"), "may not be updated"))
     return errors

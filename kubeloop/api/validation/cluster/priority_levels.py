@@ -53,16 +53,15 @@ def _validate_spec(spec: flowcontrol_v1.PriorityLevelConfigurationSpec, name: st
     if (name == "exempt") != (spec.type == "Exempt"):
         detail = "must be 'Exempt' if and only if `name` is 'exempt'"
         errors.append(invalid(_SPEC.child("type"), spec.type, detail))
-    if not spec.type:
-        errors += mark_generated([required(_SPEC.child("type"))])
-    elif spec.type not in _TYPES:
+    if spec.type and spec.type not in _TYPES:
         errors.append(not_supported(_SPEC.child("type"), spec.type, _TYPES))
     if spec.exempt is not None:
         at = _SPEC.child("exempt")
         errors += _validate_exempt(spec.exempt, at) if spec.type == "Exempt" else mark_generated([forbidden(at, "")])
     at = _SPEC.child("limited")
     if spec.type != "Limited":
-        return errors + mark_generated([forbidden(at, "")]) if spec.limited is not None else errors
+        errors += mark_generated([forbidden(at, "")]) if spec.limited is not None else []
+        return errors if spec.type else errors + mark_generated([required(_SPEC.child("type"))])
     return errors + (
         _validate_limited(spec.limited, at) if spec.limited is not None else mark_generated([required(at)])
     )
@@ -112,13 +111,12 @@ def _validate_lendable(percent: int | None, path: FieldPath) -> FieldErrors:
 
 def _validate_response(response: flowcontrol_v1.LimitResponse, path: FieldPath) -> FieldErrors:
     errors: FieldErrors = []
-    if not response.type:
-        errors += mark_generated([required(path.child("type"))])
-    elif response.type not in _RESPONSES:
+    if response.type and response.type not in _RESPONSES:
         errors.append(not_supported(path.child("type"), response.type, _RESPONSES))
     at = path.child("queuing")
     if response.type != "Queue":
-        return errors + mark_generated([forbidden(at, "")]) if response.queuing is not None else errors
+        errors += mark_generated([forbidden(at, "")]) if response.queuing is not None else []
+        return errors if response.type else errors + mark_generated([required(path.child("type"))])
     return errors + (
         mark_generated([required(at)]) if response.queuing is None else _validate_queuing(response.queuing, at)
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from kubeloop.api import codec
 from kubeloop.api.addresses import check_interface_address
 from kubeloop.api.generated import resource_v1
 from kubeloop.api.meta.field_path import (
@@ -28,6 +29,8 @@ from kubeloop.api.validation.devices.parts import (
 from kubeloop.api.validation.devices.requests import RequestNames
 from kubeloop.api.validation.pods.scheduling import validate_node_selector
 from kubeloop.api.validation.pods.volumes.volume_sources import validate_csi_driver_name
+from kubeloop.api.validation.shared import formats
+from kubeloop.api.validation.shared.declarative import mark_generated, sort_generated_last
 from kubeloop.api.validation.shared.go_values import ordered_object
 from kubeloop.api.validation.shared.meta_conditions import validate_conditions
 from kubeloop.api.validation.shared.objectmeta import byte_length
@@ -43,10 +46,7 @@ _MAX_INTERFACE: Final = 256
 _MAX_HARDWARE: Final = 128
 _MAX_ADDRESSES: Final = 16
 _UUID: Final = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_BAD_UUID: Final = (
-    "uid must be in RFC 4122 normalized form, `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx` with lowercase "
-    "hexadecimal characters"
-)
+_BAD_UUID: Final = "must be a lowercase UUID in 8-4-4-4-12 format"
 _DeviceKey = tuple[str, str, str, str]
 
 
@@ -59,7 +59,7 @@ def validate_claim_status(new: resource_v1.ResourceClaim, old: resource_v1.Resou
         errors += _validate_allocation(allocation, RequestNames(new.spec.devices), _STATUS.child("allocation"))
     elif allocation is not None and allocation != before:
         errors.append(invalid(_STATUS.child("allocation"), None, "field cannot be modified once set"))
-    return errors
+    return sort_generated_last(errors)
 
 
 def _validate_consumers(new: resource_v1.ResourceClaim, old: resource_v1.ResourceClaim) -> FieldErrors:
@@ -100,7 +100,7 @@ def _validate_devices(obj: resource_v1.ResourceClaim) -> FieldErrors:
         errors += _validate_device(device, at)
         if _key(device) not in allocated:
             errors.append(invalid(at, _shown_key(device), "must be an allocated device in the claim"))
-    return errors + duplicate_errors(obj.status.devices, _key, path, _shown_key)
+    return errors + duplicate_errors(obj.status.devices, _key, path, _shown_device)
 
 
 def _key(device: resource_v1.AllocatedDeviceStatus | resource_v1.DeviceRequestAllocationResult) -> _DeviceKey:
@@ -109,6 +109,12 @@ def _key(device: resource_v1.AllocatedDeviceStatus | resource_v1.DeviceRequestAl
 
 def _shown_key(device: resource_v1.AllocatedDeviceStatus) -> object:
     return ordered_object(dict(zip(("Driver", "Pool", "Device", "ShareID"), _key(device), strict=True)))
+
+
+def _shown_device(device: resource_v1.AllocatedDeviceStatus) -> object:
+    plain = codec.to_plain(device)
+    names = ("driver", "pool", "device", "shareID", "conditions", "data", "networkData")
+    return ordered_object({name: plain.get(name) for name in names if name in plain or name == "conditions"})
 
 
 def _validate_device(device: resource_v1.AllocatedDeviceStatus, path: FieldPath) -> FieldErrors:
@@ -128,7 +134,7 @@ def _validate_device(device: resource_v1.AllocatedDeviceStatus, path: FieldPath)
 
 
 def _validate_share(share: str | None, path: FieldPath) -> FieldErrors:
-    return [] if share is None or _UUID.fullmatch(share) else [invalid(path, share, _BAD_UUID)]
+    return [] if share is None or _UUID.fullmatch(share) else mark_generated([invalid(path, share, _BAD_UUID)])
 
 
 def _validate_network(network: resource_v1.NetworkDeviceData, path: FieldPath) -> FieldErrors:
@@ -172,7 +178,8 @@ def _validate_result(
 ) -> FieldErrors:
     errors = names.validate_one(result.request, path.child("request"))
     errors += validate_driver(result.driver, path.child("driver"))
-    errors += validate_pool_name(result.pool, path.child("pool"))
+    pool = path.child("pool")
+    errors += formats.validate_pool_name(result.pool, pool) if result.pool else [required(pool)]
     errors += validate_dns_label(result.device, path.child("device"))
     errors += validate_binding_conditions(result, path)
     for index, toleration in enumerate(result.tolerations):

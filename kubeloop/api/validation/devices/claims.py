@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from kubeloop.api import codec
 from kubeloop.api.generated import resource_v1
 from kubeloop.api.meta.field_path import (
     FieldErrors,
@@ -18,13 +19,13 @@ from kubeloop.api.validation.devices.claim_status import validate_claim_status
 from kubeloop.api.validation.devices.parts import (
     duplicate_errors,
     validate_driver,
-    validate_full_attribute_name,
     validate_items,
     validate_json_object,
     validate_toleration,
 )
 from kubeloop.api.validation.devices.requests import RequestNames
 from kubeloop.api.validation.shared.declarative import validate_immutable
+from kubeloop.api.validation.shared.formats import validate_fully_qualified_name
 from kubeloop.api.validation.shared.go_values import ordered_object
 from kubeloop.api.validation.shared.internal_form import to_internal_form
 from kubeloop.api.validation.shared.objectmeta import byte_length
@@ -39,6 +40,17 @@ _MAX_EXPRESSION: Final = 10 * 1024
 _MAX_PARAMETERS: Final = 10 * 1024
 _MODES: Final = ("All", "ExactCount")
 _QUOTA_PREFIX: Final = "requests."
+# Fields of requests and subrequests in upstream's order.
+_RANKS: Final = {
+    name: rank
+    for rank, name in enumerate(
+        (
+            "name", "exactly", "firstAvailable", "deviceClassName", "selectors", "allocationMode", "count",
+            "adminAccess", "tolerations", "capacity", "derivedAttributes", "key", "operator", "value", "effect",
+            "tolerationSeconds",
+        )
+    )
+}  # fmt: skip
 _ONE_KIND: Final = "exactly one of `exactly` or `firstAvailable` is required"
 
 
@@ -61,8 +73,16 @@ def _validate_claim_spec(spec: resource_v1.ResourceClaimSpec, path: FieldPath) -
 
 
 def _shown_request(request: Any) -> object:
-    fields = {"name": request.name, "exactly": getattr(request, "exactly", None)}
-    return ordered_object({name: value for name, value in fields.items() if value is not None})
+    return ordered_object(_in_order(codec.to_plain(request)))
+
+
+def _in_order(value: Any) -> Any:
+    """Return a plain value with its fields in the order of upstream's structures."""
+    if isinstance(value, list):
+        return [_in_order(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    return {name: _in_order(value[name]) for name in sorted(value, key=lambda name: _RANKS.get(name, len(_RANKS)))}
 
 
 def _validate_request(request: resource_v1.DeviceRequest, path: FieldPath) -> FieldErrors:
@@ -120,9 +140,9 @@ def _validate_selector(selector: resource_v1.DeviceSelector, path: FieldPath) ->
 def _validate_constraint(constraint: resource_v1.DeviceConstraint, names: RequestNames, path: FieldPath) -> FieldErrors:
     errors = names.validate(constraint.requests, path.child("requests"))
     if constraint.match_attribute is not None:
-        return errors + validate_full_attribute_name(constraint.match_attribute, path.child("matchAttribute"))
+        return errors + validate_fully_qualified_name(constraint.match_attribute, path.child("matchAttribute"))
     if constraint.distinct_attribute is not None:
-        return errors + validate_full_attribute_name(constraint.distinct_attribute, path.child("distinctAttribute"))
+        return errors + validate_fully_qualified_name(constraint.distinct_attribute, path.child("distinctAttribute"))
     detail = 'exactly one of "matchAttribute" or "distinctAttribute" is required, but multiple fields are set'
     return [*errors, required(path, detail)]
 

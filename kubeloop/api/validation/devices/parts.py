@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Final, TypeVar
 
@@ -22,11 +21,11 @@ from kubeloop.api.meta.field_path import (
 )
 from kubeloop.api.meta.name_rules import (
     check_c_identifier,
-    check_dns1123_subdomain,
     check_label_value,
 )
 from kubeloop.api.validation.pods.volumes.volume_sources import validate_csi_driver_name
 from kubeloop.api.validation.shared.declarative import mark_generated
+from kubeloop.api.validation.shared.formats import validate_caseless_long_name
 from kubeloop.api.validation.shared.objectmeta import byte_length
 from kubeloop.api.validation.shared.scalars import (
     check_errors,
@@ -74,7 +73,7 @@ def validate_driver(name: str, path: FieldPath) -> FieldErrors:
     if not name:
         return [required(path)]
     errors: FieldErrors = [too_long_characters(path, _DRIVER_MAX)] if len(name) > _DRIVER_MAX else []
-    return errors + [invalid(path, name, message) for message in check_dns1123_subdomain(name.lower())]
+    return errors + validate_caseless_long_name(name, path)
 
 
 def validate_pool_name(name: str, path: FieldPath) -> FieldErrors:
@@ -98,15 +97,6 @@ def validate_attribute_name(name: str, path: FieldPath) -> FieldErrors:
     if not identifier:
         return [*errors, invalid(path, "", "the name must not be empty")]
     return errors + _validate_identifier(identifier, path)
-
-
-def validate_full_attribute_name(name: str, path: FieldPath) -> FieldErrors:
-    """Validate a device attribute's name with its domain prefix."""
-    errors = validate_attribute_name(name, path)
-    if "/" not in name:
-        detail = "a fully qualified name must be a domain and a name separated by a slash"
-        errors.append(invalid(path, name, detail))
-    return errors
 
 
 def _validate_identifier(name: str, path: FieldPath) -> FieldErrors:
@@ -165,8 +155,6 @@ def validate_json_object(raw: msgspec.Raw, limit: int, path: FieldPath) -> Field
         return [required(path)]
     if len(data) > limit:
         return [too_long(path, limit)]
-    try:
-        value = json.loads(data)
-    except (ValueError, RecursionError) as problem:
-        return [invalid(path, "<value omitted>", f"error parsing data as JSON: {problem}")]
-    return [] if isinstance(value, dict) else [invalid(path, "<value omitted>", "must be a valid JSON object")]
+    # What was decoded is valid JSON.
+    is_object = data.lstrip().startswith(b"{")
+    return [] if is_object else [invalid(path, "<value omitted>", "must be a valid JSON object")]

@@ -26,6 +26,7 @@ from kubeloop.api.validation.devices.parts import (
 )
 from kubeloop.api.validation.pods.scheduling import validate_node_selector
 from kubeloop.api.validation.pods.volumes.volume_sources import validate_csi_driver_name
+from kubeloop.api.validation.shared.go_values import to_internal
 from kubeloop.api.validation.shared.objectmeta import byte_length
 from kubeloop.api.validation.shared.rules import ValidationRules
 from kubeloop.api.validation.shared.scalars import (
@@ -126,7 +127,7 @@ def _validate_place(spec: resource_v1.ResourceSliceSpec) -> FieldErrors:
         terms = spec.node_selector.node_selector_terms or ()
         if len(terms) != 1:
             detail = "must have exactly one node selector term"
-            errors.append(invalid(at.child("nodeSelectorTerms"), terms or None, detail))
+            errors.append(invalid(at.child("nodeSelectorTerms"), to_internal(terms), detail))
     for name, flag in (("allNodes", spec.all_nodes), ("perDeviceNodeSelection", spec.per_device_node_selection)):
         if flag:
             places.append(f"`{name}`")

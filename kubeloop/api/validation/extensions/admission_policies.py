@@ -57,9 +57,7 @@ def _validate_frame(obj: Policy, old: Policy | None, expressions: PolicyExpressi
     """Validate the fields that both kinds of policies have: matching, parameters and failure policy."""
     spec = obj.spec
     errors: FieldErrors = []
-    if spec.failure_policy is None:
-        errors.append(required(_SPEC.child("failurePolicy")))
-    elif spec.failure_policy not in FAILURE_POLICIES:
+    if spec.failure_policy not in (None, *FAILURE_POLICIES):
         errors.append(not_supported(_SPEC.child("failurePolicy"), spec.failure_policy, FAILURE_POLICIES))
     if spec.param_kind is not None:
         errors += validate_param_kind(spec.param_kind, _SPEC.child("paramKind"))
@@ -219,7 +217,7 @@ def _validate_mutation(mutation: admission_v1.Mutation, path: FieldPath, express
     }  # fmt: skip
     wanted = "jsonPatch" if kind == "JSONPatch" else "applyConfiguration"
     errors: FieldErrors = []
-    for name, patch in patches.items():
+    for name, patch in sorted(patches.items(), key=lambda pair: pair[0] != wanted):
         if name != wanted and patch is not None:
             detail = f"must not be specified when patchType is {kind}"
             errors.append(invalid(path.child(name), f"{{{name}}}", detail))

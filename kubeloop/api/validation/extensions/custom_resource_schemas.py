@@ -17,7 +17,6 @@ _SELECTABLE_TYPES: Final = ("string", "boolean", "integer")
 _WRONG_TYPE: Final = (
     "must point to a field of type string, boolean or integer. Enum string fields and strings with formats are allowed."
 )
-_IMPLIED: Final = {"metadata": {"type": "object", "additionalProperties": {}}}
 
 
 def validate_schemas(versions: tuple[CustomResourceDefinitionVersion, ...]) -> FieldErrors:
@@ -50,14 +49,13 @@ def _has_status(version: CustomResourceDefinitionVersion) -> bool:
 def _validate_selectable(fields: tuple[SelectableField, ...], schema: dict[str, Any], path: FieldPath) -> FieldErrors:
     errors: FieldErrors = []
     seen: set[tuple[str, ...]] = set()
-    completed = {**schema, "properties": {**_IMPLIED, **(schema.get("properties") or {})}}
     for index, field in enumerate(fields):
         at = path.index(index).child("jsonPath")
         if not field.json_path:
             errors.append(required(at))
             continue
         try:
-            steps, found = resolve_field_path(field.json_path, completed, lists=False)
+            steps, found = resolve_field_path(field.json_path, schema, lists=False)
         except FieldPathError as error:
             errors.append(invalid(at, field.json_path, f"is an invalid path: {error}"))
             continue

@@ -111,6 +111,9 @@ def _validate_versions(versions: tuple[Version, ...]) -> FieldErrors:
     if sum(version.storage for version in versions) != 1:
         detail = "must have exactly one version marked as storage version"
         errors.append(invalid(_VERSIONS, _shown(versions), detail))
+    if versions and (messages := check_dns1035_label(versions[0].name)):
+        # Upstream has the name of the first version in a field of its own, too.
+        errors.append(invalid(_SPEC.child("version"), versions[0].name, ",".join(messages)))
     return errors
 
 
@@ -247,9 +250,6 @@ def _validate_stored(obj: Definition) -> FieldErrors:
         return [invalid(_STORED, None, "must have at least one stored version")]
     errors: FieldErrors = []
     names = [version.name for version in obj.spec.versions or ()]
-    for version in obj.spec.versions or ():
-        if version.storage and version.name not in stored:
-            errors.append(invalid(_STORED, stored, f"must have the storage version {version.name}"))
     for index, name in enumerate(stored):
         if name not in names:
             detail = (

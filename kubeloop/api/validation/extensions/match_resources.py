@@ -127,9 +127,7 @@ def validate_match_resources(match: admission_v1.MatchResources | None, path: Fi
     if match is None:
         return []
     errors: FieldErrors = []
-    if match.match_policy is None:
-        errors.append(required(path.child("matchPolicy")))
-    elif match.match_policy not in MATCH_POLICIES:
+    if match.match_policy not in (None, *MATCH_POLICIES):
         errors.append(not_supported(path.child("matchPolicy"), match.match_policy, MATCH_POLICIES))
     for name, selector in (
         ("namespaceSelector", match.namespace_selector), ("objectSelector", match.object_selector)

@@ -12,7 +12,6 @@ from kubeloop.api.meta.field_path import (
     FieldErrors,
     FieldPath,
     duplicate,
-    internal,
     invalid,
     not_supported,
     required,
@@ -25,7 +24,6 @@ from kubeloop.api.meta.name_rules import (
     validate_fully_qualified_domain_name,
 )
 from kubeloop.api.validation.shared.declarative import mark_generated, sort_generated_last, validate_immutable
-from kubeloop.api.validation.shared.objectmeta import validate_labels
 from kubeloop.api.validation.shared.rules import ValidationRules
 from kubeloop.api.validation.shared.scalars import (
     check_errors,
@@ -37,12 +35,10 @@ from kubeloop.api.validation.shared.scalars import (
 
 _ADDRESS_TYPES: Final = ("FQDN", "IPv4", "IPv6")
 _PROTOCOLS: Final = frozenset(("TCP", "UDP", "SCTP"))
-_MAX_TOPOLOGY: Final = 16
 _MAX_ADDRESSES: Final = 100
 _MAX_PORTS: Final = 20000
 _MAX_ENDPOINTS: Final = 1000
 _MAX_HINTS: Final = 8
-_ZONE_LABEL: Final = "topology.kubernetes.io/zone"
 _LINK_LOCAL_MULTICAST: Final = (ip_network("224.0.0.0/24"), ip_network("ff02::/16"))
 
 
@@ -77,9 +73,7 @@ def _validate_port(port: discovery_v1.EndpointPort, names: set[str], path: Field
     if name in names:
         errors.append(duplicate(path.child("name"), name))
     names.add(name)
-    if port.protocol is None:
-        errors.append(required(path.child("protocol")))
-    elif port.protocol not in _PROTOCOLS:
+    if port.protocol not in (None, *_PROTOCOLS):
         errors.append(not_supported(path.child("protocol"), port.protocol, _PROTOCOLS))
     if port.app_protocol is not None:
         errors += validate_qualified_name(port.app_protocol, path.child("appProtocol"))
@@ -100,12 +94,6 @@ def _validate_endpoint(endpoint: discovery_v1.Endpoint, address_type: str, path:
     errors = _validate_addresses(endpoint.addresses or (), address_type, path.child("addresses"))
     if endpoint.node_name is not None:
         errors += validate_dns_subdomain(endpoint.node_name, path.child("nodeName"))
-    topology, at = endpoint.deprecated_topology, path.child("deprecatedTopology")
-    if len(topology) > _MAX_TOPOLOGY:
-        errors.append(too_many(at, len(topology), _MAX_TOPOLOGY))
-    errors += validate_labels(topology, at)
-    if _ZONE_LABEL in topology:
-        errors.append(internal(at.key(_ZONE_LABEL), "reserved key was not removed in conversion"))
     if endpoint.hostname is not None:
         errors += validate_dns_label(endpoint.hostname, path.child("hostname"))
     if endpoint.hints is not None:

@@ -226,9 +226,7 @@ def _validate_class(obj: networking_v1.IngressClass) -> FieldErrors:
 
 def _validate_scope(parameters: networking_v1.IngressClassParametersReference, path: FieldPath) -> FieldErrors:
     scope, namespace = parameters.scope, parameters.namespace
-    if scope is None:
-        return [required(path.child("scope"))]
-    if scope not in _SCOPES:
+    if scope not in (None, *_SCOPES):
         return [not_supported(path.child("scope"), scope, _SCOPES)]
     if scope == "Cluster":
         detail = "`parameters.scope` is set to 'Cluster'"

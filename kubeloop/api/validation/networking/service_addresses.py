@@ -12,7 +12,6 @@ from kubeloop.api.meta.field_path import (
     duplicate,
     invalid,
     not_supported,
-    required,
 )
 from kubeloop.api.validation.shared.scalars import validate_legacy_ip
 
@@ -36,9 +35,8 @@ def validate_addresses(service: Service, old: Service | None) -> FieldErrors:
     if spec.type == "ExternalName":
         return []
     errors: FieldErrors = []
-    if spec.cluster_ip and not spec.cluster_ips:
-        errors.append(required(_IPS))
-    elif spec.cluster_ip and spec.cluster_ips[0] != spec.cluster_ip:
+    # The allocator has added clusterIP to clusterIPs, and kept the addresses that an update omits.
+    if spec.cluster_ip and spec.cluster_ips and spec.cluster_ips[0] != spec.cluster_ip:
         errors.append(invalid(_IPS, spec.cluster_ips, "first value must match `clusterIP`"))
     elif not spec.cluster_ip and spec.cluster_ips:
         errors.append(invalid(_IPS, spec.cluster_ips, "must be empty when `clusterIP` is not specified"))
@@ -103,12 +101,8 @@ def _validate_ip_changes(new: Service, old: Service) -> FieldErrors:
         changed = [index for index, address in enumerate(before) if address != after[index]]
         return [invalid(_IPS.index(index), _shown(after), _FIXED) for index in changed]
     errors: FieldErrors = []
-    if not after:
-        errors.append(invalid(_IPS.index(0), _shown(after), "primary clusterIP can not be unset"))
     if after and before and after[0] != before[0]:
         errors.append(invalid(_IPS.index(0), _shown(after), _FIXED))
-    if len(after) < len(before) and len(after) == 1:
-        errors += _validate_release(new, "clusterIP")
     return errors
 
 
@@ -118,21 +112,10 @@ def _validate_family_changes(new: Service, old: Service) -> FieldErrors:
     if len(after) == len(before):
         return [invalid(at, _shown(after), _FIXED)] if after != before else []
     errors: FieldErrors = []
-    if len(after) < len(before) and not new.spec.cluster_ips:
-        errors.append(invalid(at, _shown(after), "primary ipFamily can not be unset"))
     if after and before and after[0] != before[0]:
         # Upstream shows the addresses here, not the families.
         errors.append(invalid(at, _shown(new.spec.cluster_ips), _FIXED))
-    if len(after) < len(before) and len(after) == 1:
-        errors += _validate_release(new, "ipFamily")
     return errors
-
-
-def _validate_release(service: Service, what: str) -> FieldErrors:
-    policy = service.spec.ip_family_policy
-    if policy == "SingleStack":
-        return []
-    return [invalid(_POLICY, policy, f"must be set to 'SingleStack' when releasing the secondary {what}")]
 
 
 def _shown(values: tuple[str, ...]) -> Any:

@@ -65,10 +65,7 @@ def _validate_service(service: Service, old: Service | None) -> FieldErrors:
     errors += _validate_unique_ports(spec.ports, spec.type)
     errors += _validate_source_ranges(service, old) + _validate_balancer(service)
     errors += _validate_external_traffic(service)
-    if spec.internal_traffic_policy is None:
-        if spec.type in ("NodePort", "LoadBalancer", "ClusterIP"):
-            errors.append(required(_SPEC.child("internalTrafficPolicy")))
-    elif spec.internal_traffic_policy not in _TRAFFIC:
+    if spec.internal_traffic_policy is not None and spec.internal_traffic_policy not in _TRAFFIC:
         errors.append(not_supported(_SPEC.child("internalTrafficPolicy"), spec.internal_traffic_policy, _TRAFFIC))
     if spec.traffic_distribution is not None and spec.traffic_distribution not in _DISTRIBUTIONS:
         errors.append(not_supported(_SPEC.child("trafficDistribution"), spec.traffic_distribution, _DISTRIBUTIONS))
@@ -122,22 +119,13 @@ def _validate_port(port: ServicePort, needs_name: bool, names: set[str], path: F
 
 
 def _validate_affinity(affinity: str, config: SessionAffinityConfig | None) -> FieldErrors:
-    path = _SPEC.child("sessionAffinityConfig")
-    if affinity == "None":
-        detail = "must not be set when session affinity is None"
-        return [] if config is None else [forbidden(path, detail)]
+    # Defaults complete the configuration of the affinity ClientIP, and remove it otherwise.
     if affinity != "ClientIP":
         return validate_enum(affinity, _AFFINITIES, _SPEC.child("sessionAffinity"))
-    detail = "when session affinity type is ClientIP"
-    if config is None:
-        return [required(path, detail)]
-    if config.client_ip is None:
-        return [required(path.child("clientIP"), detail)]
-    seconds, at = config.client_ip.timeout_seconds, path.child("clientIP", "timeoutSeconds")
-    if seconds is None:
-        return [required(at, detail)]
-    if 0 < seconds <= _AFFINITY_MAX:
+    seconds = config.client_ip.timeout_seconds if config is not None and config.client_ip is not None else None
+    if seconds is None or 0 < seconds <= _AFFINITY_MAX:
         return []
+    at = _SPEC.child("sessionAffinityConfig", "clientIP", "timeoutSeconds")
     return [invalid(at, seconds, f"must be greater than 0 and less than {_AFFINITY_MAX}")]
 
 
@@ -152,16 +140,12 @@ def _validate_external_ips(service: Service, old: Service | None) -> FieldErrors
 
 def _validate_unique_ports(ports: tuple[ServicePort, ...], kind: str) -> FieldErrors:
     errors: FieldErrors = []
-    node_ports: set[tuple[str, int]] = set()
     seen: set[tuple[str, int]] = set()
     for index, port in enumerate(ports):
         at = _SPEC.child("ports").index(index)
-        if port.node_port:
-            if kind == "ClusterIP":
-                errors.append(forbidden(at.child("nodePort"), "may not be used when `type` is 'ClusterIP'"))
-            if (port.protocol, port.node_port) in node_ports:
-                errors.append(duplicate(at.child("nodePort"), port.node_port))
-            node_ports.add((port.protocol, port.node_port))
+        # The allocator of node ports rejects those that repeat.
+        if port.node_port and kind == "ClusterIP":
+            errors.append(forbidden(at.child("nodePort"), "may not be used when `type` is 'ClusterIP'"))
         if (port.protocol, port.port) in seen:
             # Upstream compares, and shows, ports of which only these two fields are set.
             errors.append(duplicate(at, to_internal(ServicePort(protocol=port.protocol, port=port.port))))
@@ -201,8 +185,6 @@ def _validate_balancer(service: Service) -> FieldErrors:
     spec = service.spec
     errors: FieldErrors = []
     if spec.type == "LoadBalancer":
-        if spec.allocate_load_balancer_node_ports is None:
-            errors.append(required(FieldPath("allocateLoadBalancerNodePorts")))
         if spec.load_balancer_class is not None:
             errors += validate_qualified_name(spec.load_balancer_class, _SPEC.child("loadBalancerClass"))
         return errors
@@ -229,9 +211,8 @@ def _validate_external_traffic(service: Service) -> FieldErrors:
     if not _needs_health_check(service):
         detail = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
         return [*errors, invalid(at, port, detail)] if port else errors
-    if not port:
-        return [*errors, required(at)]
-    return errors + [invalid(at, port, message) for message in check_port_number(port)]
+    # The allocator sets a missing port.
+    return errors + [invalid(at, port, message) for message in check_port_number(port)] if port else errors
 
 
 def _validate_create(service: Service) -> FieldErrors:
@@ -265,12 +246,10 @@ def _validate_status(new: Service, old: Service) -> FieldErrors:
 def _validate_ingress(ingress: LoadBalancerIngress, kept: tuple[str, ...], path: FieldPath) -> FieldErrors:
     errors = validate_legacy_ip(ingress.ip, path.child("ip"), kept) if ingress.ip else []
     at = path.child("ipMode")
-    if ingress.ip_mode is None:
-        if ingress.ip:
-            errors.append(required(at, "must be specified when `ip` is set"))
-    elif not ingress.ip:
+    # Defaults set the mode of an address.
+    if ingress.ip_mode is not None and not ingress.ip:
         errors.append(forbidden(at, "may not be specified when `ip` is not set"))
-    elif ingress.ip_mode not in _IP_MODES:
+    elif ingress.ip_mode not in (None, *_IP_MODES):
         errors.append(not_supported(at, ingress.ip_mode, _IP_MODES))
     if ingress.hostname:
         errors += validate_dns_subdomain(ingress.hostname, path.child("hostname"))

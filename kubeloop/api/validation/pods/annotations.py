@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -15,7 +15,7 @@ from kubeloop.api.validation.pods.scheduling import validate_tolerations
 from kubeloop.api.validation.pods.spec import MIRROR_POD_ANNOTATION
 from kubeloop.api.validation.pods.volumes.file_paths import validate_local_descending_path
 from kubeloop.api.validation.pods.windows import every_container
-from kubeloop.api.validation.shared.go_json import decode_error
+from kubeloop.api.validation.shared.go_json import decode_error, type_error
 
 _TOLERATIONS: Final = "scheduler.alpha.kubernetes.io/tolerations"
 _DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
@@ -26,6 +26,14 @@ _LOCALHOST: Final = "localhost/"
 _SPECIAL: Final = frozenset((MIRROR_POD_ANNOTATION, _TOLERATIONS, _DELETION_COST))
 _PROFILES: Final = (_SECCOMP_POD, _SECCOMP_CONTAINER, _APP_ARMOR)
 _is_cost: Final = re.compile("-[0-9]+|0|[1-9][0-9]*").fullmatch
+# Fields of a toleration, with their names and types in upstream's structure.
+_GO_FIELDS: Final = {
+    "key": ("Key", "string"),
+    "operator": ("Operator", "core.TolerationOperator"),
+    "value": ("Value", "string"),
+    "effect": ("Effect", "core.TaintEffect"),
+    "tolerationSeconds": ("TolerationSeconds", "int64"),
+}
 _SECCOMP_NAMES: Final = ("runtime/default", "docker/default", "unconfined")
 
 
@@ -58,11 +66,22 @@ def validate_pod_annotations(annotations: Mapping[str, str], spec: PodSpec, path
 def _validate_tolerations(text: str, path: FieldPath) -> FieldErrors:
     if problem := decode_error(text.encode(errors="surrogatepass"), "[]core.Toleration", list):
         return [invalid(path, _TOLERATIONS, problem)]
-    try:
-        tolerations = msgspec.json.decode(text, type=tuple[Toleration, ...] | None)
-    except msgspec.MsgspecError as problem_of_type:
-        return [invalid(path, _TOLERATIONS, str(problem_of_type))]
+    if problem := _type_error(msgspec.json.decode(text) or []):
+        return [invalid(path, _TOLERATIONS, problem)]
+    tolerations = msgspec.json.decode(text, type=tuple[Toleration, ...] | None)
     return validate_tolerations(tolerations or (), path.child(_TOLERATIONS))
+
+
+def _type_error(tolerations: list[Any]) -> str:
+    """Return Go's message for the first value with a wrong type, or an empty string."""
+    for toleration in tolerations:
+        if not isinstance(toleration, dict):
+            return type_error(toleration, "value of type core.Toleration")
+        for name, (go_name, go_type) in _GO_FIELDS.items():
+            value = toleration.get(name)
+            if value is not None and type(value) is not (int if go_type == "int64" else str):
+                return type_error(value, f"struct field Toleration.{go_name} of type {go_type}")
+    return ""
 
 
 def _validate_seccomp_name(name: str, path: FieldPath) -> FieldErrors:

@@ -7,7 +7,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from kubeloop.api.generated.core_v1 import Affinity, Container, Pod, PodSpec
-from kubeloop.api.meta.field_path import FieldErrors, FieldPath, forbidden, invalid, required
+from kubeloop.api.meta.field_path import FieldErrors, FieldPath, forbidden, invalid
 from kubeloop.api.meta.name_rules import range_message
 from kubeloop.api.strategy.equality import is_semantically_equal
 from kubeloop.api.validation.pods.annotations import (
@@ -24,11 +24,9 @@ from kubeloop.api.validation.pods.status import validate_pod_status_update
 from kubeloop.api.validation.shared.diff import difference
 from kubeloop.api.validation.shared.objectmeta import METADATA
 from kubeloop.api.validation.shared.rules import ValidationRules
-from kubeloop.api.validation.shared.scalars import validate_nonnegative
 
 _SPEC: Final = FieldPath("spec")
 _ANNOTATIONS: Final = METADATA.child("annotations")
-_GRACE: Final = _SPEC.child("terminationGracePeriodSeconds")
 _MAX_INT32: Final = 2**31 - 1
 _FIXED_SPEC: Final = (
     "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
@@ -44,7 +42,6 @@ def _validate_pod(pod: Pod) -> FieldErrors:
     errors += validate_pod_spec(spec, _SPEC, pod.metadata)
     if not spec.service_account_name and spec.volumes:
         errors += _validate_no_tokens(spec)
-    errors += validate_nonnegative(spec.termination_grace_period_seconds, _GRACE)
     for index, container in enumerate(spec.containers or ()):
         if container.image != container.image.strip():
             errors += validate_image_text(container, _SPEC.child("containers").index(index))
@@ -90,7 +87,6 @@ def _validate_update(new: Pod, old: Pod) -> FieldErrors:
     ):
         if len(after) != len(before):
             return [*errors, forbidden(_SPEC.child(name), "pod updates may not add or remove containers")]
-        errors += _validate_images(after, _SPEC.child(name))
     wrong, stop = _validate_deadline(new.spec.active_deadline_seconds, old.spec.active_deadline_seconds)
     errors += wrong
     if stop:
@@ -99,15 +95,6 @@ def _validate_update(new: Pod, old: Pod) -> FieldErrors:
     errors += _validate_removed_gates(new, old)
     if new.spec != old.spec:
         errors += _validate_fixed_spec(new.spec, old.spec)
-    return errors
-
-
-def _validate_images(containers: tuple[Container, ...], path: FieldPath) -> FieldErrors:
-    errors: FieldErrors = []
-    for index, container in enumerate(containers):
-        if not container.image:
-            errors.append(required(path.index(index).child("image")))
-        errors += validate_image_text(container, path.index(index))
     return errors
 
 

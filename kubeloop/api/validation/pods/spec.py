@@ -71,8 +71,6 @@ _ORDER: Final[dict[str | int, int]] = {name: rank for rank, name in enumerate(_L
 def validate_pod_spec(spec: PodSpec, path: FieldPath, meta: ObjectMeta | None = None) -> FieldErrors:
     """Validate a pod spec; `meta` is the pod's own, and absent for templates."""
     errors: FieldErrors = []
-    if spec.termination_grace_period_seconds is None:
-        errors.append(required(path.child("terminationGracePeriodSeconds")))
     around = ContainerContext(spec, _NO_VOLUMES, _NO_CLAIMS)
     if spec.volumes:
         pod_name = meta.name if meta is not None else ""
@@ -183,9 +181,6 @@ def _validate_names(spec: PodSpec, path: FieldPath) -> FieldErrors:
     ):
         if value:
             errors += validate_dns_subdomain(value, path.child(name))
-    if spec.service_account != spec.service_account_name:
-        detail = f'must be the same as serviceAccountName: "{spec.service_account_name}"'
-        errors.append(invalid(path.child("deprecatedServiceAccount"), spec.service_account, detail))
     if spec.runtime_class_name is not None:
         errors += validate_dns_subdomain(spec.runtime_class_name, path.child("runtimeClassName"))
     if spec.hostname:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, Final
 
 from kubeloop.api.addresses import parse_ip
@@ -18,7 +17,7 @@ from kubeloop.api.meta.field_path import (
     required,
     too_long,
 )
-from kubeloop.api.meta.name_rules import check_group_id, regex_message
+from kubeloop.api.meta.name_rules import check_group_id
 from kubeloop.api.scalars.quantity import parse_quantity
 from kubeloop.api.validation.pods.containers.compute_resources import HUGE_PAGES
 from kubeloop.api.validation.shared.go_values import to_internal
@@ -29,6 +28,7 @@ from kubeloop.api.validation.shared.scalars import (
     validate_qualified_name,
     validate_unchanged,
 )
+from kubeloop.api.validation.shared.volume_health import VOLUME_HEALTH, validate_reasons
 
 _STATUS: Final = FieldPath("status")
 _SYSTEM_CONDITIONS: Final = ("PodScheduled", "Ready", "Initialized")
@@ -38,12 +38,6 @@ _MAX_UINT32: Final = 2**32 - 1
 _HEALTHS: Final = ("Healthy", "Unhealthy", "Unknown")
 _HEALTH_MESSAGE_MAX: Final = 1024
 _ONE_PER_FAMILY: Final = "may specify no more than one IP for each IP family"
-_REASON: Final = "[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?"
-_BAD_REASON: Final = regex_message(
-    "a condition reason must start with alphabetic character, optionally followed by a string of alphanumeric "
-    "characters or '_,:', and must end with an alphanumeric character or '_'",
-    _REASON, "my_name", "MY_NAME", "MyName", "ReasonA,ReasonB", "ReasonA:ReasonB",
-)  # fmt: skip
 _UNKNOWN_CLAIM: Final = (
     "must match one of the container's resource claims as 'claim:<claimName>/<requestName>' "
     "when container.resources.claims[*].request is set or 'claim:<claimName>' when it is empty"
@@ -58,8 +52,6 @@ _KINDS: Final = (
 def validate_pod_status_update(new: core_v1.Pod, old: core_v1.Pod) -> FieldErrors:
     """Validate an update of a pod's status."""
     errors = _validate_conditions(new.status.conditions)
-    if new.spec.node_name != old.spec.node_name:
-        errors.append(forbidden(_STATUS.child("nodeName"), "may not be changed directly"))
     errors += _validate_nomination(new, old)
     if new.status.observed_generation < 0:
         at = _STATUS.child("observedGeneration")
@@ -68,7 +60,9 @@ def validate_pod_status_update(new: core_v1.Pod, old: core_v1.Pod) -> FieldError
     errors += _validate_transitions(new, old)
     errors += _validate_claims(new)
     errors += _validate_volume_health(new)
-    errors += _validate_pod_ips(new.status, old.status) + _validate_host_ips(new.status, old.status)
+    # Defaults make podIP equal to the first of podIPs.
+    errors += _validate_ips(new.status.pod_ips, old.status.pod_ips, _STATUS.child("podIPs"))
+    errors += _validate_host_ips(new.status, old.status)
     windows = new.spec.os is not None and new.spec.os.name == "windows"
     for attribute, name in _KINDS:
         errors += _validate_users(getattr(new.status, attribute), windows, _STATUS.child(name))
@@ -80,6 +74,8 @@ def validate_pod_status_update(new: core_v1.Pod, old: core_v1.Pod) -> FieldError
         if status.allocated_resources_status:
             at = _STATUS.child("ephemeralContainerStatuses").index(index).child("allocatedResourcesStatus")
             errors.append(forbidden(at, "must not be specified in container status"))
+    if new.status.volume_health:
+        errors += VOLUME_HEALTH.validate_update(new.status, old.status, "pod status", _STATUS)
     return errors
 
 
@@ -238,27 +234,7 @@ def _validate_volume_health(pod: core_v1.Pod) -> FieldErrors:
         at = _STATUS.child("volumeHealth").index(index)
         if health.name and health.name not in names:
             errors.append(not_found(at.child("name"), health.name))
-        errors += validate_health_conditions(health.health_conditions, at.child("healthConditions"))
-    return errors
-
-
-def validate_health_conditions(conditions: tuple[core_v1.VolumeHealthCondition, ...], path: FieldPath) -> FieldErrors:
-    """Validate the reasons of volume health conditions."""
-    return [
-        invalid(path.index(index).child("reason"), condition.reason, _BAD_REASON)
-        for index, condition in enumerate(conditions)
-        if condition.reason and not re.fullmatch(_REASON, condition.reason)
-    ]
-
-
-def _validate_pod_ips(new: core_v1.PodStatus, old: core_v1.PodStatus) -> FieldErrors:
-    path = _STATUS.child("podIPs")
-    errors = _validate_ips(new.pod_ips, old.pod_ips, path)
-    if bool(new.pod_ip) != bool(new.pod_ips):
-        detail = "podIP and podIPs must either both be set or both be unset"
-        errors.append(invalid(path, to_internal(new.pod_ips), detail))
-    elif new.pod_ips and new.pod_ip != new.pod_ips[0].ip:
-        errors.append(invalid(path.index(0).child("ip"), new.pod_ips[0].ip, "must be equal to `podIP`"))
+        errors += validate_reasons(health.health_conditions, at.child("healthConditions"))
     return errors
 
 

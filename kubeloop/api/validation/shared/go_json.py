@@ -25,7 +25,12 @@ def decode_error(data: bytes, go_type: str, kind: type) -> str:
         return _syntax_error(text, position)
     if value is None or isinstance(value, kind):
         return ""
-    return f"json: cannot unmarshal {_TYPES.get(type(value), 'object')} into Go value of type {go_type}"
+    return type_error(value, f"value of type {go_type}")
+
+
+def type_error(value: Any, target: str) -> str:
+    """Return Go's error for a value that doesn't fit its target."""
+    return f"json: cannot unmarshal {_TYPES.get(type(value), 'object')} into Go {target}"
 
 
 def _syntax_error(text: str, position: int) -> str:

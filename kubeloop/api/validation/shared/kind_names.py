@@ -30,6 +30,8 @@ class NameRule:
     standard_finalizers: bool = True
     # New objects: the metadata is validated only if the kind's own rules find no error.
     validated_last: bool = False
+    # Updates: a changed generateName is validated like a new object's.
+    prefix_on_update: bool = False
 
     def check_prefix(self, prefix: str) -> list[str]:
         """Validate a generateName, which is the prefix of a name."""
@@ -73,6 +75,27 @@ _FREE_FINALIZERS: Final = (
 # Kinds whose own rules omit metadata, so that upstream validates it only if they find no error.
 _METADATA_LAST: Final = frozenset(("policy_v1.PodDisruptionBudget",))
 
+# Kinds whose rules for updates include those for new objects.
+_PREFIX_ON_UPDATE: Final = frozenset(
+    (
+        *("core_v1.ConfigMap", "core_v1.Endpoints", "core_v1.LimitRange", "core_v1.Node", "core_v1.PersistentVolume"),
+        *("core_v1.PersistentVolumeClaim", "core_v1.Pod", "core_v1.Secret", "apps_v1.ControllerRevision"),
+        *(
+            "admissionregistration_v1.MutatingAdmissionPolicy",
+            "admissionregistration_v1.MutatingAdmissionPolicyBinding",
+        ),
+        "admissionregistration_v1.MutatingWebhookConfiguration",
+        "admissionregistration_v1.ValidatingAdmissionPolicy",
+        "admissionregistration_v1.ValidatingAdmissionPolicyBinding",
+        "admissionregistration_v1.ValidatingWebhookConfiguration",
+        *("discovery_v1.EndpointSlice", "flowcontrol_v1.FlowSchema", "flowcontrol_v1.PriorityLevelConfiguration"),
+        *("networking_v1.Ingress", "networking_v1.IngressClass", "networking_v1.IPAddress", "node_v1.RuntimeClass"),
+        *("resource_v1.ResourceClaim", "resource_v1.ResourceClaimTemplate", "storage_v1.CSINode"),
+        *("storage_v1.CSIStorageCapacity", "storage_v1.StorageClass", "storage_v1.VolumeAttachment"),
+        *("storage_v1.VolumeAttributesClass", "storagemigration_v1.StorageVersionMigration"),
+    )
+)
+
 
 def name_rule_of(key: str) -> NameRule:
     """Return the rule of a struct class, given as its generated module and name."""
@@ -84,6 +107,7 @@ def name_rule_of(key: str) -> NameRule:
         namespaced,
         not key.startswith(_FREE_FINALIZERS),
         key in _METADATA_LAST,
+        key in _PREFIX_ON_UPDATE,
     )
 
 

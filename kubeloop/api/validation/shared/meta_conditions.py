@@ -21,11 +21,11 @@ from kubeloop.api.validation.shared.objectmeta import byte_length
 from kubeloop.api.validation.shared.scalars import validate_qualified_name
 
 CONDITION_STATUSES: Final = frozenset(("True", "False", "Unknown"))
-_REASON: Final = "[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?"
-_BAD_REASON: Final = regex_message(
+REASON: Final = "[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?"
+BAD_REASON: Final = regex_message(
     "a condition reason must start with alphabetic character, optionally followed by a string of alphanumeric "
     "characters or '_,:', and must end with an alphanumeric character or '_'",
-    _REASON,
+    REASON,
     "my_name", "MY_NAME", "MyName", "ReasonA,ReasonB", "ReasonA:ReasonB",
 )  # fmt: skip
 _REASON_MAX: Final = 1024
@@ -71,8 +71,8 @@ def validate_reason(reason: str, limit: int, path: FieldPath) -> FieldErrors:
     if not reason:
         return [required(path)]
     errors: FieldErrors = []
-    if not re.fullmatch(_REASON, reason):
-        errors.append(invalid(path, reason, _BAD_REASON))
+    if not re.fullmatch(REASON, reason):
+        errors.append(invalid(path, reason, BAD_REASON))
     if byte_length(reason) > limit:
         errors.append(too_long(path, limit))
     return errors

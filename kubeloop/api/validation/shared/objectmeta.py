@@ -80,6 +80,13 @@ def validate_meta_update(new: ObjectMeta, old: ObjectMeta, names: NameRule) -> F
     return errors
 
 
+def validate_prefix_update(new: ObjectMeta, old: ObjectMeta, names: NameRule) -> FieldErrors:
+    """Validate a changed generateName like that of a new object."""
+    if new.generate_name in ("", old.generate_name):
+        return []
+    return _all_invalid("generateName", new.generate_name, names.check_prefix(new.generate_name))
+
+
 _FIXED: Final = (
     ("name", "name"),
     ("namespace", "namespace"),

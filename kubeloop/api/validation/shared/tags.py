@@ -14,6 +14,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from kubeloop.api import codec
 from kubeloop.api.features.gates import Features
 from kubeloop.api.meta.field_path import (
     FieldErrors,
@@ -29,6 +30,7 @@ from kubeloop.api.meta.field_path import (
 from kubeloop.api.scalars.wire import always_null
 from kubeloop.api.strategy.equality import is_semantically_equal
 from kubeloop.api.validation.shared.declarative import mark_generated
+from kubeloop.api.validation.shared.go_values import ordered_object
 from kubeloop.api.validation.shared.objectmeta import byte_length
 from kubeloop.api.validation.shared.scalars import IMMUTABLE
 
@@ -131,13 +133,18 @@ class _Run:
         return errors
 
     def _items(self, value: _Value, field: FieldTags, path: FieldPath) -> FieldErrors:
-        errors = _repeated(value.new, field.keys, path) if field.keys else []
+        errors = self._repeated(value.new, field, path) if field.keys else []
         before = {_key(one, field.keys): one for one in reversed(value.old or ())} if field.keys else {}
         for index, item in enumerate(value.new if field.shape else ()):
             old = before.get(_key(item, field.keys)) if field.keys else None
             if old is None or not is_semantically_equal(item, old):
                 errors += self.struct(item, old, field.shape, path.index(index))
         return errors
+
+    def _repeated(self, items: Sequence[Any], field: FieldTags, path: FieldPath) -> FieldErrors:
+        seen = [_key(one, field.keys) for one in items]
+        names = tuple(self.validation.table[field.shape].fields) if field.shape else ()
+        return [duplicate(path.index(i), _shown(items[i], names)) for i, key in enumerate(seen) if key in seen[:i]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,9 +210,10 @@ def _same_items(new: Sequence[Any], old: Sequence[Any], keys: Sequence[str], pat
     return added + [forbidden(path, "item may not be removed") for key in before if key not in now]
 
 
-def _repeated(items: Sequence[Any], keys: Sequence[str], path: FieldPath) -> FieldErrors:
-    seen = [_key(one, keys) for one in items]
-    return [duplicate(path.index(i), items[i]) for i, key in enumerate(seen) if key in seen[:i]]
+def _shown(item: Any, names: Sequence[str]) -> Any:
+    """Return an item whose fields are shown in the order of the table, which is upstream's; others follow."""
+    plain = codec.to_plain(item)
+    return ordered_object({name: plain[name] for name in dict.fromkeys((*names, *plain)) if name in plain})
 
 
 def _key(item: Any, keys: Sequence[str]) -> tuple[Any, ...]:

@@ -13,17 +13,16 @@ from kubeloop.api.meta.field_path import (
     forbidden,
     invalid,
     not_supported,
-    required,
 )
 from kubeloop.api.meta.name_rules import check_qualified_name
 from kubeloop.api.scalars.quantity import Quantity, parse_quantity
 from kubeloop.api.strategy.equality import is_semantically_equal
 from kubeloop.api.validation.pods.containers.compute_resources import is_native_resource, validate_amount
-from kubeloop.api.validation.pods.status import validate_health_conditions
 from kubeloop.api.validation.shared.diff import difference
 from kubeloop.api.validation.shared.objectmeta import METADATA
 from kubeloop.api.validation.shared.rules import ValidationRules
 from kubeloop.api.validation.shared.scalars import IMMUTABLE, validate_unchanged
+from kubeloop.api.validation.shared.volume_health import VOLUME_HEALTH, validate_reasons
 from kubeloop.api.validation.storage.claim_spec import validate_claim_spec
 
 _SPEC: Final = FieldPath("spec")
@@ -118,13 +117,11 @@ def _validate_attributes_class(new: PersistentVolumeClaim, old: PersistentVolume
 def _validate_status(new: PersistentVolumeClaim, old: PersistentVolumeClaim) -> FieldErrors:
     errors: FieldErrors = []
     status = new.status
-    if not new.spec.access_modes:
-        errors.append(required(FieldPath("Spec").child("accessModes")))
     for name, amount in status.capacity.items():
         errors += _validate_basic(amount, _STATUS.child("capacity").key(name))
     if status.health_status is not None:
         at = _STATUS.child("healthStatus", "healthConditions")
-        errors += validate_health_conditions(status.health_status.health_conditions, at)
+        errors += validate_reasons(status.health_status.health_conditions, at)
     path = _STATUS.child("allocatedResourceStatuses")
     for name, resize in status.allocated_resource_statuses.items():
         errors += _validate_key(name, path)
@@ -134,6 +131,8 @@ def _validate_status(new: PersistentVolumeClaim, old: PersistentVolumeClaim) -> 
     for name, amount in status.allocated_resources.items():
         wrong = _validate_key(name, path) or _validate_basic(amount, path.key(name))
         errors += wrong or validate_amount("storage", amount, path.key(name))
+    if status.health_status is not None:
+        errors += VOLUME_HEALTH.validate_update(status, old.status, "claim status", _STATUS)
     return errors
 
 

@@ -112,7 +112,7 @@ def validate_inline_volume_spec(spec: PersistentVolumeSpec, path: FieldPath) -> 
     if spec.volume_mode not in (None, "Filesystem"):
         detail = "may not specify volumeMode other than Filesystem in the context of inline volumes"
         errors.append(forbidden(path.child("volumeMode"), detail))
-    return errors + _validate_attributes_class(spec, path)
+    return errors
 
 
 def _validate_capacity(spec: PersistentVolumeSpec) -> FieldErrors:

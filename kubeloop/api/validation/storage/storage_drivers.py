@@ -53,12 +53,6 @@ _UPDATE_SECONDS_MIN: Final = 10
 def _validate_driver(obj: storage_v1.CSIDriver) -> FieldErrors:
     spec = obj.spec
     errors: FieldErrors = []
-    for name, value in (
-        ("attachedRequired", spec.attach_required), ("podInfoOnMount", spec.pod_info_on_mount),
-        ("storageCapacity", spec.storage_capacity), ("seLinuxMount", spec.se_linux_mount),
-    ):  # fmt: skip
-        if value is None:
-            errors.append(required(_SPEC.child(name)))
     if spec.fs_group_policy is not None and spec.fs_group_policy not in _FS_GROUP_POLICIES:
         errors.append(not_supported(_SPEC.child("fsGroupPolicy"), spec.fs_group_policy, _FS_GROUP_POLICIES))
     errors += _validate_token_requests(spec.token_requests, _SPEC.child("tokenRequests"))

@@ -42,8 +42,7 @@ def _check_schedule(schedule: str) -> None:
     if schedule.startswith(("TZ=", "CRON_TZ=")):
         zone, space, rest = schedule.partition("=")[2].partition(" ")
         if not space:
-            start = schedule.index("=") + 1
-            raise ScheduleError(f"invalid schedule format: runtime error: slice bounds out of range [{start}:-1]")
+            raise ScheduleError("invalid schedule format: runtime error: slice bounds out of range [:-1]")
         if not is_time_zone(zone):
             raise ScheduleError(f"provided bad location {zone}: unknown time zone {zone}")
         schedule = rest.strip()

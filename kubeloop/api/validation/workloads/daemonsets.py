@@ -67,9 +67,9 @@ def _validate_strategy(strategy: DaemonSetUpdateStrategy, path: FieldPath) -> Fi
         return []
     if strategy.type != "RollingUpdate":
         return [not_supported(path, to_internal(strategy), ("RollingUpdate", "OnDelete"))]
-    if strategy.rolling_update is None:
-        return [required(path.child("rollingUpdate"))]
-    return _validate_rolling(strategy.rolling_update, path.child("rollingUpdate"))
+    # Defaults complete a rolling update.
+    rolling = strategy.rolling_update
+    return _validate_rolling(rolling, path.child("rollingUpdate")) if rolling is not None else []
 
 
 def _validate_rolling(rolling: RollingUpdateDaemonSet, path: FieldPath) -> FieldErrors:

@@ -110,9 +110,8 @@ def _validate_strategy(strategy: DeploymentStrategy, path: FieldPath) -> FieldEr
         return [] if strategy.rolling_update is None else [forbidden(at, detail)]
     if strategy.type != "RollingUpdate":
         return [not_supported(path, to_internal(strategy), ("Recreate", "RollingUpdate"))]
-    if strategy.rolling_update is None:
-        return [required(at, "this should be defaulted and never be nil")]
-    return _validate_rolling(strategy.rolling_update, at)
+    # Defaults complete a rolling update.
+    return _validate_rolling(strategy.rolling_update, at) if strategy.rolling_update is not None else []
 
 
 def _validate_rolling(rolling: RollingUpdateDeployment, path: FieldPath) -> FieldErrors:

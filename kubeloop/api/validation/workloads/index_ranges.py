@@ -56,8 +56,10 @@ def _interval(text: str, completions: int) -> tuple[int, int]:
 
 def _index(text: str, completions: int) -> int:
     # Beyond 18 digits Go's integers end; nothing that long is below the completions anyway.
-    if not re.fullmatch("[+-]?[0-9]{1,18}", text):
+    found = re.fullmatch("([+-]?)0*([0-9]{1,18})", text)
+    if found is None:
         raise IndexListError(f"cannot convert string to integer for index: {quote(text)}")
-    if int(text) >= completions:
+    index = int(found[1] + found[2])
+    if index >= completions:
         raise IndexListError(f"too large index: {quote(text)}")
-    return int(text)
+    return index

@@ -86,9 +86,7 @@ def _pod_conditions(patterns: tuple[PodFailurePolicyOnPodConditionsPattern, ...]
     for index, pattern in enumerate(patterns):
         at = path.index(index)
         errors += validate_qualified_name(pattern.type, at.child("type"))
-        if not pattern.status:
-            errors.append(required(at.child("status"), _valid_values(_STATUSES)))
-        elif pattern.status not in _STATUSES:
+        if pattern.status not in _STATUSES:
             errors.append(not_supported(at.child("status"), pattern.status, _STATUSES))
     return errors
 

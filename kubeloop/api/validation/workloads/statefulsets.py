@@ -51,9 +51,7 @@ def _validate_spec(spec: StatefulSetSpec, is_new: bool) -> FieldErrors:
     """Validate a spec; immutable fields are only validated on create."""
     errors: FieldErrors = []
     at = _SPEC.child("podManagementPolicy")
-    if not spec.pod_management_policy:
-        errors.append(required(at))
-    elif spec.pod_management_policy not in _POLICIES:
+    if spec.pod_management_policy not in _POLICIES:
         errors.append(invalid(at, spec.pod_management_policy, "must be 'OrderedReady' or 'Parallel'"))
     errors += _validate_strategy(spec.update_strategy, _SPEC.child("updateStrategy"))
     errors += _validate_retention(spec)
@@ -72,8 +70,6 @@ def _validate_spec(spec: StatefulSetSpec, is_new: bool) -> FieldErrors:
 
 def _validate_strategy(strategy: StatefulSetUpdateStrategy, path: FieldPath) -> FieldErrors:
     rolling, at = strategy.rolling_update, path.child("rollingUpdate")
-    if not strategy.type:
-        return [required(path)]
     if strategy.type == "OnDelete":
         detail = "only allowed for updateStrategy 'RollingUpdate'"
         return [] if rolling is None else [invalid(at, to_internal(rolling), detail)]

@@ -12,10 +12,10 @@ from kubeloop.api.features.optional_resources import OPTIONAL_RESOURCES
 from kubeloop.api.strategy import strategy_of
 from kubeloop.api.validation import ObjectValidator
 
+# The resource of the stored version comes last, and thus replaces those of other versions.
 RESOURCES = {
     resource.group_resource: resource
-    for resource in (*kinds.RESOURCES, *OPTIONAL_RESOURCES)
-    if resource.storage_override is None
+    for resource in sorted((*kinds.RESOURCES, *OPTIONAL_RESOURCES), key=lambda one: one.storage_override is None)
 }
 Manifest = dict[str, Any]
 

@@ -36,7 +36,7 @@ def test_a_full_claim_passes() -> None:
         ("requests", [{"name": "r"}], f"{AT}: Required value: exactly one of `exactly` or `firstAvailable` is "
          "required"),
         ("requests", [REQUEST, REQUEST], 'spec.devices.requests[1]: Duplicate value: '
-         '{"name":"r","exactly":{"allocationMode":"ExactCount","count":1,"deviceClassName":"gpu"}}'),
+         '{"name":"r","exactly":{"deviceClassName":"gpu","allocationMode":"ExactCount","count":1}}'),
         ("requests.0.exactly.deviceClassName", "", f"{AT}.exactly.deviceClassName: Required value"),
         ("requests.0.exactly.allocationMode", "Some", f'{AT}.exactly.allocationMode: Unsupported value: "Some": '
          'supported values: "All", "ExactCount"'),

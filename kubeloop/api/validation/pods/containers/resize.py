@@ -16,9 +16,6 @@ from kubeloop.api.validation.pods.spec import MIRROR_POD_ANNOTATION
 
 _SPEC: Final = FieldPath("spec")
 _ONLY_CPU_AND_MEMORY: Final = "only cpu and memory resources are mutable"
-_FIXED_VOLUMES: Final = (
-    "volumes are immutable on resize when InPlacePodVerticalScalingMemoryBackedVolumes feature gate is disabled"
-)
 
 
 def resize_error(old: Pod) -> FieldErrors:
@@ -46,8 +43,6 @@ def validate_resize(new: Pod, old: Pod, has_errors: bool) -> FieldErrors:
     if reordered := _validate_order(new.spec, old.spec):
         return errors + reordered
     errors += _validate_containers(new.spec, old.spec)
-    if not is_semantically_equal(new.spec.volumes, old.spec.volumes):
-        errors.append(forbidden(_SPEC.child("volumes"), _FIXED_VOLUMES))
     if errors or has_errors:
         return errors
     munged = replace(munged, containers=old.spec.containers, init_containers=old.spec.init_containers)
@@ -61,15 +56,14 @@ def _has_resources(spec: PodSpec) -> bool:
 def _validate_pod_level(new: PodSpec, old: PodSpec) -> tuple[FieldErrors, PodSpec]:
     """Validate pod-level resources; also returns the spec with its old cpu and memory."""
     path = _SPEC.child("resources")
-    if new.resources is None:
-        return [forbidden(path, "pod-level resources cannot be removed")], new
     errors: FieldErrors = []
-    before = old.resources or ResourceRequirements()
-    if before.requests.keys() - new.resources.requests.keys():
+    # An update without resources keeps the old ones.
+    after, before = new.resources or ResourceRequirements(), old.resources or ResourceRequirements()
+    if before.requests.keys() - after.requests.keys():
         errors.append(forbidden(path.child("requests"), "pod-level resource requests cannot be removed"))
-    if before.limits.keys() - new.resources.limits.keys():
+    if before.limits.keys() - after.limits.keys():
         errors.append(forbidden(path.child("limits"), "pod-level resource limits cannot be removed"))
-    masked: ResourceRequirements | None = _masked(new.resources, before)
+    masked: ResourceRequirements | None = _masked(after, before)
     if old.resources is None and masked == ResourceRequirements():
         masked = None
     if not is_semantically_equal(masked, old.resources):

@@ -61,7 +61,6 @@ def _aggregate(spec: PodSpec, side: str) -> Amounts:
         if container.restart_policy == "Always":
             _add(total, amounts)
             _add(sidecars, amounts)
-            _raise(peak, sidecars)
         else:
             _add(amounts, sidecars)
             _raise(peak, amounts)

@@ -38,8 +38,6 @@ _SIZES: Final = ("1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "
 
 def validate_field_ref(ref: ObjectFieldSelector, allowed: frozenset[str], path: FieldPath) -> FieldErrors:
     """Validate a fieldRef."""
-    if not ref.api_version:
-        return [required(path.child("apiVersion"))]
     at = path.child("fieldPath")
     if not ref.field_path:
         return [required(at)]

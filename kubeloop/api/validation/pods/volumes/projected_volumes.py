@@ -147,11 +147,10 @@ class _Projection:
     def _token(self, part: core_v1.ServiceAccountTokenProjection, path: FieldPath) -> FieldErrors:
         errors: FieldErrors = []
         at, seconds = path.child("expirationSeconds"), part.expiration_seconds
-        if seconds is None:
-            errors.append(required(at))
-        elif seconds < _TOKEN_MIN:
+        # Defaults set a missing duration.
+        if seconds is not None and seconds < _TOKEN_MIN:
             errors.append(invalid(at, seconds, "may not specify a duration less than 10 minutes"))
-        elif seconds > _TOKEN_MAX:
+        elif seconds is not None and seconds > _TOKEN_MAX:
             errors.append(invalid(at, seconds, "may not specify a duration larger than 2^32 seconds"))
         if not part.path:
             errors.append(required(self._path.child("path")))

@@ -75,8 +75,6 @@ def _validate_volume(volume: core_v1.Volume, pod_name: str, path: FieldPath) -> 
             errors.append(forbidden(path.child(_ODD_NAMES.get(name, name)), _MORE_THAN_ONE))
         else:
             errors += rule(source, path.child("persistentDisk" if name == "gcePersistentDisk" else name))
-    if not present:
-        errors.append(required(path, "must specify a volume type"))
     if volume.iscsi is not None or volume.ephemeral is not None:
         errors += _validate_composed_names(volume, pod_name, path)
     if not volume.name:
