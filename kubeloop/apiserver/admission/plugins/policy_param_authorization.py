@@ -96,7 +96,7 @@ class PolicyParamAuthorization(AdmissionPlugin):
         return _ParamResource() if policy.spec.param_kind is None else self._resolve(policy.spec.param_kind)
 
     def _resolve(self, kind: Any) -> _ParamResource:
-        shown = f"&ParamKind{{APIVersion:{kind.api_version},Kind:{kind.kind},}}"
+        shown = f"&{{{kind.api_version} {kind.kind}}}"
         group, _, version = kind.api_version.rpartition("/")
         if "/" in group:
             return _ParamResource(problem=f"unable to parse paramKind {shown}")

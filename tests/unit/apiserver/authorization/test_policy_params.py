@@ -84,6 +84,14 @@ def test_a_binding_of_an_unknown_policy_requires_permission_for_everything(secur
     assert "unable to get policy missing to determine minimum required permissions" in answer.body["message"]
 
 
+def test_a_binding_of_an_unknown_kind_requires_permission_for_all_of_its_group(secured, bob):
+    secured.made(POLICIES, policy("X", "a.example/v1"))
+    answer = secured.post(BINDINGS, binding(name="s", namespace="shop"), token=bob)
+    told = f'and user {BOB} does not have "get" permission for all groups, versions and resources'
+    why = f"unable to resolve paramKind &{{a.example/v1 X}} to determine minimum required permissions {told}"
+    assert f"spec.paramRef: Forbidden: {why}" in answer.body["message"]
+
+
 def test_an_administrator_is_not_asked(secured):
     assert secured.post(POLICIES, policy(kind="Unknown", api_version="a.example/v1")).status == 201
     assert secured.post(BINDINGS, binding("missing", name="s", namespace="shop")).status == 201
