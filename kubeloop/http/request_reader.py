@@ -184,6 +184,9 @@ class RequestReader:
             raise RequestRejection(505, "unsupported protocol version")
         if version == "1.1" and "host" not in headers:
             raise RequestRejection(400, "missing required Host header")
+        if version == "1.0" and "transfer-encoding" in headers:
+            # A proxy that knows no chunks in this version would see the end of the request somewhere else.
+            raise RequestRejection(400, "unsupported transfer encoding")
         method = parser.get_method()
         path, _, query = self._url.decode("latin-1").partition("?")
         request = Request(_METHODS.get(method) or method.decode("latin-1"), path, query, headers)
