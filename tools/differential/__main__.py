@@ -32,10 +32,12 @@ def main() -> int:
     parser.add_argument("--kind", action="append", help="generate cases of this kind only; may be repeated")
     parser.add_argument("--grammar", action="append", help="use this grammar only; may be repeated")
     parser.add_argument("--replay", type=Path, help="compare the cases of an earlier report instead of new ones")
+    parser.add_argument("--no-shrink", action="store_true", help="report cases as generated: faster")
     parser.add_argument("--report", type=Path, help="file for the differences found, as JSON")
     arguments = parser.parse_args()
     ours, theirs = ServerUnderTest(arguments.ours), ServerUnderTest(arguments.theirs)
-    run = DifferentialRun(ours.send, theirs.send, f"d{random.SystemRandom().randrange(16**6):06x}")
+    tag = f"d{random.SystemRandom().randrange(16**6):06x}"
+    run = DifferentialRun(ours.send, theirs.send, tag, shrinks=not arguments.no_shrink)
     if arguments.replay:
         for case in _read_cases(arguments.replay):
             run.compare(case)

@@ -33,6 +33,7 @@ _PATTERNS = (
     (re.compile(r"kube-api-access-[a-z0-9]{5}"), "kube-api-access-SUFFIX"),
     (re.compile(r"0x[0-9a-f]{6,}"), "POINTER"),
     (re.compile(r'(resourceVersion\\*":\\*")\d+'), r"\1REVISION"),
+    (re.compile(r"\b10\.96\.\d+\.\d+\b"), "ADDRESS"),  # of the range that both servers allocate from
     (re.compile(r"(too old resource version: )\d+ \(\d+\)"), r"\1REVISION"),
     (re.compile(r"(Too large resource version: )\d+, current: \d+"), r"\1REVISION"),
     # The path of upstream's source depends on its build.
@@ -41,6 +42,8 @@ _PATTERNS = (
     (re.compile(r"\b(g-|G-|x{20,})[a-z0-9]{5}\b"), r"\1SUFFIX"),
 )
 _DUMP = re.compile(r'"\{(?:[^"\\]|\\.)*\}"')
+# A value that an error shows: Go prints the fields of a structure in their order in the source.
+_SHOWN_VALUE = re.compile(r"value: (?=[{\[])")
 _AGE = re.compile(r"^(\d+[smhd])+$|^<invalid>$")
 
 
@@ -76,7 +79,7 @@ def fold(value: Any, namespace: str, key: str = "") -> Any:
         text = pattern.sub(replacement, text)
     if key == "cells" and _AGE.match(text):
         return "AGE"
-    text = _DUMP.sub(_fold_dump, text)
+    text = _fold_shown_values(_DUMP.sub(_fold_dump, text))
     # Upstream appends dumps of Go structures to some messages.
     return text.split("\n", maxsplit=1)[0] if key == "message" else text
 
@@ -87,6 +90,21 @@ def _fold_dump(match: re.Match[str]) -> str:
         return json.dumps(json.dumps(json.loads(json.loads(match[0])), sort_keys=True))
     except ValueError:
         return match[0]
+
+
+def _fold_shown_values(text: str) -> str:
+    """Sort the keys of values that an error shows as JSON."""
+    parts, end = [], 0
+    for match in _SHOWN_VALUE.finditer(text):
+        if match.end() < end:
+            continue
+        try:
+            value, after = json.JSONDecoder().raw_decode(text, match.end())
+        except ValueError:
+            continue
+        parts += [text[end : match.end()], json.dumps(value, sort_keys=True)]
+        end = after
+    return "".join(parts) + text[end:]
 
 
 def _fold_object(value: dict[str, Any], namespace: str) -> dict[str, Any]:

@@ -18,7 +18,8 @@ _JSON = {"Content-Type": "application/json"}
 class DifferentialRun:
     """Compares two servers, case by case."""
 
-    def __init__(self, ours: Send, theirs: Send, tag: str) -> None:
+    def __init__(self, ours: Send, theirs: Send, tag: str, *, shrinks: bool = True) -> None:
+        self._shrinks = shrinks
         self._ours = ours
         self._theirs = theirs
         self._tag = tag
@@ -52,7 +53,7 @@ class DifferentialRun:
         signature = found[0].signature()
         if not self._has_signature(case, signature):
             return None  # a matter of timing: caches that had not caught up
-        if signature not in self.report.findings:
+        if self._shrinks and signature not in self.report.findings:
             case = shrink(case, lambda smaller: self._has_signature(smaller, signature))
             found = self._difference(case) or found
         finding = Finding(case, found[0], found[1], found[2])
@@ -65,21 +66,24 @@ class DifferentialRun:
         return found is not None and found[0].signature() == signature
 
     def _difference(self, case: Case) -> tuple[Difference, Answer, Answer] | None:
-        namespace = self._new_namespace()
+        namespace = self._new_namespace(case)
         ours = [fold_answer(one, namespace) for one in run_case(self._ours, case, namespace)]
         theirs = [fold_answer(one, namespace) for one in run_case(self._theirs, case, namespace)]
-        for send in (self._ours, self._theirs):
-            send(Step("DELETE", f"/api/v1/namespaces/{namespace}"))
         found = first_difference(ours, theirs)
         return None if found is None else (found, ours[found.step], theirs[found.step])
 
-    def _new_namespace(self) -> str:
-        """Create a namespace with its default service account on both servers."""
+    def _new_namespace(self, case: Case) -> str:
+        """Create the namespace of a case on both servers, with its default service account if pods may need it.
+
+        It is never deleted: without controllers, that would not delete what it contains.
+        """
         with self._lock:
             self._namespaces += 1
             name = f"{self._tag}-{self._namespaces}"
-        account = f"/api/v1/namespaces/{name}/serviceaccounts"
+        paths = [step.path for step in case.steps]
         for send in (self._ours, self._theirs):
             send(Step("POST", "/api/v1/namespaces", {"metadata": {"name": name}}, _JSON))
-            send(Step("POST", account, {"metadata": {"name": "default"}}, _JSON))
+            if any("/pods" in path or "/serviceaccounts" in path for path in paths):
+                account = {"metadata": {"name": "default"}}
+                send(Step("POST", f"/api/v1/namespaces/{name}/serviceaccounts", account, _JSON))
         return name

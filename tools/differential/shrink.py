@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -10,15 +11,17 @@ from typing import Any
 from tools.differential.case import Case, Step
 
 _MAX_TRIES = 200
+_MAX_SECONDS = 20.0
+_NAMESPACE_LABEL = "kubernetes.io/metadata.name"
 
 
 def shrink(case: Case, still_differs: Callable[[Case], bool]) -> Case:
     """Return the smallest case found by removing steps, headers, query parameters and parts of bodies."""
-    tries = 0
+    tries, deadline = 0, time.monotonic() + _MAX_SECONDS
     while True:
         for candidate in _smaller(case):
             tries += 1
-            if tries > _MAX_TRIES:
+            if tries > _MAX_TRIES or time.monotonic() > deadline:
                 return case
             if still_differs(candidate):
                 case = candidate
@@ -70,7 +73,15 @@ def _paths(value: Any) -> list[tuple[Any, ...]]:
         path, part = pending.pop(0)
         keys = list(part) if isinstance(part, dict) else range(len(part)) if isinstance(part, list) else ()
         for key in keys:
-            if key not in ("apiVersion", "kind"):
+            if key not in ("apiVersion", "kind") and not _limits_policy(key, part[key]):
                 found.append((*path, key))
             pending.append(((*path, key), part[key]))
     return found
+
+
+def _limits_policy(key: Any, value: Any) -> bool:
+    """Return True for the part of a policy that keeps it away from other cases, and for all that contains it."""
+    if key in ("namespaceSelector", _NAMESPACE_LABEL):
+        return True
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return any(_limits_policy(name, one) for name, one in inner)

@@ -24,7 +24,9 @@ from kubeloop.api.apply.prune import VersionedObject, prune_abandoned_fields
 from kubeloop.api.apply.shape import InvalidListItem, OwnershipShape, shape_of
 from kubeloop.api.apply.validate import format_schema_errors, iter_schema_errors
 from kubeloop.api.errors import ApiError, bad_request
+from kubeloop.api.scalars.times import parse_time
 
+_ENTRY_TEXTS = ("manager", "operation", "apiVersion", "fieldsType", "subresource")
 _BEFORE_FIRST_APPLY = "before-first-apply"
 """Owns what an untracked object held when it was first applied to."""
 
@@ -94,11 +96,28 @@ def _check_type(config: dict[str, Any], kind: str, api_version: str) -> None:
 def _check_config(config: dict[str, Any], shape: OwnershipShape) -> None:
     metadata = config.get("metadata")
     metadata = metadata if isinstance(metadata, dict) else {}
-    if metadata.get("managedFields") is not None:
+    if _has_managed_fields(metadata.get("managedFields")):
         raise bad_request("metadata.managedFields must be nil")
     found = list(iter_schema_errors(config, shape))
     if found:
         raise ApiError(f"failed to create typed patch object ({describe(config)}): {format_schema_errors(found)}")
+
+
+def _has_managed_fields(value: Any) -> bool:
+    """Return True for a list of entries; a value that is none counts as absent here, its type is checked later."""
+    return isinstance(value, list) and all(isinstance(entry, dict) and _is_entry(entry) for entry in value)
+
+
+def _is_entry(entry: dict[str, Any]) -> bool:
+    if not all(isinstance(entry.get(name) or "", str) for name in _ENTRY_TEXTS):
+        return False
+    time = entry.get("time")
+    if time is None:
+        return True
+    try:
+        return isinstance(time, str) and bool(parse_time(time))
+    except ValueError:
+        return False
 
 
 def describe(document: dict[str, Any]) -> str:

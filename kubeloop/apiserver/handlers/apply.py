@@ -16,6 +16,7 @@ from kubeloop.apiserver.decoding.unstructured_converter import conversion_error,
 from kubeloop.apiserver.registry.existing_object import ExistingObject
 from kubeloop.apiserver.registry.field_manager import set_entries, settable_fields_of
 from kubeloop.apiserver.registry.storage import ResourceStorage
+from kubeloop.apiserver.registry.store import check_namespace
 from kubeloop.apiserver.registry.versions import conversion_of
 from kubeloop.apiserver.request.context import RequestContext
 from kubeloop.apiserver.request.write_options import field_validation
@@ -117,6 +118,7 @@ def _check(ctx: RequestContext, document: dict[str, Any], creating: bool) -> Non
     if creating and meta.get("uid"):
         why = f"uid mismatch: the provided object specified uid {meta['uid']}, and no existing object was found"
         raise errors.conflict(ctx.resource.group, ctx.resource.plural, target.name, why)
+    check_namespace(meta.get("namespace") or "", target.namespace)
     name = meta.get("name", "")
     if not name:
         raise errors.bad_request(

@@ -17,7 +17,13 @@ from kubeloop.apiserver.registry.storage import ResourceStorage
 from kubeloop.apiserver.registry.store import ObjectStore, WriteResult
 from kubeloop.apiserver.request.context import InProcessRequest, RequestContext
 from kubeloop.apiserver.request.list_options import has_long_selector, parse_list_options
-from kubeloop.apiserver.response.writers import ObjectResponse, document_response, list_response, object_response
+from kubeloop.apiserver.response.writers import (
+    ObjectResponse,
+    document_response,
+    included_object,
+    list_response,
+    object_response,
+)
 from kubeloop.http import Response
 from kubeloop.store import Record, StoreConflict
 
@@ -61,6 +67,8 @@ async def delete_object(ctx: RequestContext, storage: ResourceStorage, mutations
         raise errors.not_found(ctx.resource.group, ctx.resource.plural, ctx.target.name)
     removed, written = await Deletion(ctx, storage, mutations, options).delete(record)
     if removed and storage.resource.group_resource not in _ANSWER_WITH_OBJECT:
+        if ctx.format.convert == "Table":
+            included_object(ctx)  # a Status has no rows, but the option is validated
         return document_response(ctx, _success(ctx, written.obj.metadata.uid))
     if isinstance(ctx, InProcessRequest) and ctx.wants_object:
         return ObjectResponse(written)

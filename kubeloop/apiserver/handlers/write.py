@@ -6,8 +6,6 @@ from typing import Any
 
 from kubeloop.api import codec, errors
 from kubeloop.api.kinds import Resource
-from kubeloop.api.meta import field_path
-from kubeloop.api.meta.field_path import FieldPath
 from kubeloop.apiserver.decoding import check_media_type, decode_document, decode_object, decode_typed_body
 from kubeloop.apiserver.handlers.apply import apply_config, read_config
 from kubeloop.apiserver.handlers.partial_patch import apply_struct_patch, patch_parts
@@ -130,7 +128,7 @@ async def patch_object(ctx: RequestContext, storage: ResourceStorage, mutations:
             parts = patch_parts(media, patch, current, ctx, storage.strategy)
             if parts is not None:
                 check_name(ctx, parts.metadata.name)
-                _keep_uid(ctx.resource, parts.metadata, current.form.served.metadata.uid)
+                _default_uid(parts.metadata, current.form.served.metadata.uid)
                 return parts
         owned = current.use_owned()
         live = owned.plain_with_managed_fields if speaks_of_managers else owned.plain
@@ -147,19 +145,17 @@ async def patch_object(ctx: RequestContext, storage: ResourceStorage, mutations:
         # Upstream takes an object without a version for its internal type, which has no field `metadata`.
         has_version = bool(patched.get("apiVersion")) or ctx.resource.is_custom
         check_name(ctx, decoded.obj.metadata.name if has_version else "")
-        _keep_uid(ctx.resource, decoded.obj.metadata, live["metadata"]["uid"])
+        _default_uid(decoded.obj.metadata, live["metadata"]["uid"])
         return decoded.obj
 
     written = await mutations.update(ctx, produce, UpdateMode(ctx.target.subresource, retry=True))
     return write_response(ctx, storage, written)
 
 
-def _keep_uid(resource: Resource, meta: Any, uid: str) -> None:
+def _default_uid(meta: Any, uid: str) -> None:
+    """Set a missing uid; validation rejects another one, together with all other errors."""
     if not meta.uid:
         codec.force_setattr(meta, "uid", uid)
-    elif meta.uid != uid:
-        changed = field_path.invalid(FieldPath("metadata").child("uid"), meta.uid, "field is immutable")
-        raise errors.invalid(resource.group, resource.kind, meta.name, [changed])
 
 
 async def _apply(ctx: RequestContext, storage: ResourceStorage, mutations: ObjectStore) -> Response:

@@ -479,11 +479,16 @@ _DUPLICATE_OWNERS = (
 
 def ensure_namespace(meta: Any, namespace: str) -> None:
     """Set the namespace from the path; raises BadRequest if the object names another one."""
-    if namespace and meta.namespace and meta.namespace != namespace:
+    check_namespace(meta.namespace, namespace)
+    force_setattr(meta, "namespace", namespace)
+
+
+def check_namespace(found: str, requested: str) -> None:
+    """Raise BadRequest if an object names another namespace than the path."""
+    if requested and found and found != requested:
         raise errors.bad_request(
             "the namespace of the provided object does not match the namespace sent on the request"
         )
-    force_setattr(meta, "namespace", namespace)
 
 
 def _requested_revision(meta: Any) -> int:

@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from kubeloop.api import errors
+from kubeloop.api.meta.field_path import quote
 from kubeloop.apiserver.handlers.list_objects import ListPage
 from kubeloop.apiserver.registry.storage import ResourceStorage
 from kubeloop.apiserver.registry.store import WriteResult
@@ -106,6 +107,17 @@ def _encoded_list(ctx: RequestContext, storage: ResourceStorage, page: ListPage)
     raise _unsupported_format_error(ctx, "a list", storage.resource.list_kind)
 
 
+def included_object(ctx: RequestContext) -> str:
+    """Return the part of an object that each row of a Table carries; raises BadRequest."""
+    include = ctx.query.text("includeObject") or "Metadata"
+    if include not in ("None", "Metadata", "Object"):
+        raise errors.bad_request(
+            f"Unable to convert to Table as requested: includeObject: Invalid value: {quote(include)}: "
+            "must be 'Metadata', 'Object', 'None', or empty"
+        )
+    return include
+
+
 def encode_table(
     ctx: RequestContext,
     storage: ResourceStorage,
@@ -118,11 +130,7 @@ def encode_table(
     """Return records as an encoded Table; `includeObject` decides what each row carries of its object."""
     from kubeloop.apiserver.response.tables import TableOptions, render_table
 
-    include = ctx.query.text("includeObject") or "Metadata"
-    if include not in ("None", "Metadata", "Object"):
-        raise errors.bad_request(
-            f"Unable to convert to Table as requested: unrecognized includeObject value: {include}"
-        )
+    include = included_object(ctx)
     view = storage.serializer
     rows = (
         (

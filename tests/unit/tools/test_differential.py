@@ -289,3 +289,15 @@ def test_a_difference_that_does_not_repeat_is_not_counted() -> None:
     run = DifferentialRun(send, lambda step: Answer(200, {}), "t")
     assert run.compare(Case("c", (Step("GET", "/a"),))) is None
     assert run.report.findings == {}
+
+
+def test_shrinking_keeps_the_namespace_selector_of_a_policy() -> None:
+    selector = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "n"}}}
+    body = {"spec": {"matchConstraints": {**selector, "resourceRules": []}, "variables": []}}
+    case = shrink(Case("c", (Step("POST", "/a", body),)), lambda case: True)
+    assert case.steps[0].body == {"spec": {"matchConstraints": selector}}
+
+
+def test_values_in_messages_are_folded_to_sorted_keys() -> None:
+    assert fold('a: Invalid value: {"b":1,"a":2}: wrong', "t-1") == 'a: Invalid value: {"a": 2, "b": 1}: wrong'
+    assert fold("a: Invalid value: {b: wrong", "t-1") == "a: Invalid value: {b: wrong"

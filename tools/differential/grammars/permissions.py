@@ -203,6 +203,6 @@ def _impersonation(rng: random.Random, rules: Sequence[dict[str, Any]]) -> Step:
         body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
         return create("/apis/authentication.k8s.io/v1/selfsubjectreviews", body, headers)
     path = rng.choice(
-        ("/api/v1/namespaces/{ns}/configmaps", "/api/v1/namespaces/{ns}/secrets/a", "/version", "/apis/x")
+        ("/api/v1/namespaces/{ns}/configmaps", "/api/v1/namespaces/{ns}/secrets/a", "/livez/ping", "/apis/x")
     )
     return Step("GET", path, None, headers)

@@ -63,7 +63,8 @@ class _Parser:
     def whole(self) -> Expr:
         node = self._expression()
         if self._peek.kind != "end":
-            raise self._unexpected(END)
+            is_last = self._words[self._next + 1].kind == "end"
+            raise self._unexpected(END, "extraneous" if is_last else "mismatched")
         return node
 
     # Tokens.
@@ -95,8 +96,8 @@ class _Parser:
             raise self._unexpected("IDENTIFIER")
         return self._take()
 
-    def _unexpected(self, wanted: str) -> CompileError:
-        return self._error(self._peek.offset, f"Syntax error: mismatched input '{self._peek.text}' expecting {wanted}")
+    def _unexpected(self, wanted: str, how: str = "mismatched") -> CompileError:
+        return self._error(self._peek.offset, f"Syntax error: {how} input '{self._peek.text}' expecting {wanted}")
 
     def _error(self, offset: int, message: str) -> CompileError:
         return CompileError(self._text, [CompileIssue(offset, message)])

@@ -23,6 +23,8 @@ class CompileError(Exception):
 
 
 def _shown(text: str, problem: CompileIssue) -> str:
+    if not text:
+        return f"ERROR: <input>:1:0: {problem.message}"
     before = text[: problem.offset]
     line, column = before.count("\n"), problem.offset - (before.rfind("\n") + 1)
     lines = text.split("\n")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from kubeloop.api import codec
 from kubeloop.api.generated import apiextensions_v1
 from kubeloop.api.meta.field_path import FieldErrors, FieldPath, forbidden, invalid, required
 from kubeloop.api.meta.name_rules import check_dns1035_label, check_dns1123_subdomain
@@ -75,6 +76,9 @@ def _no_preserving() -> Any:
 def _validate_spec(spec: Spec, any_review_version: bool) -> FieldErrors:
     errors = _validate_group(spec.group, _SPEC.child("group"))
     errors += validate_enum(spec.scope, ("Cluster", "Namespaced"), _SPEC.child("scope"))
+    if spec.preserve_unknown_fields and any(_has_default(codec.to_plain(one.schema)) for one in spec.versions or ()):
+        detail = "must be false in order to use defaults in the schema"
+        errors.append(invalid(_SPEC.child("preserveUnknownFields"), True, detail))
     errors += _validate_versions(spec.versions or ())
     for name, value in (
         ("plural", spec.names.plural), ("singular", spec.names.singular),
@@ -85,6 +89,17 @@ def _validate_spec(spec: Spec, any_review_version: bool) -> FieldErrors:
     errors += _validate_names(spec.names, _SPEC.child("names"))
     errors += validate_schemas(spec.versions or ())
     return errors + _validate_conversion(spec, any_review_version, _SPEC.child("conversion"))
+
+
+def _has_default(schema: Any) -> bool:
+    """Return True if a schema, or one within it, has a default."""
+    if isinstance(schema, list):
+        return any(map(_has_default, schema))
+    if not isinstance(schema, dict):
+        return False
+    inner = [*schema.get("properties", {}).values(), *schema.get("patternProperties", {}).values()]
+    inner += [one for key, one in schema.items() if key not in ("properties", "patternProperties", "enum", "example")]
+    return "default" in schema or any(map(_has_default, inner))
 
 
 def _validate_group(group: str, path: FieldPath) -> FieldErrors:
@@ -111,7 +126,7 @@ def _validate_versions(versions: tuple[Version, ...]) -> FieldErrors:
     if sum(version.storage for version in versions) != 1:
         detail = "must have exactly one version marked as storage version"
         errors.append(invalid(_VERSIONS, _shown(versions), detail))
-    if versions and (messages := check_dns1035_label(versions[0].name)):
+    if versions and versions[0].name and (messages := check_dns1035_label(versions[0].name)):
         # Upstream has the name of the first version in a field of its own, too.
         errors.append(invalid(_SPEC.child("version"), versions[0].name, ",".join(messages)))
     return errors

@@ -23,6 +23,12 @@ def sort_generated_last(errors: FieldErrors) -> FieldErrors:
     return sorted(errors, key=lambda error: isinstance(error, GeneratedError)) if errors else errors
 
 
+def split_generated(errors: FieldErrors) -> tuple[FieldErrors, FieldErrors]:
+    """Return the errors of handwritten rules, and those of declarative validation."""
+    generated: FieldErrors = [error for error in errors if isinstance(error, GeneratedError)]
+    return ([error for error in errors if error not in generated] if generated else errors), generated
+
+
 def validate_immutable(new: Any, old: Any, path: FieldPath) -> FieldErrors:
     """Validate that a field is unchanged; the rejected value is not shown."""
     return [] if new == old else mark_generated([invalid(path, None, IMMUTABLE)])

@@ -19,6 +19,7 @@ from kubeloop.api.meta.field_path import (
 )
 from kubeloop.api.meta.name_rules import check_path_segment_name, check_path_segment_prefix
 from kubeloop.api.validation.shared.cached_names import key_messages, label_messages, value_messages
+from kubeloop.api.validation.shared.declarative import mark_generated
 from kubeloop.api.validation.shared.go_values import ordered_object
 from kubeloop.api.validation.shared.kind_names import NameRule
 
@@ -87,9 +88,8 @@ def validate_prefix_update(new: ObjectMeta, old: ObjectMeta, names: NameRule) ->
     return _all_invalid("generateName", new.generate_name, names.check_prefix(new.generate_name))
 
 
-_FIXED: Final = (
-    ("name", "name"),
-    ("namespace", "namespace"),
+_FIXED: Final = (("name", "name"), ("namespace", "namespace"))
+_FIXED_BY_SCHEMA: Final = (
     ("uid", "uid"),
     ("creation_timestamp", "creationTimestamp"),
     ("deletion_timestamp", "deletionTimestamp"),
@@ -98,10 +98,15 @@ _FIXED: Final = (
 
 
 def _check_unchanged(new: ObjectMeta, old: ObjectMeta, errors: FieldErrors) -> None:
-    for attribute, name in _FIXED:
-        value: Any = getattr(new, attribute)
-        if value != getattr(old, attribute):
-            errors.append(invalid(METADATA.child(name), value, IMMUTABLE))
+    errors += _changes(new, old, _FIXED) + mark_generated(_changes(new, old, _FIXED_BY_SCHEMA))
+
+
+def _changes(new: ObjectMeta, old: ObjectMeta, fields: Iterable[tuple[str, str]]) -> FieldErrors:
+    return [
+        invalid(METADATA.child(name), getattr(new, attribute), IMMUTABLE)
+        for attribute, name in fields
+        if getattr(new, attribute) != getattr(old, attribute)
+    ]
 
 
 def _check_namespace(namespace: str, namespaced: bool, errors: FieldErrors) -> None:

@@ -88,11 +88,12 @@ def _validate_expressions(term: core_v1.TopologySelectorTerm, path: FieldPath) -
 
 
 def _validate_class_update(new: storage_v1.StorageClass, old: storage_v1.StorageClass) -> FieldErrors:
-    # Other fields were validated on create, or may have any value.
-    errors = validate_immutable(new.provisioner, old.provisioner, FieldPath("provisioner"))
+    errors = _validate_class(new)
+    errors += validate_immutable(new.provisioner, old.provisioner, FieldPath("provisioner"))
     errors += validate_immutable(new.parameters, old.parameters, FieldPath("parameters"))
     errors += validate_immutable(new.reclaim_policy, old.reclaim_policy, FieldPath("reclaimPolicy"))
-    return errors + validate_immutable(new.volume_binding_mode, old.volume_binding_mode, FieldPath("volumeBindingMode"))
+    mode = FieldPath("volumeBindingMode")
+    return sort_generated_last(errors + validate_immutable(new.volume_binding_mode, old.volume_binding_mode, mode))
 
 
 def _validate_attributes_class(obj: storage_v1.VolumeAttributesClass) -> FieldErrors:

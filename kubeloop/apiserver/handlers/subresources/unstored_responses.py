@@ -8,7 +8,7 @@ from kubeloop.api import codec, errors
 from kubeloop.api.kinds import Resource
 from kubeloop.apiserver.registry.serializer import partial_head
 from kubeloop.apiserver.request.context import RequestContext
-from kubeloop.apiserver.response.writers import document_response
+from kubeloop.apiserver.response.writers import document_response, included_object
 from kubeloop.http import Response
 
 _CREATED = b'{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","code":201}'
@@ -41,11 +41,7 @@ def encode_unstored_table(
     """Return unstored objects as an encoded Table."""
     from kubeloop.apiserver.response.tables import TableOptions, render_table
 
-    include = ctx.query.text("includeObject") or "Metadata"
-    if include not in ("None", "Metadata", "Object"):
-        raise errors.bad_request(
-            f"Unable to convert to Table as requested: unrecognized includeObject value: {include}"
-        )
+    include = included_object(ctx)
     rows = (
         (
             obj,

@@ -50,6 +50,16 @@ def set_address(spec: ServiceSpec, index: int, address: str) -> None:
         force_setattr(spec, "cluster_ip", address)
 
 
+def check_parent(service: Service) -> None:
+    """Reject an address for a Service without a name: an IPAddress names the Service that it belongs to."""
+    addresses = addresses_of(service.spec)
+    if service.metadata.name or not addresses:
+        return
+    why = f"IPAddress.networking.k8s.io {quote(addresses[0])} is invalid: spec.parentRef.name: Required value"
+    error = invalid(_IPS, ("",), f"failed to allocate IP: {why}")
+    raise errors.invalid("", "Service", "", [error])
+
+
 def addresses_of(spec: ServiceSpec) -> tuple[str, ...]:
     """Return the addresses that a Service holds; a headless one holds none."""
     return tuple(address for address in spec.cluster_ips if address != NONE)

@@ -14,6 +14,7 @@ from kubeloop.apiserver.registry.allocation.cluster_ips import (
     addresses_of,
     allocate_any_address,
     allocate_cluster_ips,
+    check_parent,
     set_address,
 )
 from kubeloop.apiserver.registry.allocation.ip_families import default_ip_families
@@ -59,6 +60,8 @@ class ServiceAllocation:
         default_ip_families(new, old, self._families)
         self._asked = new.spec.cluster_ips
         allocate_cluster_ips(new, old, self._allocator)
+        if isinstance(self._allocator, RangeAllocator):
+            check_parent(new)
         if old is None:
             allocate_node_ports(new, self._allocator)
         else:

@@ -57,10 +57,22 @@ def test_a_storage_class_with_one_bad_field(path: str, value: Any, problem: str)
     assert create_problems(CLASSES, altered(CLASS, {path: value})) == [problem]
 
 
-@pytest.mark.parametrize("field", ["provisioner", "reclaimPolicy", "volumeBindingMode"])
-def test_storage_class_parameters_are_immutable(field: str) -> None:
-    found = update_problems(CLASSES, CLASS, altered(CLASS, {field: "other"}))
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("provisioner", "other"), ("reclaimPolicy", "Retain"), ("volumeBindingMode", "WaitForFirstConsumer")],
+)
+def test_storage_class_parameters_are_immutable(field: str, value: str) -> None:
+    assert CLASS.get(field) != value
+    found = update_problems(CLASSES, CLASS, altered(CLASS, {field: value}))
     assert found == [f"{field}: Invalid value: null: field is immutable"]
+
+
+def test_an_update_of_a_storage_class_is_validated_as_a_whole() -> None:
+    found = update_problems(CLASSES, CLASS, altered(CLASS, {"volumeBindingMode": "Late"}))
+    assert sorted(found) == [
+        "volumeBindingMode: Invalid value: null: field is immutable",
+        'volumeBindingMode: Unsupported value: "Late": supported values: "Immediate", "WaitForFirstConsumer"',
+    ]
 
 
 def test_an_attributes_class_needs_a_driver_and_parameters() -> None:

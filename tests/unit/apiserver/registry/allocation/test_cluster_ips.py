@@ -236,3 +236,20 @@ def test_network_not_ready_or_terminating_allocates_nothing(cluster):
     assert cluster.create("web").status == 201
     cluster.ask("DELETE", f"{NETWORKS}/a")
     assert cluster.create("late").status == 500
+
+
+def test_a_service_without_a_name_gets_no_address(cluster):
+    found = cluster.ask("POST", SERVICES, {"spec": {"ports": [{"port": 80}]}})
+    assert found.status == 422
+    (cause,) = found.body["details"]["causes"]
+    assert cause["field"] == "spec.clusterIPs"
+    assert cause["message"].endswith("is invalid: spec.parentRef.name: Required value")
+    assert cluster.ask("POST", f"{SERVICES}?dryRun=All", {"spec": {"ports": [{"port": 80}]}}).body["details"][
+        "causes"
+    ] == [
+        {
+            "reason": "FieldValueRequired",
+            "message": "Required value: name or generateName is required",
+            "field": "metadata.name",
+        }
+    ]
