@@ -57,3 +57,18 @@ def test_docstrings_start_with_verb_or_noun(path: str) -> None:
     tree = ast.parse((ROOT / path).read_text())
     opened = {name: (ast.get_docstring(node) or "").split("\n")[0] for name, node in documented(tree)}
     assert {name: line for name, line in opened.items() if OPENINGS.match(line) or "TODO" in line} == {}
+
+
+def test_package_docstrings_name_existing_members() -> None:
+    wrong = []
+    for init in sorted(PACKAGE.rglob("__init__.py")):
+        text = ast.get_docstring(ast.parse(init.read_text())) or ""
+        for module, name in re.findall(r"\b([a-z_]+)\.([A-Z]\w+|[a-z]+_[a-z_]+)\b", text):
+            source = init.parent / f"{module}.py"
+            if source.exists() and not re.search(rf"\b{name}\b", source.read_text()):
+                wrong.append(f"{init.relative_to(ROOT)}: {module}.{name}")
+        folders = (init.parent, init.parent.parent)
+        named = re.findall(r"\b([a-z_]+\.py)\b", text)
+        missing = [module for module in named if not any((folder / module).exists() for folder in folders)]
+        wrong += [f"{init.relative_to(ROOT)}: {module}" for module in missing]
+    assert wrong == []

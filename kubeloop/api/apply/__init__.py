@@ -1,7 +1,7 @@
 """Managed fields and server-side apply. Pure: plain JSON values in, plain JSON values out.
 
-create, update, patch ── compare (old, new) ──▶ track_update ──┐
-                                                               ├──▶ metadata.managedFields
-apply ── validate ── merge ── prune ── conflicts? ─────────────┘
-                 shape: a schema.Node as ownership sees it; fields.fieldset: FieldsV1 trees and their algebra
+create, update, patch ── compare (old, new) ──▶ update_field_owners ──┐
+                                                                      ├──▶ metadata.managedFields
+apply ── validate ── merge ── prune ── conflicts? ────────────────────┘
+                 shape: a schema.SchemaNode as ownership sees it; fields.fieldset: FieldsV1 trees and their algebra
 """

@@ -1,6 +1,6 @@
 """Feature gates and the set of resources that an API server serves.
 
---feature-gates ── gates.read_features ──▶ Features ─┐
---runtime-config ── resource_config.read_choice ─────┴──▶ resources and features to serve
+--feature-gates ── gates.parse_feature_gates ──▶ Features ────────────┐
+--runtime-config ── resource_config.parse_resource_config ──┴──▶ resources and features to serve
 known_features and optional_resources are the tables behind them.
 """

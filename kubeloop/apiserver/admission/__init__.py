@@ -1,7 +1,7 @@
 """Admission: changes or rejects a write after it was decoded and before it is stored.
 
-decoded, defaulted ─▶ admit (plugins in order, may change) ─▶ mutate (policies, webhooks) ─▶ strategy, validation
-     store ◀─ charge (quotas) ◀─ validate (policies, webhooks) ◀─ check (plugins, may only reject) ◀─┘
+decoded, defaulted ─▶ admit (plugins in order) ─▶ dynamic_mutate (policies, webhooks) ─▶ strategy, validation
+     store ◀─ validate_quota ◀─ dynamic_validate (policies, webhooks) ◀─ validate (plugins in order) ◀─┘
 
 Most plugins are synchronous; those that ask the authorizer return an awaitable. Policies and webhooks, which may have
 to wait, are called only if some are configured.
@@ -148,7 +148,7 @@ class _Steps(NamedTuple):
 class AdmissionChain:
     """Chain of plugins in order, passed in or built on the first write.
 
-    The plugins of each kind of write are selected once. `mutate` and `validate` run the configured policies and
+    The plugins of each kind of write are selected once. `dynamic_mutate` and `dynamic_validate` run the policies and
     webhooks, and are None while there are none.
     """
 

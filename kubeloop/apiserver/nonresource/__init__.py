@@ -1,7 +1,7 @@
 """Non-resource paths: health, version, metrics, discovery, OpenAPI, snapshot.
 
-app ──▶ handler.Paths ──┬─ health, metrics, version
-                        ├─ discovery.Discovery (aggregator.merged_discovery with extension API servers)
-                        └─ openapi.OpenAPI (aggregator.merged_openapi with extension API servers)
+app ──▶ handler.NonResourceHandler ─┬─ health, metrics, version
+                                    ├─ discovery.DiscoveryDocuments (aggregator.merged_discovery with extensions)
+                                    └─ openapi.OpenAPI (aggregator.merged_openapi with extension API servers)
 app ──▶ snapshot: the whole store as a file
 """

@@ -1,5 +1,5 @@
 """Checks of a chaos run's guarantees.
 
 load.py's operations (history.py) ─▶ linearizability.py, watch_order.py
-load.py's calls ─▶ availability.py; elections.py ─▶ leadership.py; both judged by circumstances.py and pace.py
+load.py's calls ─▶ availability.py; elections.py ─▶ leadership.py; both use fault_timeline.py, time_constants.py
 """

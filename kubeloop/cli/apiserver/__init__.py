@@ -1,4 +1,5 @@
 """`kubeloop apiserver` program.
 
-flags.py (unsupported.py: rejected flags) ─▶ run.py: ServerConfig ─▶ start_server; kubelet_client.py: access to nodes
+flags.py (unsupported_flags.py: rejected flags) ─▶ run.py: ApiServerConfig ─▶ start_server
+kubelet_client.py: access to nodes; webhook_kubeconfig.py: servers and users of webhooks
 """

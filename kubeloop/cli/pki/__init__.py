@@ -1,5 +1,5 @@
 """Certificates and kubeconfigs of the programs.
 
 files.py: ensure_pki ─▶ issue.py: creates missing keys and certificates. kubeconfig.py: the administrator's kubeconfig
-self_signed.py: certificate of a port that has none.
+self_signed_certificate.py: certificate of a port that has none.
 """

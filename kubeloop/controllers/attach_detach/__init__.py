@@ -1,7 +1,7 @@
 """Attaches volumes to the nodes where pods need them, and detaches them when no pod there does.
 
-pods, claims, volumes, drivers ──▶ attaching.py: one volume ──▶ VolumeAttachments, which drivers execute
-VolumeAttachments, nodes ────────▶ reporting.py: one node ────▶ status.volumesAttached, which kubelets wait for
+pods, claims, volumes, drivers ──▶ attacher.py: one volume ───▶ VolumeAttachments, which drivers execute
+VolumeAttachments, nodes ────────▶ node_status_updater.py ────▶ status.volumesAttached, which kubelets wait for
 
 A volume is one disk: all PersistentVolumes and inline volumes with the same driver and handle.
 

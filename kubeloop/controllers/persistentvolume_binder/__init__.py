@@ -1,7 +1,7 @@
 """Binds claims and volumes to each other, one to one; provisions volumes for claims, and reclaims them.
 
-claims, volumes, classes ──▶ keys ──▶ claims.py: find, wait, take ──▶ writing.py: volume, then claim
-                                 └──▶ volumes.py: available, bound, released ──▶ reclaiming.py: retain, recycle, delete
+claims, volumes, classes ──▶ keys ──▶ claims.py: find, wait, take ──▶ binding_writer.py: volume, claim
+                                 └──▶ volumes.py: available, bound, released ──▶ reclaimer.py: retain, recycle, delete
 
 Watches: claims, volumes, storage classes; pods and nodes for reading; recycler pods.
 Owns: the recycler pods, in the namespace `default`; volumes that its own provisioners create.

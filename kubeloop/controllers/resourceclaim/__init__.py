@@ -1,7 +1,7 @@
 """Creates the resource claims of pods from templates, and deallocates claims that are no longer used.
 
 pods, templates ──▶ pod_claims: create, report, reserve ──▶ claims, status of pods
-pods, claims ─────▶ claim_use: remaining consumers ──────▶ status and finalizer of claims, deletions
+pods, claims ─────▶ claim_consumers: remaining ones ───────▶ status and finalizer of claims, deletions
 
 Watches: pods, resource claims, resource claim templates.
 Owns: the claims that it creates from templates.

@@ -1,5 +1,5 @@
 """FieldsV1 sets and managedFields entries.
 
 path_elements ──▶ fieldset (trees and their algebra) ──▶ compare (changed and removed fields)
-managed_fields_entries ──▶ field_owners.track_update: the entries after a write
+managed_fields_entries ──▶ field_owners.update_field_owners: the entries after a write
 """

@@ -1,4 +1,4 @@
 """Parsing of CEL expressions.
 
-text ─▶ lexer.words_of ─▶ parser.parse ── macros expand ─▶ syntax tree
+text ─▶ lexer.tokenize ─▶ parser.parse ── macros expand ─▶ syntax tree
 """

@@ -1,5 +1,5 @@
 """Code that the Endpoints and EndpointSlice controllers share: pod selection, addresses and ports, written slices.
 
-pod event ─▶ selection: Services that select it ─▶ pace: delay ─▶ work queue ─▶ controller
-controller ─▶ offers: addresses and ports of pods ─▶ writer ─▶ slice_memory: versions that the cache must reach
+pod event ─▶ selection: Services that select it ─▶ sync_pacer: delay ─▶ work queue ─▶ controller
+controller ─▶ pod_endpoints: addresses and ports ─▶ slices ─▶ slice_tracker: versions that the cache must reach
 """

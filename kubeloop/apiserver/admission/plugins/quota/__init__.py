@@ -1,5 +1,5 @@
 """Quota plugins: LimitRanger and ResourceQuota.
 
 limit_ranger: defaults, and constraints (min, max, ratio)
-resource_quota ──▶ quota_ledger (current usage, and writes to ResourceQuota status)
+resource_quota ──▶ quota_accessor (current usage, and writes to ResourceQuota status)
 """
