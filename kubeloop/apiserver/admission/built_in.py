@@ -8,6 +8,12 @@ from typing import Final
 from kubeloop.api.features.gates import Features
 from kubeloop.apiserver.admission import AdmissionPlugin
 from kubeloop.apiserver.admission.plugin_names import DEFAULT_PLUGINS, ORDERED_PLUGINS
+from kubeloop.apiserver.admission.plugins.authorization.policy_param_authorization import PolicyParamAuthorization
+from kubeloop.apiserver.admission.plugins.authorization.resource_claim_authorization import (
+    DeviceAdminAccess,
+    ResourceClaimStatusAuthorization,
+)
+from kubeloop.apiserver.admission.plugins.authorization.role_escalation import RoleEscalation
 from kubeloop.apiserver.admission.plugins.certificate_authorization import CertificateApproval, CertificateSigning
 from kubeloop.apiserver.admission.plugins.certificate_subject_restriction import CertificateSubjectRestriction
 from kubeloop.apiserver.admission.plugins.cluster_trust_bundle_attest import ClusterTrustBundleAttest
@@ -24,14 +30,8 @@ from kubeloop.apiserver.admission.plugins.pods.pod_topology_labels import PodTop
 from kubeloop.apiserver.admission.plugins.pods.priority import PriorityPlugin
 from kubeloop.apiserver.admission.plugins.pods.runtime_class import RuntimeClassPlugin
 from kubeloop.apiserver.admission.plugins.pods.service_account import ServiceAccountPlugin
-from kubeloop.apiserver.admission.plugins.policy_param_authorization import PolicyParamAuthorization
 from kubeloop.apiserver.admission.plugins.quota.limit_ranger import LimitRanger
 from kubeloop.apiserver.admission.plugins.quota.resource_quota import ResourceQuotaConfiguration, ResourceQuotaPlugin
-from kubeloop.apiserver.admission.plugins.resource_claim_authorization import (
-    DeviceAdminAccess,
-    ResourceClaimStatusAuthorization,
-)
-from kubeloop.apiserver.admission.plugins.role_escalation import RoleEscalation
 from kubeloop.apiserver.admission.plugins.storage.default_storage_class import DefaultStorageClass
 from kubeloop.apiserver.admission.plugins.storage.persistent_volume_claim_resize import PersistentVolumeClaimResize
 from kubeloop.apiserver.admission.plugins.storage.storage_object_in_use_protection import StorageObjectInUseProtection

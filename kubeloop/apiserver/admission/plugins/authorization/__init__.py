@@ -1,0 +1,1 @@
+"""Permissions that a write requires besides its verb: those that upstream checks in the storage of a kind."""
