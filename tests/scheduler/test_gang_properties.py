@@ -13,15 +13,18 @@ from tests.scheduler.cluster_objects import asking
 from tests.scheduler.gangs import add_nodes, gang, gated, member, start_scheduler
 
 GROUPS = ("first", "second")
+POD = st.tuples(st.just("pod"), st.sampled_from(GROUPS), st.sampled_from(("1", "2")))
 STEPS = st.one_of(
-    st.tuples(st.just("pod"), st.sampled_from(GROUPS), st.sampled_from(("1", "2"))),
-    st.tuples(st.just("delete"), st.integers(0, 20)),
+    POD,
+    POD,
+    POD,
     st.tuples(st.just("node"), st.sampled_from(("1", "2", "4"))),
+    st.tuples(st.just("delete"), st.integers(0, 20)),
     st.tuples(st.just("remove node"), st.integers(0, 5)),
-    st.tuples(st.just("group"), st.sampled_from(GROUPS)),
     st.tuples(st.just("wait"), st.integers(0, 20)),
     st.tuples(st.just("single"), st.sampled_from(("1", "2"))),
 )
+GROUP_STEPS = st.tuples(st.integers(0, 8), st.integers(0, 8))  # when the groups are created
 
 
 class Bindings:
@@ -86,17 +89,23 @@ class GangHarness:
         self.cluster.advance(seconds)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
-    st.tuples(st.integers(1, 4), st.integers(1, 4)),
-    st.lists(STEPS, max_size=25),
+    st.tuples(st.integers(2, 4), st.integers(2, 4)),
+    GROUP_STEPS,
+    st.lists(STEPS, min_size=8, max_size=20),
     st.integers(0, 2**16),
 )
 def test_no_pod_of_a_gang_is_bound_below_its_minimum(
-    least: tuple[int, int], steps: list[tuple[Any, ...]], seed: int
+    least: tuple[int, int], groups: tuple[int, int], steps: list[tuple[Any, ...]], seed: int
 ) -> None:
     with Cluster(seed=seed, shuffle=True, **gated()) as cluster:
         start_scheduler(cluster)
-        harness = GangHarness(cluster, dict(zip(GROUPS, least, strict=True)))
-        for step in steps:
-            harness.take(step)
+        world = GangHarness(cluster, dict(zip(GROUPS, least, strict=True)))
+        world.take(("node", "2"))
+        for number, step in enumerate(steps):
+            for name, when in zip(GROUPS, groups, strict=True):
+                if when == number:
+                    world.take(("group", name))
+            world.take(step)
+        world.take(("wait", 60))

@@ -103,7 +103,7 @@ NO_EFFECT: Final = {
 # Honored gates whose feature is incomplete, by what is missing.
 PARTIAL_EFFECT: Final = {
     "the scheduler does not derive attributes of devices": "DRADerivedAttributes",
-    "the scheduler allocates devices regardless of their compatibility groups": "DRADeviceCompatibilityGroups",
+    "the scheduler ignores slices whose devices have compatibility groups": "DRADeviceCompatibilityGroups",
     "the scheduler does not count devices against the resources of nodes": "DRANodeAllocatableResources",
     "no controller creates or reserves the claims of pod groups": "DRAWorkloadResourceClaims",
     "no controller acts on eviction requests": "EvictionRequestAPI",

@@ -7,7 +7,7 @@ Watches: pods, resource claims, resource claim templates.
 Owns: the claims that it creates from templates.
 Writes: creates and deletes claims; their reservations, allocation and finalizer; `resourceClaimStatuses` of pods.
 Wakes itself: never.
-Differs from upstream: claims of pod groups are not supported, as their gate is off; nothing is created for a pod that
+Differs from upstream: claims of pod groups are not supported; nothing is created for a pod that
   has ended; a deletion requires the UID of the evaluated claim.
 """
 
