@@ -126,6 +126,13 @@ def test_system_metadata_is_immutable(old: dict[str, Any], new: dict[str, Any], 
     assert fields_of(update_problems(MAPS, {"metadata": old}, {"metadata": new})) == [field]
 
 
+def test_the_generation_is_not_negative() -> None:
+    assert update_problems(MAPS, {}, {"metadata": {"generation": -1}}) == [
+        "metadata.generation: Invalid value: -1: must be greater than or equal to 0",
+        "metadata.generation: Invalid value: -1: must not be decremented",
+    ]
+
+
 def test_no_finalizer_is_added_during_deletion() -> None:
     gone = {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["a.b/c"]}
     more = {**gone, "finalizers": ["a.b/c", "a.b/d"]}
