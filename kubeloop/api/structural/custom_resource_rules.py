@@ -210,4 +210,5 @@ _GO_TYPES = {"number": "float64", "boolean": "bool", "string": "string", "array"
 def _accessor_error(names: tuple[str, ...], value: Any) -> str:
     got = _GO_TYPES.get(type_name(value), "map[string]interface {}")
     wanted = "int64" if not isinstance(value, int) or isinstance(value, bool) else "string"
-    return f".{'.'.join(names)} accessor error: {value} is of the type {got}, expected {wanted}"
+    shown = str(value).lower() if isinstance(value, bool) else value
+    return f".{'.'.join(names)} accessor error: {shown} is of the type {got}, expected {wanted}"

@@ -36,6 +36,7 @@ from kubeloop.api.cel.library.times import (
 )
 from kubeloop.api.cel.values import INT_MAX, UINT_MAX, CelError, Duration, Optional, Timestamp, UInt, is_list
 
+_CONVERSION: Final = "type conversion error from 'string' to '{}'"
 _NUMBER: Final = re.compile(r"[+-]?[0-9]+")
 _FLOAT: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[+-]?(?i:inf|infinity|nan)")
 _BOOLS: Final = {
@@ -64,30 +65,30 @@ def _to_uint(number: float) -> UInt:
 
 def _parsed_int(text: str) -> int:
     if not _NUMBER.fullmatch(text) or len(text) > 100:
-        raise CelError(f'strconv.ParseInt: parsing "{text}": invalid syntax')
+        raise CelError(_CONVERSION.format("int"))
     number = int(text)
     if not -INT_MAX - 1 <= number <= INT_MAX:
-        raise CelError(f'strconv.ParseInt: parsing "{text}": value out of range')
+        raise CelError(_CONVERSION.format("int"))
     return number
 
 
 def _parsed_uint(text: str) -> UInt:
     if not text.isascii() or not text.isdigit() or len(text) > 100:
-        raise CelError(f'strconv.ParseUint: parsing "{text}": invalid syntax')
+        raise CelError(_CONVERSION.format("uint"))
     if int(text) > UINT_MAX:
-        raise CelError(f'strconv.ParseUint: parsing "{text}": value out of range')
+        raise CelError(_CONVERSION.format("uint"))
     return UInt(int(text))
 
 
 def _parsed_double(text: str) -> float:
     if not _FLOAT.fullmatch(text):
-        raise CelError(f'strconv.ParseFloat: parsing "{text}": invalid syntax')
+        raise CelError(_CONVERSION.format("double"))
     return float(text)
 
 
 def _parsed_bool(text: str) -> bool:
     if text not in _BOOLS:
-        raise CelError(f'strconv.ParseBool: parsing "{text}": invalid syntax')
+        raise CelError(_CONVERSION.format("bool"))
     return _BOOLS[text]
 
 

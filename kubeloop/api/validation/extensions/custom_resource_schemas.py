@@ -18,6 +18,8 @@ _WRONG_TYPE: Final = (
     "must point to a field of type string, boolean or integer. Enum string fields and strings with formats are allowed."
 )
 
+_SHARED_SCHEMA: Final = "may only be set when `version.schema.openAPIV3Schema` is not included"
+
 
 def validate_schemas(versions: tuple[CustomResourceDefinitionVersion, ...]) -> FieldErrors:
     """Validate schemas; errors of a schema that all versions share are reported above the versions, as upstream."""
@@ -30,7 +32,10 @@ def validate_schemas(versions: tuple[CustomResourceDefinitionVersion, ...]) -> F
             at = _SPEC.child("validation") if shared else own.child("schema")
             errors += validate_schema(schema, at.child("openAPIV3Schema"), _has_status(version))
         at = _SPEC if all(one.selectable_fields == version.selectable_fields for one in versions) else own
-        if version.selectable_fields and (at is own or not index):
+        if version.selectable_fields and at is own and shared and schema is not None:
+            # Upstream has a shared schema above the versions: such a version has none of its own.
+            errors.append(invalid(own.child("selectableFields"), "", _SHARED_SCHEMA))
+        elif version.selectable_fields and (at is own or not index):
             errors += _validate_selectable(version.selectable_fields, schema or {}, at.child("selectableFields"))
     return errors
 

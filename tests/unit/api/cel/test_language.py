@@ -124,7 +124,7 @@ def test_operand_absorbs_the_error_of_another(text: str, expected: bool) -> None
         ("self.map.missing", "no such key: missing"),
         ("any.list + 1", "no such overload"),
         ("'x'.matches('(')", "missing closing"),
-        ("int('x')", "invalid syntax"),
+        ("int('x')", "type conversion error"),
         ("timestamp('x')", "parsing time"),
         ("optional.none().value()", "optional.none() dereference"),
         ("any && true", "no such overload"),

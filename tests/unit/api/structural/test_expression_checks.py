@@ -57,7 +57,7 @@ def test_valid_rules_are_accepted() -> None:
     [
         ({"rule": "self.b == 1"}, "rule", "compilation failed: ERROR: <input>:1:5: undefined field 'b'"),
         ({"rule": "self.a"}, "rule", "cel expression must evaluate to a bool"),
-        ({"rule": "int('x') == self.a"}, "rule", "program instantiation failed: strconv.ParseInt"),
+        ({"rule": "int('x') == self.a"}, "rule", "program instantiation failed: type conversion error"),
         (
             {"rule": "true", "messageExpression": "1"},
             "messageExpression",
