@@ -98,7 +98,9 @@ fault-tools:
 	    echo "== ip or libfaketime not found: the network partition or clock skew tests are skipped"; \
 	  fi; }
 
-lint: install ## style and formatting
+lint: install ## style, formatting and licence headers
+	@echo "== licence headers"
+	@$(BIN)/python -m tools.license_headers --check
 	@echo "== ruff"
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check --quiet . || { echo "some files are not formatted: run make format"; exit 1; }
@@ -107,7 +109,8 @@ commits: install ## messages of commits
 	@echo "== commit messages"
 	@$(BIN)/python -m tools.check_commits
 
-format: install ## format all files, and fix what can be fixed
+format: install ## format all files, add licence headers, and fix what can be fixed
+	@$(BIN)/python -m tools.license_headers
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 

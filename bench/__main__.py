@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs all measurements and prints one line of JSON a figure."""
 
 from __future__ import annotations

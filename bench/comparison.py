@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Measures what a new user waits for, for the comparison with envtest and kind: `python -m bench.comparison`.
 
 Each figure is the median of several runs. The first start creates keys and store; a later one finds them.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A bare keep-alive connection: as little client cost as Python allows, so that the server is what is measured."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Measures custom resources: definitions, objects, and their latency."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An etcd of one member for measurements, with its data flushed to the disk as in earnest."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Measures writes, reads and watches of a running server."""
 
 from __future__ import annotations

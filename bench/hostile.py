@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Measures the latency of other clients while one sends expensive requests."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Client with a cache of all pods: ours, the official one, or kopf's, each in its own process.
 
 Prints a line of JSON when the copy is complete, and another when it has followed so many changes.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Informers beside what others have: a copy of all pods over TLS, by us, the official client and kopf, in one run."""
 
 from __future__ import annotations

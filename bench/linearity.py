@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Measures how cost grows with size: ten times the size should take at most eleven times the CPU time.
 
 `python -m bench.linearity` prints one line of JSON a figure: for each phase of each case the processor's seconds at a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Simulated nodes of the real program: how soon they are there, how soon pods are ready, and what that takes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The measured program: a child process with durable writes in its own folder."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Measures scheduled pods per second: the scheduler runs in the server's process and binds through the API.
 
 `python -m bench.scheduler --nodes 5000 --pods 10000` prints one line of JSON a figure. Pods are there before the

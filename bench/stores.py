@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """SQLite beside etcd, and two API servers beside one: each figure by the clock, and by the servers' processor time."""
 
 from __future__ import annotations

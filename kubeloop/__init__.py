@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """kubeloop: Kubernetes' control plane in Python."""
 
 __version__ = "0.1.0"

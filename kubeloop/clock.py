@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sources of time and randomness, the only ones in the program.
 
 All other modules receive a `Clock`, so that tests can replace time and randomness.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Public names for authors of controllers and operators.
 
 informers ── keys ──▶ Controller: work queue, workers, retries ──▶ reconcile(key) ── writes ──▶ ControllerContext.client

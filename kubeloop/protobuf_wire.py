@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Wire format of protobuf: tags, varints, lengths. Malformed data raises the messages of Go's decoders."""
 
 from __future__ import annotations

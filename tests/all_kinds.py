@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Object of every kind: in a namespace, with its dependencies."""
 
 from __future__ import annotations

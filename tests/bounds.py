@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bound of every wait in the tests: a test that hangs fails; one that is slow on a loaded machine does not."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Settings of all tests: Hypothesis profiles, and skips that count as failures."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Real etcd servers on loopback for tests: one member, or a cluster of them, each killed and started at will."""
 
 from __future__ import annotations

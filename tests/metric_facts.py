@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Upstream's metrics as recorded in tests/facts, and the comparison of a registry with them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reasons for which a test may be skipped; a skip for any other reason is a failure.
 
 `make test` installs the tools that the tests drive. Where it can (root, apt-get), a test that is skipped for a missing

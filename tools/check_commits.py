@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Check the messages of all commits since the rules for them were introduced.
 
     python -m tools.check_commits

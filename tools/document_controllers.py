@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Writes docs/controllers.md from the docstrings of the loops: `python -m tools.document_controllers`."""
 
 from __future__ import annotations

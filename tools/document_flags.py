@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Writes docs/flags.md from the tables of flags: `python -m tools.document_flags`."""
 
 from __future__ import annotations

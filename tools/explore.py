@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Search for violations of the property tests with new seeds, until the time is up.
 
     python -m tools.explore [--minutes 10 | --rounds N] [--seed N] [--jobs N] [paths or pytest options]

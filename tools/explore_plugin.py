@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pytest plugin of `tools.explore`: shuffles tests, stops in time, reports failing cases as `@example` lines."""
 
 from __future__ import annotations

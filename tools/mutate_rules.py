@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Remove rules one by one, and report the removals that no test notices.
 
     python -m tools.mutate_rules SCOPE... [--only TEXT] [--seconds N]      a scope is a name of SCOPES

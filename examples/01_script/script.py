@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A script: plain calls against the cluster of the kubeconfig, typed objects in and out.
 
 Run it: python script.py

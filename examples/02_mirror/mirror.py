@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A controller for a built-in kind: the data of one ConfigMap is the same in every namespace labelled `mirror`.
 
 Run it alone: python mirror.py

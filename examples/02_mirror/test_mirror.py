@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of the mirror controller, with a separate in-memory cluster for each test."""
 
 import pytest

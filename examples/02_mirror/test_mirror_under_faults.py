@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The mirror under a plan of faults: whatever goes wrong meanwhile, in the end every copy is right."""
 
 from pathlib import Path

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Websites, tested: the definition goes to a server that checks and completes objects by it."""
 
 import pytest

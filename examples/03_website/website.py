@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Complete controller with a custom resource: each Website becomes an owned Deployment, and has a status."""
 
 from typing import Annotated, Any

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The same controller under kopf, against any API server: each Website becomes an owned Deployment.
 
 Run it: kopf run --standalone --namespace default website_kopf.py

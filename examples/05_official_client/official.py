@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The official Python client against any API server: a deployment is made, watched, scaled and deleted.
 
 Run it: python official.py

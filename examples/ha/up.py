@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A whole highly available plane on this machine: `python examples/ha/up.py`, and Ctrl-C ends it.
 
 Three members of etcd, three API servers behind one address, two controller managers and two schedulers of which one

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Parsing and validation of IP addresses and CIDRs; each check returns upstream's messages."""
 
 from __future__ import annotations

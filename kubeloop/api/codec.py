@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Codec between JSON wire bytes and structs: one decoder per type, one encoder for all."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Conversion between a kind's served versions and its storage version. Most kinds have only one version."""
 
 from __future__ import annotations

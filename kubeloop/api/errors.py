@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Exceptions that carry the Status object of a failed API request.
 
 Every error of the API is an `ApiError`. The subclasses exist to be caught; the functions below build them with

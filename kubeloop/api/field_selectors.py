@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Field selectors such as `status.phase!=Running`: parsing and matching."""
 
 from __future__ import annotations

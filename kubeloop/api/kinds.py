@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Table of every resource that the API server serves by default, in discovery order.
 
 `api.features.optional_resources` has those that are off by default.

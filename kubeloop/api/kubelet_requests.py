@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Requests that an API server sends to kubelets for its clients, and their answers; shared by both ends. Pure."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Requests to an API server and their results, independent of the transport: HTTP or in-process calls."""
 
 from __future__ import annotations

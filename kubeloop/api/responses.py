@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Decoding of an API server's response bodies into structs, custom resources, lists and statuses."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Schemas of all kinds as data, for patches, server-side apply and OpenAPI.
 
 `generated/schema.json` holds OpenAPI facts (types, references, list and merge keys), one definition per

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Signed JWTs of service accounts: RSA, or ECDSA on a NIST curve, depending on the key.
 
 A general JOSE library would bring every other algorithm, and with them the class of mistakes in which a token chooses

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Strategic merge patches that also yield the patched struct, so that in-process writes skip encoding and merging."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Objects without generated types: custom resources, and objects reduced to their metadata."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Kubernetes API server: the only component that reads and writes the store.
 
 http ──▶ app: authenticate, authorize ──▶ handlers (one per verb) ──▶ registry: admission, validation ──▶ store

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """API server application: maps one HTTP request to one response.
 
 request ─ authenticate ─ authorize ─┬─ non-resource path: health, version, metrics, discovery, OpenAPI

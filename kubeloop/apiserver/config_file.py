@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Configuration files of the API server: YAML or JSON, decoded strictly into structs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Running API server: starts and stops store, application, listener and background jobs in the right order."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Builds the webhook authorizer and the webhook token authenticator from kubeconfig files."""
 
 from __future__ import annotations

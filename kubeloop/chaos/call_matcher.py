@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Matches calls to an API server by verb, resource and name, for faults that concern only some calls.
 
 Chaos plans, the faults of test clusters and the checks after a run select calls by the same rules.

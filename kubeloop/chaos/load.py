@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Load generator: clients that write, read and watch during faults, and record all results."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Chaos plan: read from YAML, validated, and scheduled by its seed.
 
     apiVersion: kubeloop.dev/v1alpha1

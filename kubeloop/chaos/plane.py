@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Highly available control plane on loopback: etcd, API servers behind a balancer, managers, schedulers.
 
 etcd-0 etcd-1 etcd-2

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Process that can be started, killed, suspended and continued, always with the same command line."""
 
 from __future__ import annotations

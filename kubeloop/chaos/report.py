@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Report of a chaos run: figures, and every violated guarantee."""
 
 from __future__ import annotations

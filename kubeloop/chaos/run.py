@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Executes a plan on a control plane under load, and checks the guarantees.
 
 plan ─ moments ─▶ disturb one process, undo it ─────────────────┐

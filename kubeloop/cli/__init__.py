@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Command line programs: read flags, create keys and kubeconfigs, wire the components and run them.
 
 main.py ─▶ up/: all in one process; apiserver/, controller_manager/, scheduler/, kubelet/: one component each

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Command line entry point: a table of commands, and the choice of one.
 
 The modules of a command are imported when it runs, so that `--help` is fast.

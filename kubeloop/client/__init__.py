@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """API client of every component: one client, two transports.
 
 caller ─▶ Client (client.py): verbs, retries, rate limit ─┬─▶ HttpTransport: pool ─ connection ─ TLS ─▶ any server

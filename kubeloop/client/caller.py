@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rate limit, deadline and safe retries of calls, over any transport.
 
 call ── wait for the rate limiter ──▶ Transport.call ─┬─▶ the object

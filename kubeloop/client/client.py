@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """API client that every component uses: the API's verbs as methods, over any transport."""
 
 from __future__ import annotations

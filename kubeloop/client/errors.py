@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Client errors other than a server's answers, which are `kubeloop.api.errors.ApiError`.
 
 ClientError

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Interning of objects that are kept by the thousand: equal parts are stored once.
 
 Pods of one template differ in a few names; everything else is stored once. Each field learns whether interning pays

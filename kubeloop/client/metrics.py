@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Metrics of a client: one observer per server, called for every attempt; upstream's metric names are given."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Objects as calls need them: their address, their apply document, and bodies of subresources."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Converts Python arguments to API options: selectors, versions, dry runs, deletion."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Blocking client for scripts and notebooks: each call runs on the async client's event loop in a thread.
 
 Every public method of `Client` is available under its name; nothing is implemented twice.

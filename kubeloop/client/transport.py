@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Transport interface of the client, beyond the calls that every user of the API makes."""
 
 from __future__ import annotations

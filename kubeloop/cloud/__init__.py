@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cloud controller manager: the provider protocol, four controllers that use it, and their table.
 
 kubeloop.cli ── --controllers ──▶ select ──▶ wire(Context) ──▶ controller ──▶ runtime.Manager supervises it

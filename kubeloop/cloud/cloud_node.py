@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Initializes nodes with the metadata of their instance, and keeps their addresses up to date.
 
 Watches: nodes.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Deletes unready nodes whose instance is gone, and taints those whose instance is stopped.
 
 Watches: nodes.

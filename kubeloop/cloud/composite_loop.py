@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Combines several controllers into one, as upstream counts them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Configuration of the cloud controllers, with cloud-controller-manager's defaults; durations in seconds."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Dependencies of one cloud controller, passed to its `wire` function by the program that runs it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Derives a node's labels and addresses from the metadata of its instance. Pure."""
 
 from __future__ import annotations

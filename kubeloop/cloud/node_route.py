@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Maintains the cloud's routes to the pods of every node, and reports them in a condition of the node.
 
 Watches: nodes.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Periodic check of all nodes, for clouds that send no events."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Protocol of cloud providers; each implements as much of it as it supports.
 
 All operations are idempotent, since controllers repeat them after failures and restarts. Arguments are shared and must

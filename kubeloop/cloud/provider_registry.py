@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Finds providers by name: built-in ones, and installed ones by entry point."""
 
 from __future__ import annotations

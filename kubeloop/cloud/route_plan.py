@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Plans which routes to delete and to create, from nodes and existing routes. Pure."""
 
 from __future__ import annotations

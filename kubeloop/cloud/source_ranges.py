@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Source ranges of a Service's load balancer: from its spec, else its annotation, else any."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cloud taints of nodes, added and removed by patches with the version as precondition."""
 
 from __future__ import annotations

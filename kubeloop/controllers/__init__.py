@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Table of all controllers under upstream's names; each controller is one module or package.
 
 kubeloop.cli ── --controllers ──▶ select ──▶ wire(Context) ──▶ controller ──▶ runtime.Manager supervises it

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Signs the config map `cluster-info` of kube-public with each bootstrap token that may sign.
 
 A client that has such a token can verify the cluster's data without knowing the cluster yet.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Approves a kubelet's request for its own client certificate, if the requester is authorized.
 
 A kubelet first requests as its bootstrap token's user, for any node, and later as its node, for itself. The required

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Deletes certificate signing requests that are complete or will never be completed.
 
 One hour after the certificate was issued, or the request denied or failed; when the certificate has expired; one day

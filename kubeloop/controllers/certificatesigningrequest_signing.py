@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Signs approved requests for Kubernetes' own signers, or reports the reason for a refusal in a condition.
 
 The signers are kubelet-serving, kube-apiserver-client-kubelet, kube-apiserver-client and legacy-unknown. All share the

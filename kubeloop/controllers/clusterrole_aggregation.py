@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gives a cluster role with an aggregation rule the rules of all roles that it selects.
 
 Watches: cluster roles.

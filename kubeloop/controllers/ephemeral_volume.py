@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Creates a claim for each ephemeral volume of a pod, which is deleted with the pod.
 
 Watches: pods; claims, for their deletion.

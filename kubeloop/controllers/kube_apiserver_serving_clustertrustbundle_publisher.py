@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Publishes one trust bundle that verifies the API server, and deletes those of former authorities.
 
 Watches: cluster trust bundles of the signer `kubernetes.io/kube-apiserver-serving`.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Marks auto-generated service account tokens that were unused for a year as invalid, and later deletes them.
 
 Watches: secrets of type `kubernetes.io/service-account-token`, service accounts, pods.

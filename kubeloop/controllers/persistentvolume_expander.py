@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Expands volumes of claims that request more: here for own host paths, else by an external resizer.
 
 Watches: claims.

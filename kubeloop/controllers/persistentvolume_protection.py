@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Prevents the deletion of a volume that is bound to a claim.
 
 Watches: volumes.

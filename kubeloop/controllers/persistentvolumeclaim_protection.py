@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Prevents the deletion of a claim that a pod uses, and reports since when a bound claim is unused.
 
 Watches: claims; pods, for the claims that they use.

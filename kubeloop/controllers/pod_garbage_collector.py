@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Force-deletes pods that no other component will remove.
 
 These are: terminated pods above a threshold, evicted and oldest first; pods of nodes that are gone; unscheduled pods

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Deletes pod certificate requests 15 minutes after their creation, regardless of their result.
 
 Watches: pod certificate requests.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Prevents the deletion of a pod group with pods that have not ended.
 
 Watches: pod groups; pods, for the groups that they leave.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs as many pods as a ReplicationController specifies, by the policy of replica sets.
 
 Watches: replication controllers; pods.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Publishes the config map `kube-root-ca.crt` in every namespace, by which pods verify the API server.
 
 Watches: namespaces; config maps of that name, for their change and deletion.

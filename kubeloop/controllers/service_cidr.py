@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Protects ranges of Service IPs by a finalizer until their deletion would orphan no address.
 
 Watches: service CIDRs, IP addresses.

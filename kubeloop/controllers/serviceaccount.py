@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Creates a service account named `default` in every active namespace, which pods there require.
 
 Watches: namespaces; service accounts named `default`, for their deletion.

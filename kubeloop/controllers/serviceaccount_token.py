@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fills secrets of type `kubernetes.io/service-account-token` with a token, and deletes those without an account.
 
 Watches: secrets of that type; service accounts, for their deletion.

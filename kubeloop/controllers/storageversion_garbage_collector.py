@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Removes the entries of absent API servers from StorageVersions.
 
 Each API server has a lease in kube-system, and an entry in the StorageVersion of every resource that it serves.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Deletes expired bootstrap tokens.
 
 Watches: secrets of kube-system of type `bootstrap.kubernetes.io/token`.

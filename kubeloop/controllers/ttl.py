@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Annotates nodes with the TTL of cached secrets and config maps, which grows with the number of nodes.
 
 Watches: nodes.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Deletes finished jobs and their pods after `ttlSecondsAfterFinished`.
 
 Watches: jobs.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Prevents the deletion of a VolumeAttributesClass that a claim or volume uses, used or is changing to.
 
 Watches: volume attributes classes; claims and volumes for the classes that they release.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """HPACK header blocks (RFC 7541) for a gRPC client: stateless, so that equal headers have equal blocks.
 
 We request a dynamic table of size zero, so that a block depends on nothing received before, and each of the few

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """HTTP/2 connection (RFC 9113) for gRPC calls: all calls made in one turn of the event loop share one write.
 
     call ─ HEADERS, DATA ─▶ gathered ─ one write a turn ─▶ socket

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """gRPC responses on an HTTP/2 stream: one message, or any number, and then a status."""
 
 from __future__ import annotations

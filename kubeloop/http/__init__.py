@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """HTTP/1.1: connections and bytes, without knowledge of Kubernetes. The server; for clients see `kubeloop.http.client`.
 
 socket → request_reader (llhttp, limits) → handler(Request)         one at a time, in order

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bounded byte pipe between a connection and its reader."""
 
 from __future__ import annotations

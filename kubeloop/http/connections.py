@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """State shared by all connections of one server: handler, limits, and open connections."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Starts tasks that run at once until they first wait.
 
 Python 3.12 and later have eager tasks. For Python 3.11, a task is created in advance: it is the current task during the

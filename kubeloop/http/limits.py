@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Limits of the HTTP layer, and the hooks that word its errors."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Requests and responses: plain, streamed, and upgrades."""
 
 from __future__ import annotations

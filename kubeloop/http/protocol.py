@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Server side of one connection: requests in, responses out, in order, with limits of size and time."""
 
 from __future__ import annotations

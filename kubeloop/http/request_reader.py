@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Request reader: llhttp parses; this module enforces limits and assembles requests."""
 
 from __future__ import annotations

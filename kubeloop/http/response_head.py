@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Encoder of response heads; repeated parts are encoded once."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Listening HTTP server: accepts connections, enforces timeouts, and stops without aborting requests."""
 
 from __future__ import annotations

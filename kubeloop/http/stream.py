@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sending end of a streamed response: a watch, or a followed log."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """TLS settings of a listening server, in the names of Go's TLS library: versions, cipher suites, curves, SNI."""
 
 from __future__ import annotations

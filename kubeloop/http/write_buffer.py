@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Write buffer of a connection: joins small writes, slices large ones, and pauses for slow clients."""
 
 from __future__ import annotations

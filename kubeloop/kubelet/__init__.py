@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Node agent (kubelet): runs the pods bound to its nodes, and reports the status of pods and nodes.
 
 pods, nodes ──▶ pod workers: observe (Runtime) ─ decide ─ act (Runtime) ─ status ──▶ one patch of the changes,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Builds the node agent for any number of simulated nodes: informers, pod workers, heartbeat and their loops.
 
 queues ──▶ states, runtime, managers (each adds to the queues) ──▶ pod workers, heartbeat ──▶ loops (take from them)

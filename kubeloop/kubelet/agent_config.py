@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Settings of the node agent, and the nodes that it registers according to them."""
 
 from __future__ import annotations

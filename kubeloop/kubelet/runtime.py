@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runtime interface: operations that the agent calls, and observations that it gets back.
 
 A runtime starts operations and reports the state. The agent decides what to do and when: it observes, decides, acts,

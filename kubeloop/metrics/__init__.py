@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Metrics of all components in Prometheus' text format.
 
 component ── with_labels, once ──▶ MetricValue, Histogram, Summary: counted on hot paths

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Text writer of metric families: Prometheus' exposition format, version 0.0.4."""
 
 from __future__ import annotations

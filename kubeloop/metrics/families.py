@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Families of counters, gauges, histograms and summaries: the samples of one name, by their label values."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Results of health checks: the metrics of `/metrics/slis`, from which availability is computed."""
 
 from __future__ import annotations

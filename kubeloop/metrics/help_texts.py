@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Help texts of metrics by name, read from `help_texts.tsv` when metrics are first collected.
 
 Each text begins with the metric's stability level, as upstream's do.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Build, version, feature and process metrics, common to all programs."""
 
 from __future__ import annotations

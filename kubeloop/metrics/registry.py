@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Registry of metric families.
 
 A family is looked up once, at construction; the hot path changes a plain attribute. Values that can be read on

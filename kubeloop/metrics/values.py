@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Values that components count: plain attributes, so that a count on a hot path costs an addition."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Controller runtime shared by all controllers: from changes on a server to `reconcile(key)`, and back as writes.
 
 informer/: reflector ── list and watch ──▶ informer ── cache, handlers ──▶ queue/: work queue ── one key ──┐

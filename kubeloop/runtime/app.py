@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Application of loops: a manager with the informers and the event recorder that its loops share.
 
 LoopContext ──▶ wire(context) ──▶ loops ──▶ LoopManager ──▶ App.run: recorder, informers, loops; stopped in reverse

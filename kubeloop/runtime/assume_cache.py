@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Assume cache: an informer's objects, overlaid with those that the controller wrote itself.
 
 A sync before the informer has caught up would otherwise act on outdated state: create twice, or write to an outdated

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Consistency store: makes a controller wait until its caches show its own writes before it syncs a key again.
 
 It serves controllers that derive counts or lists from several caches, of which an assume cache would overlay only the

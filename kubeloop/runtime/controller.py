@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Controller: the one worker implementation: takes keys, reconciles them, retries, reports health and metrics."""
 
 from __future__ import annotations

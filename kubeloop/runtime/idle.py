@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Waits until the event loop is idle, for background work that must not delay others."""
 
 from __future__ import annotations

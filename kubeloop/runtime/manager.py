@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Manager: runs controllers side by side, isolates their failures, and drains them at the end."""
 
 from __future__ import annotations

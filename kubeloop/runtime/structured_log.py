@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Structured log messages: a constant sentence and named values, as klog's structured logging has them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Supervisor of one controller: starts it, detects crashes and hangs, restarts it with backoff.
 
 keep ──▶ running ──── ends by itself, raises ────▶ restarting (backoff) ──▶ running

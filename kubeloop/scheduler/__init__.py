@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Scheduler: assigns pods to nodes with a queue, a cache of node arrays, and filter and score plugins.
 
 informers ──▶ event handlers ──▶ queue (active, backoff, unschedulable) ──▶ cycle: filter, score, select ──▶ binding

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Builds a scheduler from its configuration, with informers and a manager that runs it."""
 
 from __future__ import annotations

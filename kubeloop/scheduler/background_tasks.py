@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Background tasks of a scheduler: bindings, status writes and evictions, run to their end while it runs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Components of a scheduler, built from its context and configuration; each takes its collaborators on construction.
 
 The queue asks the plugins of the profiles, and plugins report cluster events to the queue: the queue is built first,

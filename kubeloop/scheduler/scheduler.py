@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Scheduler component run by a manager: pops pods from the queue, selects nodes, and starts the binding cycles.
 
 Differs from upstream: all nodes are scored, regardless of percentageOfNodesToScore; a pod that found no node in an

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Event loop with virtual time, which passes only when nothing is left to do, and its clock.
 
 A day takes as long as the work in it. With one thread and one random source a run repeats exactly from its seed.

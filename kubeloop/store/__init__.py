@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Revisioned log with compare-and-swap and watch; the one place where state is stored.
 
 write(key, value, expected)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Store protocol that every backend implements, and its value types.
 
 A store is one log of revisions over opaque bytes. Revisions are unique and increase by

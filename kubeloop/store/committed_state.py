@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Committed state, its readers and its subscribers: the half that all stores have in common."""
 
 from __future__ import annotations

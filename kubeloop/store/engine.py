@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Store engine: speculative writes, group commit and publication over any `Log`.
 
     write → speculative → gathering → in flight → log → committed → subscribers → the writer's future

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Errors of a store, under `StoreError`."""
 
 from __future__ import annotations

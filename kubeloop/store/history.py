@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Events since the last compaction, bounded by the bytes that only they keep alive."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Log protocol between a store and its durable storage."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """In-memory store for tests, simulations and temporary clusters."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Subscribers of committed events: callbacks by prefix, each called once per batch, in order.
 
 There may be a subscriber for each of many kinds, and most commits are of one: subscribers are looked up by the

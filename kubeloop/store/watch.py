@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Async iterator over a subscription, with a bounded buffer."""
 
 from __future__ import annotations

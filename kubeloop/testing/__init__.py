@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of Kubernetes clients in milliseconds: whole clusters in the test's own process.
 
 test ─▶ Cluster: client, add, settle, advance, faults ─▶ API server on the memory store, in virtual time

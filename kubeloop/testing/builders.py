@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Builders of test objects that a server accepts: required fields have defaults.
 
 Further keyword arguments are fields of the object's spec, as the generated structs name them.

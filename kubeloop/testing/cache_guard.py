@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Detects mutated objects in a shared cache by comparing them with the server's records."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Executes a chaos plan on a test cluster in virtual time, with the semantics of the real one."""
 
 from __future__ import annotations

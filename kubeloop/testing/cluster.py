@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Isolated cluster in the test's own process: blocking calls, days of virtual time in milliseconds."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fault injection between a client and the server: errors, delays, lost answers and broken watches.
 
 They test retries, relists and requeues. The test's own client is never hit. Random choices come from the cluster's

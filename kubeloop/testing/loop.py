@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Virtual event loop that can switch to real time for external programs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """API server within the process: complete except for a port.
 
 The bootstrap objects are created once per process. Later planes start from their stored bytes, which takes a

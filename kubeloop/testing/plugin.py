@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """pytest plugin with clusters as fixtures. Loaded by pytest where kubeloop is installed.
 
 Imports the cluster only when a test requests one, because every test run loads this module.

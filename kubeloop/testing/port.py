@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Port of a cluster: TLS and an admin kubeconfig for external programs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Public names of the API types: one module per group and version, such as `kubeloop.types.core_v1`.
 
 kubeloop.api.generated ── re-exported by `make generate` ──▶ kubeloop.types.<group>_<version>

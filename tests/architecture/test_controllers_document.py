@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checks that the controllers document is generated from the docstrings and up to date."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checks that everything public has a docstring that begins with a verb or a noun."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checks that documents refer to existing files, symbols and make targets."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checks that every module can be imported without a warning."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Frozen structs are changed in place only by the code that completes them before they are published (ADR 1)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checks the import layers, and what pure code may not use."""
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from functools import cache
 from pathlib import Path
 
 from tests.bounds import GIVE_UP_SECONDS
+from tools.license_headers import HEADER
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "kubeloop"
@@ -79,7 +81,7 @@ def dotted(called: ast.expr) -> str:
 
 
 def test_module_has_a_summary_docstring() -> None:
-    assert [name_of(path) for path in MODULES if not _SENTENCE.match(path.read_text())] == []
+    assert [name_of(path) for path in MODULES if not _SENTENCE.match(path.read_text().removeprefix(HEADER))] == []
 
 
 def test_module_names_are_specific() -> None:

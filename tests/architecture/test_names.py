@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checks that names of modules and classes follow docs/glossary.md, and that folders stay small."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """State of a process: servers in one process share nothing that can change, except what is listed here."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checks that workflows, hooks and templates are valid and call make targets that exist."""
 
 from __future__ import annotations

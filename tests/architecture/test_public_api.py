@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The public names: documented, importable without the server, and all that examples and documents import."""
 
 from __future__ import annotations

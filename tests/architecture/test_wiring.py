@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Collaborators come through constructors: no object is completed from outside, no callback has a placeholder."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Equal test worlds for every cloud: instances that are added, stopped and removed, and a provider for them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """In-memory cloud provider that records calls and fails on request."""
 
 from __future__ import annotations

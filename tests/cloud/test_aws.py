@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of AWS resources for a service, read from moto's state, and of decisions made without the cloud."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Nodes that wait for their cloud are initialized, and their addresses followed."""
 
 from __future__ import annotations

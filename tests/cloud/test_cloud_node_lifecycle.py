@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Nodes go with their instances, and are tainted while these are stopped."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The table of the cloud's loops, and how they are chosen."""
 
 from __future__ import annotations

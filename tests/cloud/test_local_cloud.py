@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The local cloud's own parts: addresses, endpoints, connections, and its file."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The cloud's routes are those of the nodes, and nodes say whether theirs are there."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Contract tests of cloud providers: in memory, local, and AWS against moto.
 
 Amazon's needs boto3 and moto, which do not go with the kubernetes client's python-dateutil: `make test-aws`.

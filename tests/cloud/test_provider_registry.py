@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Providers are found by name: ours, and those that are installed beside us."""
 
 from __future__ import annotations

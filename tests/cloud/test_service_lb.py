@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Services of type LoadBalancer get a balancer of the cloud, which follows them and the nodes to their end."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Property tests: every service converges to exactly one load balancer under faults."""
 
 from __future__ import annotations

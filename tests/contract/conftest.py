@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fixtures that are every store, or every transport, in turn: one suite holds them all to one contract."""
 
 from __future__ import annotations

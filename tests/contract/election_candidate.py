@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A process that takes part in an election and, while it leads, writes down so on the server.
 
 python -m tests.contract.election_candidate KUBECONFIG NAME [HOURS]

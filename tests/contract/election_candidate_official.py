@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A process that takes part in the same election by the official Python client's implementation.
 
 python -m tests.contract.election_candidate_official KUBECONFIG NAME

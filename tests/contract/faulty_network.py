@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A network between client and server that fails as networks do: it breaks, refuses, or swallows without a word."""
 
 from __future__ import annotations

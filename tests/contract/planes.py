@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An API server and clients of it, over each transport: what the transports' contract is checked on."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Store factories of all backends for tests, including failing ones."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Several API servers on one real etcd: what is unique stays so, refusals are never out of ignorance, all are known."""
 
 from __future__ import annotations

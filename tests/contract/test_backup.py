@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A store in a file, out of it, in another backend: the same state, no revision goes back, damage is refused."""
 
 from __future__ import annotations

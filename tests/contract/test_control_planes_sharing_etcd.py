@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Two `kubeloop up` on one etcd: one of them runs the loops and the scheduler, and the other one stands by."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Custom resources through the client: the same documents, whether they came over HTTP or within the process."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of a shared store: several servers, and failures of etcd members."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of writes with lost responses: each is resolved, executed once, and attributed correctly."""
 
 from __future__ import annotations

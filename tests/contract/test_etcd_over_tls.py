@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests against a real etcd with TLS and client certificates, including verification failures."""
 
 from __future__ import annotations

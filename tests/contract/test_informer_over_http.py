@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An informer over real connections, TLS and all: whatever the network does, its copy becomes true again."""
 
 from __future__ import annotations

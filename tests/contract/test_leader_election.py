@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Three real processes and one lease on a real server: killed, paused, stopped; never two leaders that write."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of followed logs over every transport: lines arrive as written, and closed readers are detected."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of snapshots of running servers over their API, including in-memory stores."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Contract tests of the store backends."""
 
 from __future__ import annotations

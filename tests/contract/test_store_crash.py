@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of crash safety: a killed store has every acknowledged write, and no torn one."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Model test: any sequence of operations leaves a store in the state of a dictionary per revision."""
 
 from __future__ import annotations

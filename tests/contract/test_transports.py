@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Contract tests of the client: every scenario runs over HTTP with TLS and in process."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Keys, requests for certificates, and an authority, for tests."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Loops at work on a whole API server, in the test's own process and in virtual time."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Custom kind that tests define while controllers run."""
 
 from __future__ import annotations

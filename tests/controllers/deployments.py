@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Helpers for tests of deployments: nodes that run pods, and summaries of the API state."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Device classes, claims and templates for tests of loops about devices."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Faults around a controller: broken watches, failing calls, lost responses, and restarts."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Jobs and pods for tests of the job controller; the tests play the kubelet."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Node agent for tests of controllers that manage pods: binds, runs and terminates them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The metrics APIs, as far as tests of autoscalers need them: in front of a cluster's own API."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Nodes for tests of node controllers: live ones renew their leases, and all follow the test."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Loops that run with the rights of the accounts that upstream's roles are for, and no others."""
 
 from __future__ import annotations

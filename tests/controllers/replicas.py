@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Helpers for tests of controllers that manage pods."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Helpers for tests of service controllers: services, pods with addresses, slices."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Claims, volumes and classes for tests of the storage controllers."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Volumes are attached where pods need them, to one node at a time if they must, and detached when that is safe."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """In-tree volumes are attached by their CSI drivers, and one disk is one volume however it is named."""
 
 from __future__ import annotations

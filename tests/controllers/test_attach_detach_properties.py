@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whatever goes wrong: a volume for one node is never on two, no pod runs without its volume, and all is let go of."""
 
 from __future__ import annotations

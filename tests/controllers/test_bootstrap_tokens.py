@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of bootstrap tokens: they sign the cluster info, and are deleted when expired."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of approval of nodes' certificate requests by permission."""
 
 from __future__ import annotations

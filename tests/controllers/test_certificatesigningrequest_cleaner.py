@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Old requests for certificates go."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Approved requests are signed, as their signers' rules allow."""
 
 from __future__ import annotations

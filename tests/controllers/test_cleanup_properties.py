@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whatever users, nodes, networks and crashes do: what is cleaned up was due, and what is due is cleaned up."""
 
 from __future__ import annotations

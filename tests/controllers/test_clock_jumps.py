@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The time of day is ten minutes wrong for a while: nodes stay ready, pods stay where they are, leaders lead on."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Aggregated roles have the rules of those that they select."""
 
 from __future__ import annotations

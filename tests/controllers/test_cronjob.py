@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of CronJobs: a job at each scheduled time, and history limits."""
 
 from __future__ import annotations

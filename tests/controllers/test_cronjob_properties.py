@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Property tests under faults: no time is started twice, and the status has the active jobs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of DaemonSets on a whole server: nodes, status and events."""
 
 from __future__ import annotations

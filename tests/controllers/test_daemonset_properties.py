@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Property tests of DaemonSets: every node converges to the desired pods, and limits hold on the way."""
 
 from __future__ import annotations

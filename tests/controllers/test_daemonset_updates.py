@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of DaemonSet updates: limits, surge, OnDelete, and revision history."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of Deployments: pods of the current template, and status."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Property tests of Deployments: they converge to the desired pods under faults.
 
 On the way there are never more pods than replicas and surge, and never fewer available than it may be without, but

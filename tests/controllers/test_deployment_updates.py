@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Deployments are scaled, paused, resumed, recreated and rolled back."""
 
 from __future__ import annotations

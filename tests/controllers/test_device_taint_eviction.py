@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of device taint eviction, and of the progress of taint rules."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Disruption budgets say how many pods may go, and evictions keep to it."""
 
 from __future__ import annotations

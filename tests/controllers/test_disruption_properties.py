@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Evictions never take more pods than a budget allows, whatever else goes wrong; and nothing is held back for ever."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Services have Endpoints objects that list their pods."""
 
 from __future__ import annotations

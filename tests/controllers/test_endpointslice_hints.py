@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of hints: zones and nodes of endpoints by traffic distribution or capacity."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of mirroring of manual Endpoints to slices."""
 
 from __future__ import annotations

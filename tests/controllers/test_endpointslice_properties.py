@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whatever goes wrong meanwhile, in the end slices and endpoints hold each pod of a service once, as it is."""
 
 from __future__ import annotations

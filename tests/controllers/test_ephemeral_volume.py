@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of claims for ephemeral volumes, and of conflicts with other claims."""
 
 from __future__ import annotations

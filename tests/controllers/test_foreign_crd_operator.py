@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of our operator on a foreign definition, with a partial schema."""
 
 from __future__ import annotations

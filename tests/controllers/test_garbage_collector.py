@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of background deletion: objects without an owner are deleted, others are kept."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ownership among kinds that come and go while the collector runs."""
 
 from __future__ import annotations

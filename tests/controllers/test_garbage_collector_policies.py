@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Owners that go last, owners that let go, and circles of owners."""
 
 from __future__ import annotations

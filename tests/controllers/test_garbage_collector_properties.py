@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whatever happens to a forest of owners: what has a live owner stays, what has none goes, and orphans stay."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Autoscalers read metrics and resize what they target."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Property tests of autoscalers: sizes stay within bounds, and converge to the metrics.
 
 While no answer is lost and nobody crashes, the rates and the window that an autoscaler was given hold too.

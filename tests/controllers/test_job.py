@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of Jobs: parallelism, counting, and events."""
 
 from __future__ import annotations

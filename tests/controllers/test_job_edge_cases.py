@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Jobs in the corners that upstream's integration tests look into: suspension, sizes, restarts, namesakes, delays."""
 
 from __future__ import annotations

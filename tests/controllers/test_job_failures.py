@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of failing Jobs: backoff, limits, deadlines, failure policies and pod replacement."""
 
 from __future__ import annotations

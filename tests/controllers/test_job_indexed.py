@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Indexed jobs: each index is worked on until it has succeeded, or has failed for good."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whatever happens to pods, calls, watches and managers: no pod is lost, counted twice, or one too many."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of the Workload and PodGroup of jobs, with the feature gate WorkloadWithJob."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The bundle by which the API server is recognized."""
 
 from __future__ import annotations

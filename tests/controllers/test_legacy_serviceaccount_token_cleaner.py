@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of unused legacy tokens: marked first, and deleted a year later."""
 
 from __future__ import annotations

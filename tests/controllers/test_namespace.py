@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of namespace deletion: content is deleted, pods first; conditions report remaining content."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whatever goes wrong meanwhile, namespaces end empty, and others keep what they have."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A node fails under a deployment: its pods leave, others take their place elsewhere, and it serves again when back."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of pod CIDRs: every node gets one, none is shared, and released ones are reused."""
 
 from __future__ import annotations

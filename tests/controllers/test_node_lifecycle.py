@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of nodes that are silent, recover, or report problems: conditions, taints, labels and pods."""
 
 from __future__ import annotations

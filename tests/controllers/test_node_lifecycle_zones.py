@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of eviction rates: one node at a time, slower in partially disrupted zones, none in full disruption."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The loops about nodes do all their work with the rights of the account that upstream's role is for."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whatever happens to nodes and loops: no network is given twice, and pods leave when they have to and only then."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of volume binding: matching, existing bindings, and lost claims."""
 
 from __future__ import annotations

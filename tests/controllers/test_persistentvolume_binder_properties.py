@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whatever goes wrong: no volume has two claims, bindings agree in the end, policies are kept, what is used stays."""
 
 from __future__ import annotations

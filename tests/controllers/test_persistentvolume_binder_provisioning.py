@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of provisioning: built-in and external, and events of failures."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of reclaim policies: retain, recycle and delete."""
 
 from __future__ import annotations

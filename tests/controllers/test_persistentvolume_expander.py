@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of claim expansion, built-in and external."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of forced deletion of orphaned and terminated pods."""
 
 from __future__ import annotations

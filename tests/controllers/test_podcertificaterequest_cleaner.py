@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Requests for pods' certificates don't stay."""
 
 from __future__ import annotations

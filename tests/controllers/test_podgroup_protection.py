@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A pod group is not deleted while pods belong to it that have not ended."""
 
 from __future__ import annotations

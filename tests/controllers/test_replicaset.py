@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of ReplicaSets: number of pods, and status."""
 
 from __future__ import annotations

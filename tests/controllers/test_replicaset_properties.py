@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Property tests of ReplicaSets: they converge to the desired pods under faults.
 
 On the way it never makes pods that it doesn't need, but where an answer was lost, and never touches what is another's.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A replication controller does what a replica set does, under its own name."""
 
 from __future__ import annotations

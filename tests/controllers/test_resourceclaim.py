@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of claims: created for pods, recorded, reserved, released, and deleted with their pods."""
 
 from __future__ import annotations

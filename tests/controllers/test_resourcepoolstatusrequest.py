@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Requests about pools of devices are answered once, as things then are, and go when their time is over."""
 
 from __future__ import annotations

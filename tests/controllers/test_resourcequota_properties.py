@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Property tests of quotas: enforced under faults, and usage converges."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The config map by which pods recognize the API server."""
 
 from __future__ import annotations

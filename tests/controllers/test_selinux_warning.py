@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of events about conflicting SELinux labels on one volume."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ranges of service addresses are kept until no address needs them."""
 
 from __future__ import annotations

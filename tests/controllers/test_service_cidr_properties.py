@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whatever goes wrong: a range of service addresses never goes while a service needs it, and goes when none does."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The service account that every namespace has."""
 
 from __future__ import annotations

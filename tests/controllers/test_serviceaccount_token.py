@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tokens without an end, in secrets that ask for them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of StatefulSets on a whole server: order, identity, scaling and events."""
 
 from __future__ import annotations

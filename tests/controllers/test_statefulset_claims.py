@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of claims of StatefulSets: created before the pods, kept after them, and owned by the retention policy."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Property tests of StatefulSets: they converge to the desired state, and order and limits hold on the way."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of StatefulSet updates: order, partition, limits, stuck rollouts, and revision history."""
 
 from __future__ import annotations

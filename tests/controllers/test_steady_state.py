@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs all controllers over objects of every kind: once settled, nothing is written or logged."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The storage loops need no other rights than upstream gives their accounts."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of storage migration: objects are rewritten, and unused stored versions are removed."""
 
 from __future__ import annotations

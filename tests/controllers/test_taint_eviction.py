@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of eviction by taints that pods do not tolerate."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Finished jobs are deleted when their time is over."""
 
 from __future__ import annotations

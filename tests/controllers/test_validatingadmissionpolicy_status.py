@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of type checking warnings of policies, and their observed generation."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of protection finalizers: claims in use by pods, volumes by claims, attributes classes by both."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checks command lines in manifests and units against the program's own parsers."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Marks every test of this folder, which needs the extra `docs`; planes are those of the end-to-end tests."""
 
 from __future__ import annotations

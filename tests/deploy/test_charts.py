@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The Helm charts: linted, rendered, and installed into a plane whose nodes run their pods."""
 
 from __future__ import annotations

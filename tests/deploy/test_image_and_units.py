@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The Dockerfile, the systemd units and the static pod: linted, with arguments that the program takes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Wheel and sdist: built reproducibly, complete, and installable."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs the code blocks of a page in order, in a folder of the page's own.
 
 - A block with a title is written to the file of that name.

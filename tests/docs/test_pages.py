@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The code on the pages runs, and prints what they show."""
 
 from __future__ import annotations

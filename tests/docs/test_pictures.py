@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The committed pictures are drawn from the text beside them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The built site: complete, without requests to other hosts, and shown by a browser."""
 
 from __future__ import annotations

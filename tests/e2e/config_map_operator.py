@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A small operator for kopf: notes on each ConfigMap what it saw, and holds a deletion until it was let go."""
 
 from __future__ import annotations

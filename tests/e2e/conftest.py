@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Running control plane shared by the tests of a worker, and separate planes for tests that stop or break one."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small kopf operator: runs the steps of an Errand whose predecessors are done."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small kopf operator: creates the plants of a Garden, and reports their number in its status."""
 
 from __future__ import annotations

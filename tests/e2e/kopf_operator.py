@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs an operator of kopf in a process of its own."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Files and command lines of a control plane as kubeadm sets it up, in a folder instead of /etc/kubernetes."""
 
 from __future__ import annotations

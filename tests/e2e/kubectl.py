@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Calling the kubectl that is on the PATH, whichever its version."""
 
 from __future__ import annotations

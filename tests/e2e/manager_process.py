@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The controller manager as a child process beside an API server."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Simulated nodes as a separate program over HTTP, with heartbeats every second: `node_simulator.py COUNT`."""
 
 from __future__ import annotations

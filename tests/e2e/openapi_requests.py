@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Requests made up from a server's own OpenAPI documents: mostly what it describes, often bent, sometimes nonsense."""
 
 from __future__ import annotations

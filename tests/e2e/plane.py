@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The real program as a child process: started, called over its port, stopped, killed, started again."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of kubectl with an extension API server: discovered, called, removed."""
 
 from __future__ import annotations

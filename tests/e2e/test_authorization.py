@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of authentication and authorization with kubectl and over TLS."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Plans that are carried out on real processes, and promises that are kept all the same."""
 
 from __future__ import annotations

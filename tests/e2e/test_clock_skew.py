@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of a server with a wrong clock: tokens are rejected until it is corrected."""
 
 from __future__ import annotations

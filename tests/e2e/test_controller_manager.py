@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of the controller manager and the API server as separate programs with a kubeconfig."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of crash safety: a killed server restarts with every acknowledged write, and no torn one.
 
 Each writer owns its objects, so it knows what each of them may be after a crash: what was last acknowledged or, if a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Custom resources from the outside: kubectl and kopf take them for any other kind."""
 
 from __future__ import annotations

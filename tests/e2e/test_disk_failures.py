@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of a full disk and a read-only disk: reported clearly, with recovery."""
 
 from __future__ import annotations

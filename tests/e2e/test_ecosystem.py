@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """kubectl and kopf on kinds in the shape of those that clusters in the wild have."""
 
 from __future__ import annotations

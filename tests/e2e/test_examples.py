@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The examples do what they say: run as their reader would, against a cluster of each test's own."""
 
 from __future__ import annotations

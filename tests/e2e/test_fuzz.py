@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whatever is sent to the paths that it describes, the server answers in its own words and stays up."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gang scheduling by the real program: the pods of a Job run together or not at all."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The collector and the namespace loop beside an API server: over its port, each with no more than its own rights."""
 
 from __future__ import annotations

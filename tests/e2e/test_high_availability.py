@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Three members of etcd, three API servers, two managers, two schedulers, any of which dies or stands still."""
 
 from __future__ import annotations

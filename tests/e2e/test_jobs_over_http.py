@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A manager beside an API server runs jobs and cron jobs, with the rights of their loops' accounts and no others."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of kopf, an operator framework with its own client."""
 
 from __future__ import annotations

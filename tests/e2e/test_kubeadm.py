@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of a control plane that kubeadm set up, with our programs in the place of upstream's."""
 
 from __future__ import annotations

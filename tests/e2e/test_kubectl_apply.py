@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """kubectl apply, diff, and server-side apply with its managers and conflicts."""
 
 from __future__ import annotations

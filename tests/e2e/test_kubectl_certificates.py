@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of issued certificates and tokens with kubectl: requested, approved, signed, and valid."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """kubectl makes objects: create of every kind it has a command for, run, expose, dry runs, refusals."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of reading with kubectl: discovery, get in every format, describe, explain, watch."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of administrative limits with kubectl: limit ranges, quotas, pod security, dry runs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """kubectl against simulated nodes: running, looking into, draining."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Stateful and daemon sets through kubectl, on the real program with simulated nodes."""
 
 from __future__ import annotations

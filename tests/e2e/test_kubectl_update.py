@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """kubectl changes and removes objects: edit, patch, label, annotate, scale, set, replace, taint, wait, delete."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of clients that send too much, too slowly or invalid data: rejected without affecting others."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A Service of type LoadBalancer gets an address that answers, from the real program."""
 
 from __future__ import annotations

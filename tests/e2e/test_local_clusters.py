@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Clusters in the background: `up --detach`, `status`, `stop` and `delete` as a user runs them."""
 
 from __future__ import annotations

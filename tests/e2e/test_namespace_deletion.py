@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The real program: a namespace with something of every kind in it deletes wholly, and takes along what hangs on it."""
 
 from __future__ import annotations

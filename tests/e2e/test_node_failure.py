@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests with real programs: a silent node is tainted, its pods are replaced, and it recovers."""
 
 from __future__ import annotations

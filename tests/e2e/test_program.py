@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of the program's output: its ready line, and the error line of a failed start."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The official Python client: objects of several kinds, errors, patches, pages, apply, the dynamic client."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The official Python client watches: from a version, through a restart, past compacted history."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checks that the commands of the README work and print what it shows."""
 
 from __future__ import annotations

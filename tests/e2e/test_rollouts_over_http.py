@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of rollouts and scaling by a controller manager whose controllers use their own accounts."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of components as separate processes: API server, manager, scheduler, and nodes that the API server dials."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of start and stop: state is restored, and startup errors are reported in one line."""
 
 from __future__ import annotations

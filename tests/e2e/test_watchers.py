@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of many watchers over the real port: equal sequences, slow ones are closed without delaying others."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Webhooks and policies around the real program: served over TLS by our own server for them, seen through kubectl."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Documents that the tests apply: small, but complete enough for every server."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Definitions in the shape of those that clusters in the wild have: many versions, deep schemas, rules in CEL."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Golden cases: requests with the responses of a real kube-apiserver.
 
 A file holds cases, a case holds steps, which run in order on one server. A step has `method` and `path`, optionally

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Records what a real kube-apiserver answers to the golden cases, in place.
 
     python -m tests.golden.record https://127.0.0.1:6443 TOKEN [FILE...]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Our answers to the golden cases are those of a real kube-apiserver."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pods that a node does not take although they were bound to it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Critical pods that find no room on their node: others have to make it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Variables of containers that come from config maps and secrets."""
 
 from __future__ import annotations

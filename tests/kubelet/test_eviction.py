@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Nodes that are short of something: which pods they give up, and which they don't take."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of simulated nodes under faults: everything converges."""
 
 from __future__ import annotations

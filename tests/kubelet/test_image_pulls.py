@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of container images: pull events and failures."""
 
 from __future__ import annotations

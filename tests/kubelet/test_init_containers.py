@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Init containers and sidecars on simulated nodes."""
 
 from __future__ import annotations

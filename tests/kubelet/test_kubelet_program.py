@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of kubelets as separate programs: each serves its own nodes, with a node's permissions."""
 
 from __future__ import annotations

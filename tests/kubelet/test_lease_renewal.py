@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A lease is renewed within the process as it is by a patch over the wire."""
 
 from __future__ import annotations

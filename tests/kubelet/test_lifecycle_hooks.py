@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Hooks of containers, after they have begun and before they end."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Logs of containers through the API server, and what nodes and pods use."""
 
 from __future__ import annotations

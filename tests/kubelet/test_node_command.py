@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`kubeloop node`, against a plane with simulated nodes."""
 
 from __future__ import annotations

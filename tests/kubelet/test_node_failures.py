@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of nodes that are stopped, partitioned and healed, and of restarted kubelets."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pods that are sized as a whole, and what statuses say of the sizes of all pods."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of pods on simulated nodes, from binding to termination."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of pod termination on simulated nodes: grace periods, hooks, deadlines, failed starts."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Hooks before the end that fail, or take longer than there is."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Probes on simulated nodes: what fails when it fails, by script."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pods that ran before their agent was started: a node that has changed meanwhile may not take them any more."""
 
 from __future__ import annotations

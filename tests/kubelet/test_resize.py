@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pods that are given other sizes while they run."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of restart rules for a container, or all of its pod."""
 
 from __future__ import annotations

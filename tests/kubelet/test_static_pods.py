@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Static pods: manifests in a folder, mirrored in the API."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A status that is written within the process is stored as if its patch had come over the wire."""
 
 from __future__ import annotations

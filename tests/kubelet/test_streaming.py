@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Being connected to containers, and the pages of nodes, on the virtual clock."""
 
 from __future__ import annotations

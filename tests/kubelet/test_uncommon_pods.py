@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pods out of the ordinary on simulated nodes: debugged, on the node's own network, many-containered, changed."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of pods that wait for config maps, secrets and claims."""
 
 from __future__ import annotations

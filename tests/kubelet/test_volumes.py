@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pods with volumes of drivers begin when those are attached, and nodes say which ones they use."""
 
 from __future__ import annotations

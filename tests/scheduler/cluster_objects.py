@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Helpers for tests of the scheduler: ready nodes, and pods with requests."""
 
 from __future__ import annotations

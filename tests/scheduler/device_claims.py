@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Helpers for behavior tests of devices."""
 
 from __future__ import annotations

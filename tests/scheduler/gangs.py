@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Helpers for tests of pod groups: a cluster with the feature gates, groups, and their pods."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pods near to and away from each other, and spread over the cluster."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A plugin of one's own, in a few lines; profiles; permits."""
 
 from __future__ import annotations

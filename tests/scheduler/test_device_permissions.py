@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of permissions for devices: admin access, allocation, and device status."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pods get devices with their node."""
 
 from __future__ import annotations

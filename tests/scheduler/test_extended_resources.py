@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Extended resources that a device class stands for: pods get devices without knowing of claims."""
 
 from __future__ import annotations

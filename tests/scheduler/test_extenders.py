@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of extenders: external servers that filter, preempt and bind."""
 
 from __future__ import annotations

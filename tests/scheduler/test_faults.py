@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whatever a server or network does, in the end every pod has a node, and no node has too many."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of preemption by pod groups, and of pod groups as victims."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Property test: whatever arrives, leaves or fails, no pod of a gang is bound before its minimum can be."""
 
 from __future__ import annotations

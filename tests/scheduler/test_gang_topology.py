@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of pod groups with topology constraints, and of composite pod groups."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of gang scheduling: the pods of a group get nodes together, or none does."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pods of higher priority get room, at the least cost to others."""
 
 from __future__ import annotations

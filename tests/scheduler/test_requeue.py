@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pods that wait are tried again when room becomes free, however it does; also by a scheduler that has just started."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of scheduling: pods get nodes, or a reason."""
 
 from __future__ import annotations

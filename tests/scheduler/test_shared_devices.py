@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Devices that several claims share, and devices that have to be made ready before a pod starts."""
 
 from __future__ import annotations

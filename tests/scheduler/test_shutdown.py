@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of shutdown: a scheduler finishes its started work, writes statuses, and leaves the rest pending."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checks that in-process status writes are stored like patches over HTTP."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pods with volumes go where their volumes are, or will be."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Varints and fields of protobuf, within 64 bits."""
 
 from __future__ import annotations

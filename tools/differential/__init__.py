@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Differential tests: sends generated requests to two API servers and reports where the answers differ.
 
     seeds, OpenAPI ──▶ generator: cases of a few requests ──▶ both servers ──▶ fold ──▶ compare

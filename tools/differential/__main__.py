@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Command line of the differential tests.
 
     python -m tools.differential --ours ours.conf --theirs theirs.conf --requests 100000 --report found.json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cases: short sequences of requests that one server answers in a namespace of their own."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Comparison of folded answers, at three levels: status, reason, whole body."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Folding: replaces values that differ between two equal servers (times, identities, allocated numbers)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Generator of cases: draws a grammar and lets it write the case."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Mutations of JSON documents, guided by the schema of the object."""
 
 from __future__ import annotations

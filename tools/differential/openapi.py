@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Resources of a server and the schemas of their objects, read from its OpenAPI v3 documents."""
 
 from __future__ import annotations

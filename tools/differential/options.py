@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Options of requests: query parameters, headers and DeleteOptions, valid and invalid ones."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Report of a run: differences by class, each with its smallest case."""
 
 from __future__ import annotations

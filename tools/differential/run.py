@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Run of differential tests: sends cases to both servers in parallel threads."""
 
 from __future__ import annotations

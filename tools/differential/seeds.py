@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Seeds: one valid object of each kind, from which cases start."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Connections to a server under test, as its kubeconfig says."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Shrinking: reduces a case to the smallest one that still shows a difference of the same kind."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Writes `protobuf.json`: the protobuf layout of each type.
 
 `protobuf.json` beside this file holds what the schemas leave out, type by type: the number of each field by its name in

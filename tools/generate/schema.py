@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reads published schema definitions: which are reachable, and their facts without prose."""
 
 from __future__ import annotations

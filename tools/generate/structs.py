@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Writes one module of frozen msgspec structs for each API group version."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Builds wheel and sdist into dist/, reproducibly: `python -m tools.release.distribution`.
 
 Both are built twice, in two folders; the bytes must be the same. Times in the archives are the time of the last commit,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checks that a release can be made, and prints its notes and its commands: `python -m tools.release.dry_run`.
 
 Nothing is tagged, pushed or uploaded. Run `make dist` first.

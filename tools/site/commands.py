@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reference of all commands and their flags, in Markdown, from the parsers of the program."""
 
 from __future__ import annotations

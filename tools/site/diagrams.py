@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Draws docs/diagrams/*.dot as SVG with Graphviz: `python -m tools.site.diagrams`.
 
 Each picture names the digest of its source, so that a test can tell without Graphviz if it is out of date.

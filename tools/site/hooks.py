@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """MkDocs hooks: pages from documents outside docs/, files that pages link to, and generated sections."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Draws a recorded terminal session as an animated SVG: `python -m tools.site.terminal`.
 
 docs/diagrams/*.txt holds the sessions: commands begin with `$ `, and all other lines are output. A command appears

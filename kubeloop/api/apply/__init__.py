@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Managed fields and server-side apply. Pure: plain JSON values in, plain JSON values out.
 
 create, update, patch ── compare (old, new) ──▶ update_field_owners ──┐

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Change of an object, compared in the API version of each manager's last write."""
 
 from __future__ import annotations

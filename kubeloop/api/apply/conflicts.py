@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Conflicts of an apply with the fields of other managers, and the error for the client."""
 
 from __future__ import annotations

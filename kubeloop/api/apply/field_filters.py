@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Filters for the fields that a request may set (upstream's reset fields)."""
 
 from __future__ import annotations

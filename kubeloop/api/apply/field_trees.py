@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Set of all fields that a value holds, for values that are added or removed as a whole.
 
 Most clients send the same fields repeatedly, so the tree of records with the same field names is computed

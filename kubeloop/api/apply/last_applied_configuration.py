@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Migration from kubectl's client-side apply, which stores its configuration in an annotation.
 
 Only the manager called `kubectl` takes part, so that clients can opt out by using another name.

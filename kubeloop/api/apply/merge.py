@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Merging an applied configuration into the stored object, and removing fields from an object.
 
 Results share unchanged parts with their inputs, which are never modified.

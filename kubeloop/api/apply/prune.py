@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pruning of fields that an applier no longer applies and no other manager owns, in the managers' versions."""
 
 from __future__ import annotations

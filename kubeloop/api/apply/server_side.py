@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Server-side apply: sets a manager's fields, removes those it no longer applies unless another manager owns them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Schema as ownership sees it: every place is a leaf, a record of fields, a set, or a list-map.
 
 Compiled lazily from `Node`s, once per place, into the form that comparison and merging need on every write.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Validation of an applied configuration against its schema; strict, so that no applied field is silently dropped."""
 
 from __future__ import annotations

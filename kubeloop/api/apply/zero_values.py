@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Zero values of upstream's Go types, which the schema does not contain.
 
 A create is compared with such a zero value, so these fields are not new to it: `spec`, say, is present before a client

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """CEL, the Common Expression Language, for validation rules, admission policies and match conditions.
 
 text ─▶ lexer ─▶ parser (macros expand) ─▶ syntax tree ─▶ checker (types, overloads) ─▶ program (closures) ─▶ value

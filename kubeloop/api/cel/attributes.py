@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Attributes as in cel-go: identifiers with fields, keys and indexes, and their costs.
 
 A chain such as `self.spec.ports[i]` costs one for each step after the name, and one for itself wherever its value is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compiler from a checked tree to closures, each of which counts its cost.
 
 Costs are cel-go's: a name or a field is one, a list ten, a map thirty, an object forty, a call as its overload says.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Iteration of comprehensions, and detection of those that only collect."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Dynamic dispatch of calls to overloads, by the types of the arguments."""
 
 from __future__ import annotations

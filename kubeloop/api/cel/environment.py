@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Environment of an expression: variables, object types and functions."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """State of one evaluation: variables and cost."""
 
 from __future__ import annotations

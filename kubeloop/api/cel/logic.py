@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Logical operators with short-circuit evaluation, which absorb errors of operands."""
 
 from __future__ import annotations

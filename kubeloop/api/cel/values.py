@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runtime values of expressions, and their equality.
 
 Most are Python's own: bool, int (64 bits), float, str, bytes, None, and lists and mappings of them. Types that Python

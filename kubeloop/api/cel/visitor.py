@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Visitor of syntax trees, with one method per kind of node."""
 
 from __future__ import annotations

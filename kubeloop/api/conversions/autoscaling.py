@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Conversion of HorizontalPodAutoscalers between autoscaling/v1 and v2; annotations carry v2's other fields in v1.
 
 A malformed annotation is ignored. The storage version is v2, without these annotations.

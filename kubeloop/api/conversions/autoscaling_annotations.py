@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """JSON structures in the annotations of autoscaling/v1: an older form of autoscaling/v2's fields.
 
 Field by field in upstream's order, because clients see the text of an annotation.

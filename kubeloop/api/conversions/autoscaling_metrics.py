@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Conversion of autoscaling/v2's metrics and behavior to and from the form in autoscaling/v1's annotations."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Conversion of claims, their templates and slices between resource.k8s.io/v1beta1 and v1, the storage version.
 
 v1beta1 has the fields of an exact request in the request itself, and the properties of a device in its `basic` part.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Conversion of Events between the core group and events.k8s.io: the same object under different field names.
 
 Both share their common parts, which is safe because objects are never changed in place.

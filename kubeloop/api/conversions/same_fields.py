@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Conversion between versions of a kind that have the same fields."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Versioned defaults of every served kind.
 
     bytes ─ decode ─▶ fresh struct ─ apply_defaults ─▶ the same struct, complete ─▶ admission, strategy, validation

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Defaults of admission webhooks and admission policies."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Defaults of deployments, replica sets, stateful sets and daemon sets."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Defaults of horizontal pod autoscalers."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Defaults of jobs and cron jobs."""
 
 from __future__ import annotations

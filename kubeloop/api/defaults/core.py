@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Defaults of the smaller core kinds: namespaces, nodes, secrets, limits, quotas, replication controllers."""
 
 from __future__ import annotations

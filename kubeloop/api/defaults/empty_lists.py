@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Normalization of empty lists that are always written: storage treats empty and absent alike, so they are null."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Defaults of CustomResourceDefinitions and APIServices."""
 
 from __future__ import annotations

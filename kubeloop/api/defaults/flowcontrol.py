@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Defaults of API priority and fairness: flow schemas and priority levels."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Defaults of services, endpoints, network policies and ingress classes."""
 
 from __future__ import annotations

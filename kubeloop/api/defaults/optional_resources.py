@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Defaults of kinds in versions that are not served by default."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Defaults of device claims. The strategy sets a taint's timeAdded: defaults have no clock."""
 
 from __future__ import annotations

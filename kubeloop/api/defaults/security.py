@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Defaults of roles, role bindings, tokens, pod certificates and priority classes."""
 
 from __future__ import annotations

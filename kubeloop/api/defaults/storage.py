@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Defaults of persistent volumes, claims, storage classes and CSI objects."""
 
 from __future__ import annotations

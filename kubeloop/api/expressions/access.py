@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compilation of the CEL expressions of structured authentication and authorization configuration. Pure."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compilation of expressions in admission policies and match conditions, and their errors. Pure."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Type checking of a policy's expressions against the schemas of the matched kinds. Pure."""
 
 from __future__ import annotations

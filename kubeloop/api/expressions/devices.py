@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compilation of CEL device selectors."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Feature gates and the set of resources that an API server serves.
 
 --feature-gates ── gates.parse_feature_gates ──▶ Features ────────────┐

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Effects of feature gates: the components that honor each, and the reason why others have no effect.
 
 Every gate that is not locked to its default is in exactly one place: it is honored by components, or has a reason.

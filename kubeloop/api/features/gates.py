@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Feature gates: parses `--feature-gates` into the set of enabled features.
 
 The features belong to one server and never change. It passes them to everything that asks a gate: strategies,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Kubernetes 1.37's feature gates: their stages, defaults and dependencies."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Table of resources in versions that the API server serves only on request, in discovery order.
 
 Complements the table of `api.kinds`, which has those served by default; `api.features.resource_config` selects.

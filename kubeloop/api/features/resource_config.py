@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Resources that an API server serves: the defaults, modified by `--runtime-config`.
 
 A choice is a mapping from `api/all`, `api/ga`, `api/beta`, `api/alpha`, a group's version (`apps/v1`, `v1` for the

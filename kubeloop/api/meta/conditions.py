@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Conditions of an object: looked up, set and removed by type, with the rule for lastTransitionTime."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Field paths and field errors in upstream's wording (upstream's package field)."""
 
 from __future__ import annotations

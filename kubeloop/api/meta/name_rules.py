@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Validation of names, keys and values; each check returns upstream's messages.
 
 A check returns an empty list for a valid value. Lengths count UTF-8 bytes, whatever the message calls them.

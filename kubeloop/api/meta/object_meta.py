@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Metadata that the server sets on create, update and delete. Pure.
 
 Works in place on objects that were just decoded and are not shared yet.

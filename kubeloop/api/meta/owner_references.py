@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Owner references, compared by UID as the garbage collector does."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Application of a client's patch to a stored object.
 
     object ──┬── json_patch: a list of operations (RFC 6902) ─────────────────┐

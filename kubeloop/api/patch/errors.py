@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Errors of patches, by the status with which the API server answers."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Go's formatting of JSON values and their types, as in the API server's messages."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """JSON patch (RFC 6902): a list of operations, applied in sequence or not at all.
 
 Like upstream, and unlike the RFC: `replace` adds an absent object member, `copy` of an absent member gives null, `test`

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Order of a list after a strategic merge: the patch's items in their order, interleaved with the server's items.
 
 Items are identified by their merge key, or by their value in lists of scalars (an empty merge key).

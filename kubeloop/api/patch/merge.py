@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """JSON merge patch (RFC 7386): null deletes, lists are replaced."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Strategic merge patch: lists merge as the schema says, and directives control the merge.
 
 The directives are `$patch: replace|delete` in a map or a list item, `$retainKeys` in a map, and beside a list `x` of a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """CSI translation of in-tree volumes to the drivers that replaced them. Pure.
 
 Every in-tree plugin that CSI migration covers is migrated on all nodes: no CSINode has to list it as migrated.

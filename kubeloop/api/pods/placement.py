@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Matching of nodes against a pod's tolerations, node selector and required node affinity. Pure."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Predicates of pods: terminal, terminating, active, ready, available. Pure."""
 
 from __future__ import annotations

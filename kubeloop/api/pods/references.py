@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Objects that a pod or persistent volume refers to, which the pod's node must read to run it."""
 
 from __future__ import annotations

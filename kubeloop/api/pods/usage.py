@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Resources and objects of metrics.k8s.io, independent of the server that provides them. Pure."""
 
 from __future__ import annotations

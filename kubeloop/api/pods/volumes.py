@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Facts about claims and volumes that controllers share: classes, sizes, binding, use by pods. Pure."""
 
 from __future__ import annotations

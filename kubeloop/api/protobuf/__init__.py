@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Protobuf codec, for typed Go clients.
 
     body ── envelope ──▶ apiVersion, kind, raw ── messages (by number) ──▶ plain JSON ──▶ the usual decoding

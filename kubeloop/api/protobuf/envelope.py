@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Envelope (runtime.Unknown) with the type of a message, and the events of a watch."""
 
 from __future__ import annotations

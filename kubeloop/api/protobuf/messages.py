@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Messages and their fields: found by number for decoding, by name for encoding."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Messages of all types, built from the table on first use."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Values of fields and their JSON forms: scalars, and types with a special encoding in Kubernetes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Resource quota: usage of objects (upstream's evaluators) and the decision on writes.
 
 object ─▶ its kind's meter (usage, scopes, constraints) ─▶ decision: rejected, or the quotas' new usage

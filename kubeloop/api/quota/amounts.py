@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Resource lists as quantities, and the arithmetic that quotas need."""
 
 from __future__ import annotations

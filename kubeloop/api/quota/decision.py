@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Decision on a write by a namespace's quotas, and their new usage."""
 
 from __future__ import annotations

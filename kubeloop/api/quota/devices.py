@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Usage of ResourceClaims: count, and devices by class, also under the names of extended resources."""
 
 from __future__ import annotations

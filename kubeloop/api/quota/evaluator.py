@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Usage of objects by kind: their number; of services and volume claims more."""
 
 from __future__ import annotations

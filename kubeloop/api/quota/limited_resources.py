@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Resources whose consumption is limited by default: a quota must cover them (ResourceQuotaConfiguration)."""
 
 from __future__ import annotations

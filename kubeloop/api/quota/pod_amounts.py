@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Requests and limits of a whole pod: desired, allocated or in effect."""
 
 from __future__ import annotations

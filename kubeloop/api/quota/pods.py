@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Usage of pods: count of live pods, and their requests and limits."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Extended resource names: those of devices that nodes or drivers add."""
 
 from __future__ import annotations

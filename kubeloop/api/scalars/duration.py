@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Go durations such as `1h30m` or `1.5s`, as whole nanoseconds (metav1.Duration)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """IntOrString values such as `3`, `"25%"` and `"http"`: in Python simply `int | str`."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Resource quantities such as `500m` and `1Gi`: exact amounts with upstream's formatting.
 
 An amount is a whole number of billionths, which is upstream's precision; anything finer is rounded away from zero when

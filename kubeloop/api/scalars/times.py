@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Timestamps of the API (RFC 3339, always UTC), parsed with Go's rules, and ages as kubectl shows them."""
 
 from __future__ import annotations

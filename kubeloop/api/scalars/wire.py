@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """String and integer types of the JSON wire format, decoded into canonical form.
 
 Each is a plain `str` or `int` at run time, so that encoding costs nothing; canonicalization happens once, during

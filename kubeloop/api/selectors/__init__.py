@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Label selectors: parsing, conversion and matching; `field_selectors` has those for fields.
 
 text "app=web,!old"  --> parser  --+

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Label requirements and selectors, compiled for fast matching."""
 
 from __future__ import annotations

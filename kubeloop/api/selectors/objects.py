@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """LabelSelector objects of the API: conversion and validation."""
 
 from __future__ import annotations

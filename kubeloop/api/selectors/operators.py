@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Operators and errors shared by label and field selectors."""
 
 from enum import Enum

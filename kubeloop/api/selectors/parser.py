@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Parser of label selectors in text form, such as `app=web,tier in (a,b),!old`."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Strategies: per-resource preparation of objects before validation, as pure functions.
 
     decoded, defaulted ─▶ prepare_create(obj, features) | prepare_update(new, old, features)

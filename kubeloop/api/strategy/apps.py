@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Strategies of workloads: generation counting, and pod templates without disabled fields."""
 
 from __future__ import annotations

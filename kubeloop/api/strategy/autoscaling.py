@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Strategy of HorizontalPodAutoscalers: drops the annotations that carry fields of another version."""
 
 from __future__ import annotations

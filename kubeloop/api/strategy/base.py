@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Strategy class: the fields that a resource keeps, counts and drops, as data."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Strategies of jobs and cron jobs: generates the unique labels by which a job selects its pods."""
 
 from __future__ import annotations

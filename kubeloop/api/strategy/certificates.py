@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Strategy of CertificateSigningRequests: approval and issuance are separate subresources.
 
 The server sets the requestor from the authenticated user, after `prepare_create` has cleared the client's claims.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Strategies of namespaces, nodes, service accounts, limit ranges and leases."""
 
 from __future__ import annotations

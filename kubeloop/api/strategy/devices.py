@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Strategies of resource.k8s.io: claims, their templates, slices and taint rules."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Semantic equality: quantities compare by value, absent equals empty."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Strategies of CustomResourceDefinitions and APIServices."""
 
 from __future__ import annotations

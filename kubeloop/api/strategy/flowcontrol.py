@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Strategies of FlowSchemas and PriorityLevelConfigurations: a status update keeps the stored metadata."""
 
 from __future__ import annotations

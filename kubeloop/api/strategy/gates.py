@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Dropping of fields of disabled features, unless the stored object already uses them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Strategy of ResourcePoolStatusRequests: only the status subresource sets the status."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Strategy of Services: a change of type drops fields that were allocated for the old type.
 
 The allocator of IPs and ports calls `normalize_cluster_ips` and `patch_allocated_values` before validation.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Strategies of PersistentVolumes, PersistentVolumeClaims and CSINodes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Structural schemas of custom resources, as pure functions on plain documents.
 
 schema ─ model ─▶ Structural ─┬─ pruning:    removes undeclared fields

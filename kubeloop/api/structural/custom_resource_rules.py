@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rules of one version of a custom resource: schema, pruning, defaulting and validation."""
 
 from __future__ import annotations

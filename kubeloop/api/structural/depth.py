@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Limits of the nesting of documents and schemas, so that no client can exhaust the stack."""
 
 from __future__ import annotations

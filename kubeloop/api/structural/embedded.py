@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Embedded resources in custom resources: validation of apiVersion, kind and metadata."""
 
 from __future__ import annotations

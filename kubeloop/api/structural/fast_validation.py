@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fast path of validation: accepts values that are certainly valid.
 
 Most objects are valid. Each place of a schema becomes a function that returns True for a valid value, or False if it

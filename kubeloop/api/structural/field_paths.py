@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Paths to fields within a schema, as in rules and selectable fields: `.spec.port`, `.data['a.b']`."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """String formats in schemas; unknown formats are ignored, as upstream does."""
 
 from __future__ import annotations

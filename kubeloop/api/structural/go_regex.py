@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Go regular expressions (RE2), which match in linear time whatever the pattern."""
 
 from __future__ import annotations

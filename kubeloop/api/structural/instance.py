@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Object of a custom resource: a plain document whose metadata is the struct that all kinds share."""
 
 from __future__ import annotations

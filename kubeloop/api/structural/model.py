@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Structural schema of a custom resource, parsed once from its definition."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Limits of numbers: the range of their format, multiples, minimum and maximum."""
 
 from __future__ import annotations

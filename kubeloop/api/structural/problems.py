@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Schema violations, with the messages of upstream's validator."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pruning of undeclared fields, and of nulls in fields that are not nullable."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Conversion of a schema to the Node for patches and server-side apply; implied metadata becomes a reference."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Validation of uniqueness in sets and list-maps."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Validation of values against schemas: each place of a schema is compiled to a Checker once.
 
 Order and messages are upstream's: type, combinations, text, number, items, enumeration, fields.

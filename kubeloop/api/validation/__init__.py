@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Validation of objects: upstream's rules, as field errors with upstream's messages.
 
     complete struct ─▶ ObjectValidator.validate_create / validate_update

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Warnings for valid objects, with upstream's texts.
 
     valid struct ─▶ warnings_for(new, old, subresource) ─▶ the kind's Warnings ─▶ texts for the Warning header

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Warnings about IP addresses and CIDRs that are valid but not canonical."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Warnings about admission configurations: reserved names, and rules for resources that skip webhooks."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Warnings about nodes, quotas, service accounts, runtime classes and resource slices."""
 
 from __future__ import annotations

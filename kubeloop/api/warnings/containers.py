@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Warnings about a pod's containers: duplicate variables and ports, fractional bytes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Warnings about custom resources."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Warnings about CustomResourceDefinitions: schema keywords without effect."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Warnings about endpoints, ingresses and network policies: mostly non-canonical addresses."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Warnings about deprecated node labels."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Warnings about pods and pod templates. Optimized for the common case without any."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Warnings about overlapping file paths in a volume."""
 
 from __future__ import annotations

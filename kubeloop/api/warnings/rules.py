@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Type of a kind's entry in the table of warnings."""
 
 from __future__ import annotations

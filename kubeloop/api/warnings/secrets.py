@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Warnings about TLS secrets whose key does not match the certificate; loads the cryptography library on demand."""
 
 from __future__ import annotations

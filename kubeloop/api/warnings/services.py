@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Warnings about services: ignored fields and non-canonical addresses."""
 
 from __future__ import annotations

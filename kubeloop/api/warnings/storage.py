@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Warnings about volumes, claims and storage classes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Warnings about workloads: names that become parts of host names, and pod templates."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Admission: changes or rejects a write after it was decoded and before it is stored.
 
 decoded, defaulted ─▶ admit (plugins in order) ─▶ dynamic_mutate (policies, webhooks) ─▶ strategy, validation

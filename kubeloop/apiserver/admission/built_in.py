@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Table of all plugins, in the order in which they run; modules of optional ones are loaded when they are enabled."""
 
 from __future__ import annotations

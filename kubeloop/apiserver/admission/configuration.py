@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """AdmissionConfiguration files: parsed, and the configuration of each plugin validated with upstream's messages.
 
 --admission-control-config-file ─▶ AdmissionConfiguration ─▶ embedded or referenced file of each plugin ─▶ typed

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Lookup of committed objects for plugins; each object is decoded once per change."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Factories of the plugins that are off by default; loaded when one of them is enabled."""
 
 from __future__ import annotations

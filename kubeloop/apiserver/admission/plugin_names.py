@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Names of all admission plugins of kube-apiserver, in the order in which they run, and the selection by flags."""
 
 from __future__ import annotations

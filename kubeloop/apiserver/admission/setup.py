@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Setup of admission from flags: enabled plugins, their configurations, and what optional plugins need.
 
 Without flags nothing is read, and no module of an optional plugin is loaded.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """API aggregation: proxies requests of APIServices to extension API servers.
 
 APIService ─▶ controller: one Remote each ─┬─ availability_controller ─▶ Available condition

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Maintains an APIService for every group and version that CustomResourceDefinitions serve.
 
 While its automanaged label is set, a deleted one is recreated, and a changed one is restored. Remove the label to

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Availability of an APIService, with upstream's reasons and messages. Pure functions."""
 
 from __future__ import annotations

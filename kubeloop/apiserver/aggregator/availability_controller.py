@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Availability controller: checks one extension API server, and reads its discovery and OpenAPI documents."""
 
 from __future__ import annotations

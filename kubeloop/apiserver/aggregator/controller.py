@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """APIService controller: maintains a remote and its availability controller for each APIService with a Service."""
 
 from __future__ import annotations

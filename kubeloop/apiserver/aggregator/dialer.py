@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Dials other servers over TLS for this one; words failures as Go's HTTP client does."""
 
 from __future__ import annotations

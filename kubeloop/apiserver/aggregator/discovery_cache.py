@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cache of an extension API server's discovery and OpenAPI documents."""
 
 from __future__ import annotations

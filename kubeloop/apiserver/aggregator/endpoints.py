@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Resolves a Service to an address: its cluster IP, or one of its endpoints. Pure; randomness is an argument."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pool of idle connections, by address."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Starts the aggregator when the first APIService with a Service appears; until then, nothing is loaded."""
 
 from __future__ import annotations

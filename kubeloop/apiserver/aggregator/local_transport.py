@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """In-process calls to resources of extension API servers: sent over HTTP, decoded as others."""
 
 from __future__ import annotations

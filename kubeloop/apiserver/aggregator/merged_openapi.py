@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """OpenAPI documents of this server merged with those of extension API servers."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Identity towards extension API servers: the proxy client certificate, and the request headers for the user."""
 
 from __future__ import annotations

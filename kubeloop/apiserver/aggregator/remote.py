@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Extension API server of one group version: resolves its address, connects and forwards requests."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Responses of extension API servers, passed to the client: complete, streamed, or as an upgraded connection."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Service resolver: looks up Services and EndpointSlices of APIServices in the store."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Custom resources: serves the objects that CustomResourceDefinitions define.
 
 CRD changes ─ controller ─┬─ naming_conditions: accepted names and conditions

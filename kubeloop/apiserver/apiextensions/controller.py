@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """CRD controller: watches CustomResourceDefinitions and serves their resources as soon as they are committed."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Decoder of custom objects: prunes, defaults, and reports strict errors."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Stored CustomResourceDefinitions, and the server's own writes to them."""
 
 from __future__ import annotations

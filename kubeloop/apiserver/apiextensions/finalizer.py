@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """CRD finalizer: deletes the objects of a CRD that is being deleted, and waits for their finalizers."""
 
 from __future__ import annotations

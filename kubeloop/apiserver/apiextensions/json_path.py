@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """JSONPath of printer columns: fields, indexes, wildcards, slices and simple filters."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Starts to serve custom resources when the first CRD appears; until then, nothing is loaded."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Naming conditions of CRDs: accepted names, conflicts and conditions. Pure functions."""
 
 from __future__ import annotations

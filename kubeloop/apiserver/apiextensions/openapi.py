@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """OpenAPI definitions of custom resources: their structural schemas, with metadata by reference.
 
 Version 3 has the schemas as they are. Version 2 lacks some keywords, and kubectl would refuse fields that a schema

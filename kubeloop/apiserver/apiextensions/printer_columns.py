@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Printer of a custom resource: its name, and the additional printer columns of its CRD."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Custom resource in one version, created from its CRD at run time."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Scale subresource of custom objects, at the paths that the CRD declares."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Serializer of custom objects, in any version, under the current schema.
 
 Objects written under the current schema are spliced, as all kinds are. Older ones are pruned and defaulted on read,

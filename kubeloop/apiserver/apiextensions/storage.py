@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Storage of one version of a custom resource, and the strategy of its objects."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Audit log: records users, requests, authorization decisions and responses.
 
 request ─▶ AuditContext ─ begin (policy level) ─ impersonation ─ decision ─ finish ─▶ events ─▶ backends

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Audit backends: log file and webhook, each blocking or batched, with events truncated if they are too large.
 
 events ─▶ TruncateBackend ─▶ BufferedBackend or BlockingBackend ─▶ LogBackend or WebhookBackend

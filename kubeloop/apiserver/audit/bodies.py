@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Request and response bodies for audit events, converted to JSON."""
 
 from __future__ import annotations

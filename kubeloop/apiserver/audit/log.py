@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Audit log file: one JSON line per event, with rotation by size."""
 
 from __future__ import annotations

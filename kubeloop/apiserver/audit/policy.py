@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Audit policy (audit.k8s.io/v1 Policy): the first matching rule decides the level of a request."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Audit trail of one request: emits an event at each stage from receipt to response."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Authentication: by request headers of a front proxy, client certificate or bearer token, else anonymous.
 
 request ─▶ front proxy ─▶ certificate ─▶ bearer token: static ─ bootstrap ─ service account

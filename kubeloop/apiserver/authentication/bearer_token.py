@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bearer tokens in the Authorization header, read as upstream reads them."""
 
 from __future__ import annotations

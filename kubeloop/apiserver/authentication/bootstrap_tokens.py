@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bootstrap tokens: secrets in kube-system with which a new node requests its certificate."""
 
 from __future__ import annotations

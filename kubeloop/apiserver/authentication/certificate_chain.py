@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Verification of client certificates against one of several sets of authorities.
 
 TLS verifies a certificate against the authorities of users and of front proxies together. This module finds out for

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """User of a client certificate, which TLS has already verified: only the subject's names are read here.
 
 The cryptography package takes 60 ms to load; it is imported with the first client certificate.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Request-header authentication: users named by a front proxy whose certificate a trusted authority signed."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Legacy service account tokens in secrets: they don't expire, and are valid while secret and account exist."""
 
 from __future__ import annotations

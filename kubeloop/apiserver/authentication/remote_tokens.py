@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bearer tokens that other servers are asked about: union of their authenticators, with a cache.
 
 token ─▶ cache ─▶ JWT authenticators ─ webhook ─▶ user, or the reasons why there is none

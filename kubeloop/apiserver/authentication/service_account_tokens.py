@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Service account tokens: issues them for TokenRequests, and authenticates them.
 
 issue(account, bound objects, audiences, seconds) ─▶ token

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Webhook token authenticator: posts a TokenReview to another server, and caches its answer."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Authorization: calls the authorizers in order until one allows the request.
 
 request ─▶ Attributes ─▶ system:masters? ─▶ Node ─▶ RBAC ─▶ none: Forbidden, with their reasons

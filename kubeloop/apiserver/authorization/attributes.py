@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Attributes of a request for authorization, and the Forbidden error with upstream's message."""
 
 from __future__ import annotations

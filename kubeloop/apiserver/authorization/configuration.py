@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """AuthorizationConfiguration files: decoded, validated with upstream's messages, and turned into authorizers."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Privilege escalation check: finds granted rules that the granting user's own rules don't cover."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Builds authorizers from their configuration; Node and RBAC stay the same when it is reloaded."""
 
 from __future__ import annotations

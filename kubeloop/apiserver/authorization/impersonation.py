@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Impersonation: the Impersonate-* headers, and the permissions that they require.
 
 Constrained modes are tried first: they need a permission on the user (`impersonate:MODE`) and one on the request

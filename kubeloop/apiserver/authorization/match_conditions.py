@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Match conditions of webhook authorizers: CEL expressions about the spec of the SubjectAccessReview."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Node authorizer: lets a kubelet read what its pods need, and write its own objects.
 
 Checks that depend on the written object are left to NodeRestriction.

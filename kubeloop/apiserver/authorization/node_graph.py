@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Graph of nodes and objects: those that a node's pods refer to, also through claims and volumes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """RBAC authorizer: decides from stored roles and bindings, which are read once per change.
 
 bindings ─ with the user as subject ─▶ role ─▶ rules ─▶ RuleSet (cached per user until any of the four kinds changes)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rules of a user for SelfSubjectRulesReview, collected from all modes."""
 
 from __future__ import annotations

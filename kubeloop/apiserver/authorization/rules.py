@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Index of RBAC rules: finds the rule that allows a verb on a resource or path."""
 
 from __future__ import annotations

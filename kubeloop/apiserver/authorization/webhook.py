@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Webhook authorizer: posts a SubjectAccessReview to another server, and caches its answer.
 
 attributes ─▶ spec ─▶ match conditions ─▶ cache ─▶ webhook (awaited) ─▶ allowed, denied, or no opinion

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compaction of the store's history: each run discards what was history at the previous run."""
 
 from __future__ import annotations

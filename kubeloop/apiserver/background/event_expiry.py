@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Deletes Events some time after they were last written, as upstream does by etcd leases.
 
 Ages are measured by the monotonic clock, so that a wrong time of day neither deletes Events early nor keeps them for

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reloads files: compares their content periodically, and applies a changed one.
 
 PeriodicJob ─▶ FileReloader.check ─▶ content changed? ─▶ apply (may be awaited) ─▶ applied, rejected, or tried again

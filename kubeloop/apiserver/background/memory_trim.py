@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Returns freed memory to the operating system.
 
 The C library keeps the memory of large responses for later ones. After 1,000 lists of 4.6 MB, 200 at a time, the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Worker thread for computations that would block the event loop for long.
 
 Short work runs in the loop. Work that proves to be long, or is known to be, runs in one thread, one job at a time. It

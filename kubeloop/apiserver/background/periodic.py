@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Periodic callbacks on the event loop's clock."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bootstrap objects of a new API server, as plain values; `writer` creates the missing ones.
 
 options ──▶ essential_objects (others refer to them) ──▶ remaining_objects

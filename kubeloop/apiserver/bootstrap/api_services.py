@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """APIServices of the group versions that this server itself serves."""
 
 from __future__ import annotations

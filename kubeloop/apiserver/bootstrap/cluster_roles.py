@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cluster roles of users and of components other than controllers."""
 
 from __future__ import annotations

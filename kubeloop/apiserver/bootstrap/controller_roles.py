@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Permissions of the controller manager's controllers: a cluster role, service account and binding for each."""
 
 from __future__ import annotations

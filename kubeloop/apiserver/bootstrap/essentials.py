@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Objects that must exist before requests are served: namespaces, the kubernetes Service, config maps."""
 
 from __future__ import annotations

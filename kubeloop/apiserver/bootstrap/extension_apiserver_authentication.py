@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Maintains the ConfigMap extension-apiserver-authentication, by which extension API servers authenticate requests.
 
 Several servers may share it, each with its own authorities, so that foreign entries stay until they expire.

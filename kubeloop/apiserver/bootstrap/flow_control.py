@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Default FlowSchemas and PriorityLevelConfigurations."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reconciliation of the default FlowSchemas and PriorityLevelConfigurations, as upstream's configuration producer.
 
 Mandatory objects always get their spec back. Suggested ones do while their annotation

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """RBAC rules that feature gates add to roles, and roles of controllers that feature gates enable."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Maintains the ConfigMap kube-apiserver-legacy-service-account-token-tracking: since when tokens are tracked.
 
 A deleted one comes back, at most every thirty minutes; a date that cannot be read is replaced.

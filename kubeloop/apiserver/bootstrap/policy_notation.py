@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One-line notation of RBAC rules: `verbs: resources @groups =names`, or `verbs: url paths`.
 
 A line without groups is for the core group, which lists of groups call `core`. Examples: `get list: pods nodes`,

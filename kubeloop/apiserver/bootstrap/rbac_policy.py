@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Default RBAC roles and bindings of every cluster."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """System objects: written before the server is ready, and brought back when they are deleted.
 
 ensure_all (start) ──▶ post-start hooks finished ──▶ start_reconcilers: periodic, at upstream's intervals

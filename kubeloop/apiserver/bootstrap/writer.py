@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Writes bootstrap objects: creates missing ones, updates those that describe the server, reconciles others.
 
 The writes bypass admission and authorization, which need some of these objects themselves.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Decoding of request bodies into defaulted objects, with upstream's strictness and messages.
 
     body ─ typed decode ─ ordinary? ─ yes ────────────────────────────▶ defaults ─▶ object

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """DeleteOptions of a request: from its body, or from its query if it has none."""
 
 from __future__ import annotations

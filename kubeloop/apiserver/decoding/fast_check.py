@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Quick check of decoded bodies for unknown and duplicate fields.
 
 It may report an ordinary body as unusual, which only costs time, but never the reverse.

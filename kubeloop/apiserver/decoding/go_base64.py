@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Base64 as Go's standard decoder reads it: line breaks are skipped, and errors have a position."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """JSON as Go's decoder reads it: duplicate keys and number texts are kept, syntax errors have Go's messages.
 
 The parser is the standard library's; only a text that it rejects is scanned again, slowly, to find the exact error.

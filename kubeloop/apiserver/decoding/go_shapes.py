@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Go types behind the schema: the expected values, and the type names of error messages."""
 
 from __future__ import annotations

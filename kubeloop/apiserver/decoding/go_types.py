@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Go's names of field types that the schema describes only as string, list or map, for error messages."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Results of decoding: an object with warnings, or an error with upstream's message."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Kinds that upstream's schemes register, and their common internal types.
 
 A body may name a kind that is registered but sent to the wrong path, or a version that is no longer served; upstream

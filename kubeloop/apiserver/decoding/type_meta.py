@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Kind and version of a body, and checks that they fit the resource."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Unmarshals a parsed document as Go's decoder does, with its error messages.
 
 Follows the document along its type in document order. Nulls mean what they mean in Go, duplicate objects are merged,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Errors of Go's map-to-struct converter (DefaultUnstructuredConverter), used for strategic merge patches and apply."""
 
 from __future__ import annotations

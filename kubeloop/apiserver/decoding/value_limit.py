@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Limit on the number of values in a request's body.
 
 Decoders written in C hold the interpreter's lock for a whole body, so that not even another thread runs meanwhile. They

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """YAML as sigs.k8s.io/yaml reads it: YAML 1.1 scalars, times as strings, keys as strings, alias bombs rejected.
 
 Built from parser events with an explicit stack, so that neither nesting nor aliases can exhaust memory or stack.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Encryption at rest: encrypts objects between the server and the store.
 
 EncryptionConfiguration ─▶ configuration: resources, providers, keys

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """EncryptionConfiguration files: parsed, validated with upstream's messages, and turned into transformers."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ciphers of the encryption providers; the layouts are upstream's."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Store wrapper that encrypts values for the inner store and decrypts them for its users."""
 
 from __future__ import annotations

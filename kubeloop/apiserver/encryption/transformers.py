@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Transformers of a resource's values: write with the first key of the first provider, read with any."""
 
 from __future__ import annotations

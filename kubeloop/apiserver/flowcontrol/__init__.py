@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """API priority and fairness: shares the server's seats among flows of requests.
 
 FlowSchema, PriorityLevelConfiguration ─▶ config ─▶ flow_schema_match ─▶ flow of a priority level

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """FlowSchemas and PriorityLevelConfigurations, decoded from stored bytes without their full types."""
 
 from __future__ import annotations

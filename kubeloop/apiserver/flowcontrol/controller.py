@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Flow control: assigns requests to flows, grants seats, and moves seats between priority levels."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`/debug/api_priority_and_fairness/*`: tables of priority levels, queues and requests, in upstream's text format."""
 
 from __future__ import annotations

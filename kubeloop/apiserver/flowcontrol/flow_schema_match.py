@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Matching of requests to FlowSchemas. Pure functions."""
 
 from __future__ import annotations

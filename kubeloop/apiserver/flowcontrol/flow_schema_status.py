@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Dangling condition of FlowSchemas: says if the named priority level exists."""
 
 from __future__ import annotations

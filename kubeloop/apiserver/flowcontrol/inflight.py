@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Limit of concurrent writes, with a bounded queue; further requests get 429."""
 
 from __future__ import annotations

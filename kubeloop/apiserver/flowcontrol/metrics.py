@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Metrics of priority and fairness, under upstream's names; computed on collection from the controller's state."""
 
 from __future__ import annotations

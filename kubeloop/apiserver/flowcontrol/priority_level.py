@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Priority level: seats, and queues that are served by fair queuing."""
 
 from __future__ import annotations

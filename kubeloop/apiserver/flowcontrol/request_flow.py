@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Flows of requests: their counters, and the seats that their requests hold or wait for."""
 
 from __future__ import annotations

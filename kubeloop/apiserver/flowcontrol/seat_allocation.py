@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Allocation of seats to priority levels: by shares, then by demand and lendable seats. Pure functions."""
 
 from __future__ import annotations

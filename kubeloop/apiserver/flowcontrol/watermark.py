@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """High watermarks of concurrent requests, by request kind."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Handlers of resource requests, one module per verb: from an authorized request to its response.
 
 app ──▶ read (get, list, watch), write (create, update, patch), delete ──▶ registry ──▶ response.writers

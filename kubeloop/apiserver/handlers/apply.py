@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Server-side apply: from an applied configuration to the resulting object."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """delete and deletecollection: preconditions, grace periods, finalizers, propagation."""
 
 from __future__ import annotations

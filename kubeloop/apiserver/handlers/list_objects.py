@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Lists: selects and pages committed records, without decoding them unless a selector requires it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fast path for patches of single parts of an object: only these parts are converted and decoded.
 
 A status patch of a pod needs nothing of its spec. Any other patch, and every invalid one, takes the full path.

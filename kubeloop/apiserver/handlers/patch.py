@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Patches: parses and applies them, with upstream's error messages."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Read-only API groups computed on request (metrics.k8s.io); nothing is stored."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """watch: over a chunked response, or over a WebSocket."""
 
 from __future__ import annotations

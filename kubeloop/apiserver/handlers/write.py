@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """create, update and patch."""
 
 from __future__ import annotations

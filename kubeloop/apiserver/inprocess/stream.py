@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """In-process stream: lets a caller read a streamed response without a connection."""
 
 from __future__ import annotations

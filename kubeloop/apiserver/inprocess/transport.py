@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """In-process transport: calls take the same steps as over HTTP, without serialization.
 
 Readers share one decoded struct per stored record with all others in the process. A write copies its object once,

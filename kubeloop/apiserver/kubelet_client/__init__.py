@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Kubelet client: connects to kubelets of other processes over HTTPS, as upstream's API server does.
 
 node ─▶ kubelet_address: host, port, path ─▶ kubelet_tls: verified connection ─┬▶ dialer: logs, proxied requests

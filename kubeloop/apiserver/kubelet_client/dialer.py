@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Requests to kubelets on behalf of clients: logs, connections to containers, and proxied requests; dials pods."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Addresses of kubelets, and the paths of their endpoints. Pure functions."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Mutual TLS between this server and kubelets.
 
 This server presents its client certificate. The kubelet must present one of these:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """metrics.k8s.io from kubelets' resource metrics, scraped every fifteen seconds as metrics-server does.
 
 A group of this process' own nodes may be merged in; its objects come first.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Addresses that requests may be forwarded to: as upstream, global unicast ones only."""
 
 from __future__ import annotations

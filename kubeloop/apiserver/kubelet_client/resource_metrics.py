@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Parser of /metrics/resource, and usage between two scrapes. Pure functions."""
 
 from __future__ import annotations

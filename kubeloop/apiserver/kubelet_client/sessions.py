@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Client side of a kubelet's SPDY connections: the streams of a command, or a pair per forwarded connection."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Metrics of the API server, under upstream's names.
 
 handle, in-process calls ──▶ requests, filters: counted in plain attributes

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Durations of admission plugins and admission steps.
 
 As with requests, a plugin within the first bucket of its histogram is counted in plain attributes.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Counts issued certificates of CertificateSigningRequests that asked for a duration."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Metrics of authentication and authorization.
 
 As with requests, a decision within the first bucket of its histogram is counted in plain attributes.

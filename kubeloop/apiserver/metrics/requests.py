@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Request counters and histograms.
 
 A request costs one lookup of its series and a few additions: a request within the first bucket of every histogram is

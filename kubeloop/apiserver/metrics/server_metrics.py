@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """All metrics of one API server: its registry, and the groups that requests are counted in."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gauges of cluster IPs and node ports, read from the allocator on collection."""
 
 from __future__ import annotations

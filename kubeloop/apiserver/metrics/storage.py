@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Metrics of stored objects, of operations on the store, and of watches.
 
 Reads are served from memory, as upstream's are from its watch cache; writes wait for the store's log. Dashboards know

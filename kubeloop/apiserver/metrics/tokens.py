@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Counters of service account tokens in use."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Non-resource paths: health, version, metrics, discovery, OpenAPI, snapshot.
 
 app ──▶ handler.NonResourceHandler ─┬─ health, metrics, version

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Discovery documents: per group and version, or aggregated.
 
 Documents are encoded on first use and cached; a change of the served resources means a new `Discovery`.

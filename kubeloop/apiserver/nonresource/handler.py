@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Handler of non-resource paths: health, version, metrics, discovery, OpenAPI and OpenID documents."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`/healthz`, `/livez` and `/readyz`: named checks, all at once or one by one."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Post-start hooks: the steps of a start, each with a health check under upstream's name until it is done."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`/kubeloop/snapshot`: the whole store as one file, whatever its backend.
 
 Only administrators may request it, unless a rule names the path: it contains Secrets.

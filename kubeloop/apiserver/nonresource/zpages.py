@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`/flagz` and `/statusz` of every component: plain text for people, and the structured form of config.k8s.io."""
 
 from __future__ import annotations

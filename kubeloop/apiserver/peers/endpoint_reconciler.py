@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Lease endpoint reconciler: points the kubernetes Service to all live servers of a shared store.
 
 As upstream, each server renews a key under `masterleases` that expires soon after its last write. Every server that

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Registers a listening server: by its identity Lease and, in a shared store, as an endpoint."""
 
 from __future__ import annotations

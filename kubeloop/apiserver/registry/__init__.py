@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Generic registry: stored objects of each resource, and the steps of create, update and delete.
 
 handlers ──▶ store.ObjectStore: existing_object, field_manager, admission, validation ──▶ storage ──▶ kubeloop.store

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Journal of the latest writes: their users and the causes that controllers sent. For debugging, never for decisions.
 
 A controller sends the cause of a write in a header; it is recorded with the write's revision in a bounded journal.

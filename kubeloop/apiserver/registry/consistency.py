@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Consistency of reads and writes, by resourceVersion, if several servers share a store.
 
 reads

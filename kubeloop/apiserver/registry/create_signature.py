@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Signature of a new object: equal for all objects that are made from one template.
 
 body ─▶ decoded, defaulted object ─▶ signature ─┬▶ pod_create_cache: admitted form, validity, owned fields of a pod

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Existing object that a write starts from, in the forms that the write's steps need, each made at most once.
 
 A struct that is shared with readers must never change. `SharedObject` therefore has no method that changes it, not even

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Field manager: attributes the fields of each write to its manager in managedFields."""
 
 from __future__ import annotations

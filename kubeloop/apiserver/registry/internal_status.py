@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Writes of status, or of another server-owned part, to objects that clients may have created."""
 
 from __future__ import annotations

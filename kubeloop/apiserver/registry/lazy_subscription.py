@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Subscription that starts its consumer with the first object of its kinds, so that an unused part is never loaded."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Caches the admitted, validated form of a pod by its signature, so that later pods of a template skip these steps.
 
 The lookups that admission made for the first pod are repeated for each further one; if one result differs, the pod

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Label and field selectors of lists and watches, evaluated over stored bytes.
 
 Only the fields that a selector reads are decoded; they are cached per object until the object changes.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Serializer: turns stored bytes into the objects, lists and metadata that clients receive.
 
 The store keeps an object's JSON without resourceVersion, which is known only after the write. Stored bytes begin

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Storage of each resource: its part of the store, with serializer, selector cache and watch hub."""
 
 from __future__ import annotations

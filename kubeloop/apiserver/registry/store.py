@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Generic store of objects: create, update and delete, from a decoded object to a durable revision.
 
 create: system metadata ─ field manager ─ mutating admission ─ prepare ─ validate ─ validating admission ─ write

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Conversion of an object between the served versions of its kind, for field managers of different versions."""
 
 from __future__ import annotations

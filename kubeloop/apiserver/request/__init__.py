@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Parsing of requests: path, query options, headers, and the context that the handlers receive.
 
 app ──▶ routing (path → Target) ──▶ negotiation (Accept → format) ──▶ context ──▶ handlers

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """TLS contexts that report rejected client certificates, and that can be replaced while a server listens.
 
 The TLS library verifies certificates during the handshake, before there is a request to answer, and the event loop

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Context of one resource request, over HTTP or in process, and the authenticated user."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Time limits of requests: those that are not long-running are answered with 504 when theirs is over.
 
 The limit is --request-timeout, a shorter one of the query (`timeout=5s`), and 34 seconds for writes of objects.

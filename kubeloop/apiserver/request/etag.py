@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ETags of documents, and evaluation of If-None-Match."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fault injection: lets resource calls be delayed, fail, or lose their response, to test clients.
 
 Only resource calls are affected, after authorization; health, metrics and discovery never are.

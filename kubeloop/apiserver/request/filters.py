@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Filters around all requests that flags turn on: CORS and HTTP Strict Transport Security."""
 
 from __future__ import annotations

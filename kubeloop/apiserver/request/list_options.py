@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Options of list and watch requests: versions, pages and selectors, with upstream's validation."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Content negotiation: chooses the response format from the Accept header.
 
 Objects are stored as JSON, so JSON costs nothing and protocol buffers are made from it: these are chosen only for

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """UID and resourceVersion preconditions of requests, with the messages of upstream's storage layer."""
 
 from __future__ import annotations

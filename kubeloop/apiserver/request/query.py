@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Query strings as upstream parses them: the first value counts, and almost any text is a true boolean."""
 
 from __future__ import annotations

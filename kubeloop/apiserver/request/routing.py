@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Routing: maps method and path to resource, object, subresource and verb."""
 
 from __future__ import annotations

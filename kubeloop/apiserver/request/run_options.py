@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Settings of request handling, by the names of kube-apiserver's flags."""
 
 from __future__ import annotations

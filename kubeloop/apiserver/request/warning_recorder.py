@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Warnings of one request, limited as upstream limits them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Options of writes: dry run, field manager and field validation, with upstream's validation."""
 
 from __future__ import annotations

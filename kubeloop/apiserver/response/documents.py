@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Encoding of JSON documents in the negotiated format, and Status responses of errors."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Stream response that is observed while it runs."""
 
 from __future__ import annotations

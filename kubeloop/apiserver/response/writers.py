@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Response writers: objects, metadata or Tables; as JSON, YAML or protobuf."""
 
 from __future__ import annotations

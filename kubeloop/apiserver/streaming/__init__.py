@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Streaming connections to containers: exec, attach and port forwarding, in all of Kubernetes' protocols.
 
 exec, attach ─┬─ WebSocket: a byte in front of each message names the channel ─┐

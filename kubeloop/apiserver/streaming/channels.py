@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """WebSocket messages with channel numbers: binary, or base64 for old browsers."""
 
 from __future__ import annotations

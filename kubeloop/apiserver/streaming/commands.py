@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Responses to exec and attach: upgrades to the client's protocol, and runs a session on it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """HTTP exchange with a port that is reached through a node."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A kubelet's HTTP paths, served at its own port or through the API server's proxy."""
 
 from __future__ import annotations

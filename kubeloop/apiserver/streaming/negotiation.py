@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """SPDY upgrade handshake: negotiates the stream protocol."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """exec, attach and portforward of a client to a pod, with its node on the other side."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Responses to portforward: connections to ports of a pod, each a pair of streams or channels."""
 
 from __future__ import annotations

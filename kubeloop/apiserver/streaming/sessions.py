@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Common part of command sessions: streams, terminal size and exit status."""
 
 from __future__ import annotations

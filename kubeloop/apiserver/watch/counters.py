@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Counters of lists and watch events of one resource, read when metrics are collected."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Watch hub: encodes each change of a resource once and delivers it to all watchers.
 
 store ── batch of events ──▶ Hub (one per stored resource) ── by namespace ──▶ watchers ──▶ their streams

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """WebSockets of responses that only the server sends: watches, one event a message, and logs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Client of webhooks: of admission and conversion, and of reviews for authentication and authorization.
 
 review_client: server of a kubeconfig file, retries ─▶ client; credentials: users of a kubeconfig file, by server

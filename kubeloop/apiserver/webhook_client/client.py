@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """HTTP client of one server: pooled connections, complete responses, one timeout for everything."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Resolves a webhook's client config: a URL, or a Service and its endpoints."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Credentials of webhook clients: users of a kubeconfig."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cache of webhooks' answers: bounded, and each entry has its own time to live."""
 
 from __future__ import annotations

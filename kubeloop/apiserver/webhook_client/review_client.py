@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Client of a webhook that a kubeconfig file names: posts reviews, with a deadline for each request and retries."""
 
 from __future__ import annotations

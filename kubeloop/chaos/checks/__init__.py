@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checks of a chaos run's guarantees.
 
 load.py's operations (history.py) ─▶ linearizability.py, watch_order.py

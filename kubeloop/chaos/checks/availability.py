@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checks that clients were answered whenever a majority of etcd and an API server were available.
 
 The only effects allowed for a client then:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Records the holders of leases by a watch that begins before any fault."""
 
 from __future__ import annotations

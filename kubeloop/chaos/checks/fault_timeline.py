@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Timeline of faults, from which the guarantees at each moment follow.
 
 illnesses ─┬─▶ excused: etcd had no majority, or no API server was available       ─▶ clients may be refused

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """History of client operations, from which the guarantees are checked.
 
 Every write gives its object unique content (its `mark`), so that a reader knows which write it sees. A conditional

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checks that there was a leader whenever possible, and never two at once.
 
 A lease must be renewed, by its leader or by the next one, within the time that a standby needs to take over: for as

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Linearizability check of the operations on one object.
 
     calls and answers in the order of time ──▶ all states that the object can be in, each with the open calls that have

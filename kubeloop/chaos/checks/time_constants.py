@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Time constants of failure detection and recovery, from which the time guarantees are derived."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checks that watches delivered every change once, in order, and nothing else."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Faults of a chaos plan.
 
 run.py ─▶ process_faults.py: faults of one process, with partition.py, clocks.py and membership.py

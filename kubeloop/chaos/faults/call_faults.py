@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Faults on calls to an API server, chosen at random from a plan's seed.
 
 The server receives this object at start, and asks it about every call before it executes it.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Wrong clocks per process, by libfaketime between a process and its C library.
 
 So everything in the process sees the wrong time, including certificate checks within OpenSSL, and no code has to

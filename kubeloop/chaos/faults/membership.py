@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Replaces an etcd member by an empty one, through etcd's JSON gateway."""
 
 from __future__ import annotations

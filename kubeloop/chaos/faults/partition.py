@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Network of a control plane: every process on its own host, which can be cut off from all the others.
 
     kl-…  (this process, the balancer, the clients)          kl-…-etcd-0      kl-…-apiserver-2

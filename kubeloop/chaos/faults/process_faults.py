@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Faults of one process, as context managers that undo them at the end."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`kubeloop apiserver` program.
 
 flags.py (unsupported_flags.py: rejected flags) ─▶ run.py: ApiServerConfig ─▶ start_server

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Authentication and authorization configuration from flags."""
 
 from __future__ import annotations

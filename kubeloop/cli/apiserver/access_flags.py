@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Authentication and authorization flags of `kubeloop apiserver`."""
 
 from __future__ import annotations

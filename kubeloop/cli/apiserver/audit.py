@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Audit flags of `kubeloop apiserver`, and the configuration of the audit backends."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Flags of `kubeloop apiserver`: kube-apiserver's names and defaults where it has the flag.
 
 A kube-apiserver flag that is not supported is rejected, never ignored.

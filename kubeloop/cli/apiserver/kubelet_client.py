@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Kubelet client configuration from flags: credentials, address types and trusted CA."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`kubeloop apiserver`: the API server alone."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Flags of request handling and TLS that `kubeloop apiserver` and `kubeloop up` share, and their values."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """kube-apiserver flags without an implementation: accepted with one value, accepted without effect, or rejected.
 
 Each has a reason, which docs/flags.md shows. All other flags of kube-apiserver work.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Kubeconfig files of webhooks: servers, authorities and credentials, read by the client's own loader."""
 
 from __future__ import annotations

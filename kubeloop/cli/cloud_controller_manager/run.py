@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`kubeloop cloud-controller-manager`: the cloud controllers against any API server."""
 
 from __future__ import annotations

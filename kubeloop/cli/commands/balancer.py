@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`kubeloop balancer`: one address for several API servers. Connections go to ready servers.
 
 It forwards bytes without reading them, so that TLS is end to end. A server that stops answering gets no new

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`kubeloop chaos run PLAN`: starts a control plane, executes the plan and checks the guarantees."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`kubeloop completion`: prints a script that completes commands, actions and flags in a shell."""
 
 from __future__ import annotations

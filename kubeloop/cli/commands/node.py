@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`kubeloop node`: shows and disturbs nodes of a running control plane through its API."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Actions and flags of `kubeloop node`."""
 
 from __future__ import annotations

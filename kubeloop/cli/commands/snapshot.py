@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`kubeloop snapshot save|restore|fork` and `kubeloop migrate`: copies of a cluster's state."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`kubeloop status`: shows the clusters on this machine."""
 
 from __future__ import annotations

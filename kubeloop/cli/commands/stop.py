@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`kubeloop stop` and `kubeloop delete`: end clusters on this machine, and remove their data."""
 
 from __future__ import annotations

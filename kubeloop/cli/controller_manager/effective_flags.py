@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Flags of the controller manager that have an effect; the others are accepted and ignored."""
 
 from __future__ import annotations

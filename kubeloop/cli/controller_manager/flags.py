@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Flags of `kubeloop controller-manager`, generated from `ManagerConfig`."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`kubeloop controller-manager`: the controllers against any API server, in place of kube-controller-manager."""
 
 from __future__ import annotations

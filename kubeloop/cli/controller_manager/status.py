@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`kubeloop controller-manager status`: shows the status of a running manager's controllers."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Flag for fault injection in an API server."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Help texts of the flags that the controller managers and the scheduler share with upstream's programs."""
 
 from __future__ import annotations

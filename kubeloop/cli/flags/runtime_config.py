@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Flags for served API versions and feature gates."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """TLS settings from the values of flags."""
 
 from __future__ import annotations

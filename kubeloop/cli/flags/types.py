@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Parsers of flag values: upstream's durations and booleans, ports and addresses."""
 
 from __future__ import annotations

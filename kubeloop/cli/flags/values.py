@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Values of flags as text, for `/flagz`."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """TLS bootstrap and certificate rotation of a kubelet by CertificateSigningRequests.
 
 no kubeconfig ─▶ bootstrap credentials: a request ─▶ approved, signed ─▶ certificate and kubeconfig on disk ─▶ a node

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Certificates of a kubelet: for its ports, and as a client."""
 
 from __future__ import annotations

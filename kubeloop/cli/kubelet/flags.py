@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Flags of `kubeloop kubelet`: kubelet's names where it has the flag, and its configuration file's defaults."""
 
 from __future__ import annotations

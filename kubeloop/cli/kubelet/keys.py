@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Keys and certificate requests of a kubelet.
 
 Imported only when a certificate is requested, since the cryptography package takes longer to load than to use.

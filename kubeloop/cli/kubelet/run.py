@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`kubeloop kubelet`: the node agent against any API server, for one node or for many simulated ones.
 
 flags ─▶ ports listen, with a certificate ─▶ (no kubeconfig yet: TLS bootstrap) ─▶ fleet: registers, runs pods

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """HTTPS ports of simulated nodes: a kubelet's endpoints, authorized by the API server.
 
 request ─▶ certificate (verified by TLS), or token (TokenReview) ─▶ SubjectAccessReview of nodes/… ─▶ page or stream

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`/flagz` and `/statusz` of the nodes of a program."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Advice for a user whose command found no cluster: which ones run on this machine, and how to start one."""
 
 from __future__ import annotations

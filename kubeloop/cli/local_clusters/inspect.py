@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Inspects running clusters through their APIs: nodes, pods, components and controllers."""
 
 from __future__ import annotations

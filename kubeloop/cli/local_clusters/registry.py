@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Registry of the clusters on this machine: a folder of records, each locked by the process that runs its cluster.
 
 The lock, not the content, tells whether a cluster runs: it ends with the process, however that ends.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Certificates and kubeconfigs of the programs.
 
 files.py: ensure_pki ─▶ issue.py: creates missing keys and certificates. kubeconfig.py: the administrator's kubeconfig

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Certificates of one control plane: created at first start, kept in a folder, renewed when needed.
 
 A start that changes nothing never imports the cryptography package: a stamp file records for which files and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Issues keys and certificates: computes the files needed from the files found.
 
 Imported only when something has to be created, since the cryptography package takes longer to load than to use.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Administrator's kubeconfig: written if there is none, merged into an existing one, and removed again."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Self-signed certificate of a port, as upstream's components create when they are given none."""
 
 from __future__ import annotations

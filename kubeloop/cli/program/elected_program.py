@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Base of programs with leader election: the managers and the scheduler."""
 
 from __future__ import annotations

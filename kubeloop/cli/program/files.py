@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Atomic file writes, readable by the owner only for secrets."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs a server until a signal: one line when it is ready or cannot start, and a clean shutdown."""
 
 from __future__ import annotations

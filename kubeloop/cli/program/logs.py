@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Log output of the programs: klog's text format or JSON; repeated lines are counted, tracebacks shown once."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Argument parser whose errors help: the command's usage, the nearest valid flag or value, and where to read more."""
 
 from __future__ import annotations

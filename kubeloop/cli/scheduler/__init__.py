@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`kubeloop scheduler` and `kubeloop why-pending`.
 
 flags.py: KubeSchedulerConfiguration and flags ─▶ run.py: leader election, then the scheduler

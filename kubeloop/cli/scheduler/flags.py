@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Flags of `kubeloop scheduler`: kube-scheduler's names and defaults."""
 
 from __future__ import annotations

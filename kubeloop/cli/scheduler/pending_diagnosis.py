@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`kubeloop why-pending POD`: evaluates the scheduler's plugins for a pod, node by node."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`kubeloop scheduler`: the scheduler against any API server, in place of kube-scheduler."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Status pages of the scheduler."""
 
 from __future__ import annotations

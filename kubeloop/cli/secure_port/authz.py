@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Delegated authentication and authorization of the secure port, as in upstream's components.
 
 request ─▶ certificate (verified by TLS), or token (TokenReview) ─▶ administrators, or SubjectAccessReview ─▶ allowed

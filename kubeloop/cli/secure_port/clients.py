@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """API clients of a manager: its own, and one per controller with its own rate limit and optional service account."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """HTTPS port of a manager: /healthz, /livez, /readyz, /metrics, /configz, and /loops for the status command."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cloud controllers of `kubeloop up`, in the server's process."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """HTTPS ports of the controllers and the scheduler of `kubeloop up`: health, metrics and configuration."""
 
 from __future__ import annotations

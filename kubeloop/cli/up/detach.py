@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`kubeloop up --detach`: starts the same command in the background and waits until the cluster is ready."""
 
 from __future__ import annotations

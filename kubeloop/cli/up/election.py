@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Leader election within `kubeloop up` when several share an etcd.
 
 Managers and the scheduler compete for the leases of the separate programs, which may compete as well.

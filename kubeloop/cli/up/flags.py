@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Flags of `kubeloop up`."""
 
 from __future__ import annotations

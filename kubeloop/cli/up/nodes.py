@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Simulated nodes of `kubeloop up`, in the server's process."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`kubeloop up`: a whole cluster in one process, in the foreground or, with `--detach`, in the background."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Scheduler of `kubeloop up`, in the server's process, without a lease if the store is not shared."""
 
 from __future__ import annotations

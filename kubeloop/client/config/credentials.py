@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Credentials of a client: a fixed token, a token file that rotates, or those of an exec plugin."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Credentials from an exec plugin: run when needed, cached until they expire or the server rejects them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """kubeconfig files: merges several, resolves a context, and reports every fault in one sentence."""
 
 from __future__ import annotations

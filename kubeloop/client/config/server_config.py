@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Configuration needed to reach a server, and the places where it is found."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Resolves names and classes to resources.
 
 Client.resource ─▶ rest_mapper.py: the table of built-in kinds ─▶ discovery.py: other resources, cached

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Discovery of resources that are not built in; results are cached."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """RESTMapper: resolves a struct class, an object or a name; first in the kinds table, then by discovery.
 
 Names are read as `deployments.apps/v1`: a plural, singular, short name or kind, an optional group, an optional

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Full discovery: all resources in all versions, and the groups that failed.
 
 /api, /apis ──▶ groups and versions ──▶ one document each ──▶ Served: by kind, and by each one's preferred version

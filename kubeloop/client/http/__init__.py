@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """HTTP transport of the client.
 
 connect.py ─▶ Client over HttpTransport (transport.py) ─▶ ConnectionPool (pool.py) ─▶ dialer.py: TCP, proxy, TLS

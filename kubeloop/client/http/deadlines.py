@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Deadlines of calls: one timer for all calls with the same timeout, where `asyncio` would set one for each.
 
 Most calls are answered within milliseconds, by the thousand a second; nearly none reaches its deadline. Measured with

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Opens connections: TCP, through a proxy's tunnel if configured, then TLS; within a timeout."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Decodes responses of lines: the bytes of a watch into batches of events, one per read, those of a log into text."""
 
 from __future__ import annotations

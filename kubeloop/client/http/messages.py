@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Calls as HTTP requests, and large lists decoded from responses."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Selects the proxy of a server: from the kubeconfig, else from the environment."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Client-side rate limit."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Readiness probe of a server without credentials and without verifying its certificate."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """TLS contexts of a configuration; created on first use, and again when one of their files has changed."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """HTTP(S) transport to any Kubernetes API server."""
 
 from __future__ import annotations

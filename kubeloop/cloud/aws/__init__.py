@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """AWS provider: nodes are EC2 instances, load balancers are NLBs, routes are entries of a VPC route table.
 
 Needs boto3, which the extra `kubeloop[aws]` installs. Credentials are found by boto3.

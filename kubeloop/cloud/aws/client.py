@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Asynchronous calls of AWS APIs; boto3 blocks, so each call runs in a thread."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reads `--cloud-config` for AWS."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Maps nodes to EC2 instances, by the ID in `aws:///zone/id` or by the private DNS name."""
 
 from __future__ import annotations

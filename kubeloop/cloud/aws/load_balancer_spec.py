@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Derives names, targets, listeners and permissions from a Service. Pure."""
 
 from __future__ import annotations

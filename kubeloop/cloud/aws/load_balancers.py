@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Network load balancer for each Service, with a listener and a target group for each port.
 
 Every step compares the current with the desired state and changes the difference, so that an interrupted one is simply

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Routes of a VPC route table to the instances of nodes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Security group of each load balancer, which allows exactly the desired source ranges."""
 
 from __future__ import annotations

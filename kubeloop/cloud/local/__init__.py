@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Local provider: load balancers are listeners on loopback addresses, nodes are listed in a file.
 
 service ─▶ balancers: an address, a listener per port ─▶ forwarding ─▶ endpoints, read from EndpointSlices

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Finds the endpoints of a Service, and selects one for a client."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reads `--cloud-config` for the local provider, again whenever the file changes, and finds its instances there."""
 
 from __future__ import annotations

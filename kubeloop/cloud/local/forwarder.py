@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Forwards TCP connections in both directions until each side has closed."""
 
 from __future__ import annotations

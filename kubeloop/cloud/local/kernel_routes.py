@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Routes in the kernel's table, through the command `ip`: to a node's pods via the node's address.
 
 Our routes have a protocol number of their own, so that others are never listed or removed.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Load balancers as listeners on loopback addresses, which forward connections to endpoints.
 
 They live as long as the process: after a restart the controller ensures all of them again, and each gets the address

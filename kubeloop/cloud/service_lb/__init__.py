@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Maintains a cloud load balancer for each Service of type LoadBalancer, and reports its address.
 
 Watches: services, nodes.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Nodes that load balancers use, computed once for all Services after each node change."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Creates, updates and deletes one Service's load balancer, and records events."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Metrics of host updates of load balancers, under upstream's names."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Decides if a Service needs a load balancer, which changes matter, and which nodes are used. Pure."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Syncs Services with their load balancers."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Writes a Service's status and finalizer through its status subresource, which is all that the account may patch."""
 
 from __future__ import annotations

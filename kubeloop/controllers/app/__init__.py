@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Assembly of the controller manager: from the selected controllers to a running manager.
 
 config (flags) ─▶ build ─▶ context for each controller ─▶ its wire() ─▶ runtime.Manager

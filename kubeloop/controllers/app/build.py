@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Builds the selected controllers with their dependencies and runs them under a manager."""
 
 from __future__ import annotations

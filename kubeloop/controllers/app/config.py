@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Configuration of the manager: kube-controller-manager's flags with their types and defaults, and kubeloop's own.
 
 Each field is one flag: `concurrent_gc_syncs` is `--concurrent-gc-syncs`. The command line and /configz are generated

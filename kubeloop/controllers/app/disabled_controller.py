@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Placeholder for a controller that flags disable: it is healthy and does nothing."""
 
 from __future__ import annotations

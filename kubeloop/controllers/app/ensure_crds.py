@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Wraps a controller that declares custom kinds: on every start the server must serve these kinds first."""
 
 from __future__ import annotations

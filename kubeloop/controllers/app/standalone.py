@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs user-defined controllers as a standalone program, against the cluster of the kubeconfig or of the pod.
 
 if __name__ == "__main__":

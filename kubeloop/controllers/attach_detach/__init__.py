@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Attaches volumes to the nodes where pods need them, and detaches them when no pod there does.
 
 pods, claims, volumes, drivers ──▶ attacher.py: one volume ───▶ VolumeAttachments, which drivers execute

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Attaches one volume to the nodes whose pods need it, and detaches it from others as soon as that is safe."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Events on pods about their volumes, and metrics of forced detachments."""
 
 from __future__ import annotations

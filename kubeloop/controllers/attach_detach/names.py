@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Names of attachments and attached volumes, and checks of nodes and volumes. Pure."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reports in a node's status the volumes that it may mount: attached and not about to be detached."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """State of the attach/detach controller that its caches do not show; lost when the process ends.
 
 A new process lists all objects, so that its caches show everything that its predecessor wrote.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Derives from the caches which volumes are needed on which nodes, and which are attached.
 
 A volume is identified by its unique name: that of its CSI driver and its handle. Several PersistentVolumes may have the

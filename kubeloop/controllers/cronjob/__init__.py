@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Creates jobs at the times of a CronJob's schedule, each once, and deletes finished ones above the history limits.
 
 cron job, job ──▶ queue ──▶ reconciler: finished jobs, old jobs, due time

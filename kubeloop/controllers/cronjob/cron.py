@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cron schedules by the rules of robfig/cron v3, as Kubernetes: fields, names, steps, `@every`, zones. Pure.
 
 Hours and minutes follow elapsed time. So a time within the hour that a change to daylight saving time skips does not

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Finds the due time of a CronJob, the number of missed times, and the next time. Pure."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Jobs of a CronJob: creation from its template, names, and history limits. Pure."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Syncs one CronJob: evaluates its jobs, deletes old ones, and starts a due one."""
 
 from __future__ import annotations

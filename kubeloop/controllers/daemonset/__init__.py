@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs one pod of a DaemonSet on every matching node, and updates them to the current template.
 
 set, pod, revision ──▶ queue ──▶ reconciler: claim pods and revisions ──▶ history: the template's revision

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Maps pod and node events to DaemonSets, and records pods in the expectations."""
 
 from __future__ import annotations

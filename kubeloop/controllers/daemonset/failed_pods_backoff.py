@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Backoff for pods that fail repeatedly on the same node, such as those that the kubelet rejects."""
 
 from __future__ import annotations

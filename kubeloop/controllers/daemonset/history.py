@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Finds or creates a DaemonSet's revisions: the one of its current template, and older ones for a rollback."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Decides which daemon pods to create and which to delete, one per eligible node. Pure."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Decides on which nodes a DaemonSet's pods may run, and finds the target node of a pod. Pure."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Builds and classifies the pods of a DaemonSet. Pure."""
 
 from __future__ import annotations

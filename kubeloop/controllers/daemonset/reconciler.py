@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reconciles one DaemonSet by one step."""
 
 from __future__ import annotations

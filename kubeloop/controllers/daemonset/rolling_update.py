@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Chooses outdated pods to delete, or nodes for an additional new pod, within the strategy's limits. Pure.
 
 Nodes with surplus pods are left to `manage`, and count against the limits meanwhile.

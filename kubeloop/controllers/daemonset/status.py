@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Computes a DaemonSet's status from its nodes and pods. Pure."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs a deployment's pods from its current template, in the desired number, at the configured rollout pace.
 
 key ─▶ reconciler: claims replica sets ─▶ scaling │ rolling │ recreate ─▶ writing: replica sets, then the status once

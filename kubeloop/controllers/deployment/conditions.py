@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Conditions of deployments: their types, reasons and messages, and the rules to replace them. Pure."""
 
 from __future__ import annotations

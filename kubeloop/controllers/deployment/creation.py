@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Builds the new replica set for a deployment's current template. Pure."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Writes deployments and replica sets, with events; each write is recorded until the cache shows it.
 
 The status is updated as a whole, because the controller's role allows update but not patch; of that object the server

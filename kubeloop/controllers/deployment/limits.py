@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Computes maxSurge and maxUnavailable of a rolling update. Pure."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reads a deployment, its replica sets and their pods from the caches and the controller's own writes."""
 
 from __future__ import annotations

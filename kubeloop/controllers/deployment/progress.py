@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Evaluates a rollout: complete, progressing, or stalled beyond its progress deadline. Pure."""
 
 from __future__ import annotations

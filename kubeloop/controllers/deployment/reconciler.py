@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reconciles one deployment by one step: observe, decide, act, report."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Recreate strategy: all old pods are gone before the first new one is created. Pure."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Splits the replica sets of a deployment into the new one and the old ones. Pure."""
 
 from __future__ import annotations

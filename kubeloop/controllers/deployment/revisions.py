@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Revisions: numbers each rollout and records in a replica set the revisions that it had. Pure.
 
 The deployment's annotations are copied to its new replica set, so that each revision keeps its own, such as its cause.

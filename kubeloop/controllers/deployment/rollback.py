@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Performs rollbacks requested by the deprecated annotation of old clients; current kubectl writes the old template."""
 
 from __future__ import annotations

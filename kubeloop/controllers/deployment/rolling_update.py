@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rolling update: scales the new replica set up and the old ones down, within the deployment's limits. Pure."""
 
 from __future__ import annotations

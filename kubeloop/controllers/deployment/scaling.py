@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Scales a deployment: distributes a change of its size over the replica sets in proportion. Pure.
 
 Scaling during a rollout neither speeds it up nor delays it. Replica sets record in annotations the deployment size

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Computes a deployment's status: sums over its replica sets and availability. Pure."""
 
 from __future__ import annotations

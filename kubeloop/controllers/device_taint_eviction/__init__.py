@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Evicts pods from devices whose taints their claims don't tolerate, at once or when the toleration expires.
 
 slices, rules, claims, pods ──▶ view: tainted devices and their users ──▶ condition, then deletion of pods

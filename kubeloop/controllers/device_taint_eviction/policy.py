@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Computes when a pod must give up devices because of their taints. Pure."""
 
 from __future__ import annotations

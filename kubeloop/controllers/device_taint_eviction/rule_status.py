@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Builds the status condition of a rule that reports the progress of its evictions. Pure."""
 
 from __future__ import annotations

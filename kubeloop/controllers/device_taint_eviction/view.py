@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reads devices, their taints and their users from the caches."""
 
 from __future__ import annotations

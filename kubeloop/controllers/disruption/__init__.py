@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reports how many pods each disruption budget allows to evict; resets announced evictions that never happened.
 
 pod ── wakeups ──▶ queue ──▶ reconciler: its budget ── scales: expected number of pods ──▶ budget: status

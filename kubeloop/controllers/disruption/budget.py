@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Computes a budget's status: healthy pods, required pods, and allowed disruptions. Pure."""
 
 from __future__ import annotations

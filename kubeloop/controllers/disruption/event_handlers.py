@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Maps a pod event to the budgets that select the pod, and to the pod if its eviction is announced."""
 
 from __future__ import annotations

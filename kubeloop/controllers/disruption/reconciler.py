@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Syncs one budget, or resets one pod's announced eviction."""
 
 from __future__ import annotations

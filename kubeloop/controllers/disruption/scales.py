@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Finds the expected number of pods from the controllers of the existing ones."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Decides when to reset the announced eviction of a pod that was never deleted. Pure."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Maintains an Endpoints object for every Service with a selector, which lists its pods' addresses.
 
 pod, service, endpoints ──▶ queue ──▶ reconciler ── subsets: addresses and ports ──▶ create, change, delete

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Syncs one Service: compares its Endpoints object with the desired one."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Builds the subsets of an Endpoints object from a Service's pods. Pure."""
 
 from __future__ import annotations

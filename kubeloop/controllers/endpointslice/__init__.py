@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Maintains EndpointSlices for every Service with a selector, with as few writes as possible.
 
 pod, service, slice, node ──▶ queue ──▶ reconciler ── desired: an endpoint for each pod, grouped by ports

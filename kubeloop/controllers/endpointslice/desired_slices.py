@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Computes the desired endpoints of a Service: one per pod and IP family, grouped by ports. Pure."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Handles node events: missing nodes that appear, changed zones, and the balance between zones."""
 
 from __future__ import annotations

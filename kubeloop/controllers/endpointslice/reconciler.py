@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Syncs one Service: computes its endpoints, compares its slices, and writes the changes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Labels of a Service's slices: the Service's own and those that identify slices. Pure."""
 
 from __future__ import annotations

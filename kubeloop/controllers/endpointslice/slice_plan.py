@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Assigns endpoints to slices, so that few slices change and those are well filled. Pure."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Executes a plan for slices: creations first, then changes, then deletions."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tracks Services with hints by zone capacity, and finds those that node changes put out of balance."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sets topology hints for Services with a traffic distribution. Pure."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Computes each zone's share of endpoints by the CPUs of its nodes, and the hints that achieve it. Pure."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Mirrors user-managed Endpoints of Services without a selector into EndpointSlices.
 
 endpoints, service, slice ──▶ queue ──▶ reconciler ── mirror: one slice for each subset and family ──▶ writes

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Computes the slices that mirror an Endpoints object: one for each subset and address family. Pure."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Syncs one Endpoints object with the slices that mirror it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Deletes objects whose owners are gone, and performs foreground and orphaning deletion.
 
 informers of every kind ──▶ graph ──▶ examine ──▶ delete, or remove references to absent owners

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Requests of the garbage collector: current metadata, and the few changes that it makes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Examines one object at a time: decides by its owners if it is kept, and acts otherwise."""
 
 from __future__ import annotations

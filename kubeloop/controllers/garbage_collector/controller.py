@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The garbage collector as a controller: follows the kinds and works on two queues, to examine and to orphan."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Decides the deletion policy and builds patches, given the state of an object's owners. Pure."""
 
 from __future__ import annotations

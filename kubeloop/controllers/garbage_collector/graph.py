@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Graph of ownership by UID: one node per object, updated by informers; it schedules the objects to examine.
 
 informers ── observe, remove ──▶ Graph ── examine, orphan ──▶ queues

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Identity of objects and of the owners that references name. Pure."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Discovers the kinds that the server has; groups that cannot be read keep their former kinds."""
 
 from __future__ import annotations

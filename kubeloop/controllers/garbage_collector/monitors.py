@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One metadata informer for each discovered kind, feeding the graph."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Orphans dependents before their owner is deleted: first all references, then the finalizer."""
 
 from __future__ import annotations

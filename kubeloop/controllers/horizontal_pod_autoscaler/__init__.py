@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Scales targets to the number of pods that the metrics require, within the bounds and rates of the autoscaler.
 
 key ─▶ reconciler ─▶ scale_target: current scale ─▶ proposals: replicas for each metric ◀─ metrics: the metrics APIs

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Limits scaling by stabilization windows, rates and bounds. Pure except for the recorded history."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reads resource, custom and external metrics from their APIs. Values are in thousandths."""
 
 from __future__ import annotations

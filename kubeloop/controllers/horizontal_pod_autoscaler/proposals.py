@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Computes the proposal of each metric, and its status."""
 
 from __future__ import annotations

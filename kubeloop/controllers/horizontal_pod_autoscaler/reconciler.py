@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Syncs one autoscaler: reads the target's scale and the metrics, decides, resizes, and reports."""
 
 from __future__ import annotations

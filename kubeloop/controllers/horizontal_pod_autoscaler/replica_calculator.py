@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Computes the number of replicas from metrics. Pure.
 
 Pods that lack metrics or are not ready never amplify a change: for a scale-up they count as idle, for a scale-down as

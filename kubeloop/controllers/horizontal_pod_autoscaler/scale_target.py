@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reads and writes the scale subresource of an autoscaler's target, found through discovery."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Settings of autoscaling from the manager's flags and from autoscalers. Pure."""
 
 from __future__ import annotations

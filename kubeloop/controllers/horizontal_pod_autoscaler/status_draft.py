@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Status of an autoscaler during its sync."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs pods until a Job's work is done: within its parallelism, each counted once, replaced after failures.
 
 job, pod ── wakeups ─▶ queue ──▶ reconciler ── observed: running and ended pods

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Decides if a job has finished, and with which conditions, in upstream's texts and order. Pure."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Maps events to queue keys: jobs at once, pods after a batching delay."""
 
 from __future__ import annotations

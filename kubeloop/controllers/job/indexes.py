@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sets of completion indexes, stored and formatted as ranges: `1,3-5,7`. Pure."""
 
 from __future__ import annotations

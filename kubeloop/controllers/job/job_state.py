@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """State of a job between syncs: own writes that the caches may not show yet, and recent failures.
 
 A decision based on a cache that is older than the controller's own writes would create or count a pod twice. So a

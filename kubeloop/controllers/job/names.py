@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Annotation, label and finalizer names of jobs and their pods, as in upstream."""
 
 from __future__ import annotations

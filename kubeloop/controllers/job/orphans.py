@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Removes the tracking finalizer of pods that no job will count, so that they can be deleted."""
 
 from __future__ import annotations

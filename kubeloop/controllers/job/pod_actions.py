@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Creates, deletes and releases a job's pods; every write is recorded until the cache shows it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Properties of one of a job's pods. Pure."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Syncs one job: observe its pods, decide if it ends, create or delete pods, count ended ones."""
 
 from __future__ import annotations

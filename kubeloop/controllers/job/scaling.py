@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Decides which pods a job creates and deletes to match its parallelism. Pure."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Derives a job's new status: times, suspension, end, and the patch. Pure."""
 
 from __future__ import annotations

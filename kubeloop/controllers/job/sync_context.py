@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """State of a job and its pods in one sync: running pods, and ended pods that are not counted yet. Pure."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Accounting of a job: every ended pod is counted exactly once, even across crashes. Pure.
 
 An ended pod is first recorded by its UID in the status (`uncountedTerminatedPods`); after that write its finalizer is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Empties a namespace that is being deleted, pods first and then every other kind, and removes its finalizer.
 
 namespace ──▶ kinds, by discovery ──▶ pods ──▶ all the rest, concurrently ──▶ conditions ──▶ finalizer

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Builds the conditions of a namespace's deletion: one for each possible obstacle. Pure."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Deletes all objects of one kind from a namespace, and reports the remaining ones."""
 
 from __future__ import annotations

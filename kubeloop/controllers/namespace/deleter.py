@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Empties a namespace and finalizes it: observe, delete, report, and finalize when nothing is left."""
 
 from __future__ import annotations

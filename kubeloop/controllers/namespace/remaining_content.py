@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Enqueues a namespace when its last remaining object is gone."""
 
 from __future__ import annotations

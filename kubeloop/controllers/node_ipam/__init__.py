@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Assigns each node a unique pod CIDR if `--allocate-node-cidrs` is set.
 
 flags ──▶ plan: cluster CIDRs without Service CIDRs ──▶ ledger: allocations ◀── nodes

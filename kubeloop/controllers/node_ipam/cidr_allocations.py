@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Records the pod CIDRs that nodes have or are about to get; each belongs to one node, unless set manually."""
 
 from __future__ import annotations

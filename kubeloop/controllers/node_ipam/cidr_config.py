@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reads and checks the flags about pod CIDRs. Pure."""
 
 from __future__ import annotations

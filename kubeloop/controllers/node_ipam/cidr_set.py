@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Allocator of equal subnets of a CIDR, with a reference count for each."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Marks silent nodes as not ready, and taints nodes by their conditions so that pods avoid or leave them.
 
 flags, leases, nodes ──▶ monitor: health, zones ──▶ conditions of silent nodes, pods not ready

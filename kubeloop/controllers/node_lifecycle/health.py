@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Health of nodes as observed by this controller, and the conditions of silent nodes. Pure.
 
 Clocks may be wrong, those of nodes and our own: what counts is when a change of the lease or of the status was observed

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checks all nodes: silent and recovered ones, states of zones, and the resulting taints and pod conditions."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Writes a node's taints and labels with its version as precondition."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Computes a node's taints from its conditions, and its deprecated labels. Pure."""
 
 from __future__ import annotations

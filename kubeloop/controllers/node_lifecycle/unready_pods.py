@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Marks the pods of a silent node as not ready, since its kubelet cannot."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Queues of nodes that wait for a NoExecute taint, by zone, with rates by the state of the zone."""
 
 from __future__ import annotations

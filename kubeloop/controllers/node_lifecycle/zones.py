@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Zones of nodes, their states, and the resulting eviction rates. Pure."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Binds claims and volumes to each other, one to one; provisions volumes for claims, and reclaims them.
 
 claims, volumes, classes ──▶ keys ──▶ claims.py: find, wait, take ──▶ binding_writer.py: volume, claim

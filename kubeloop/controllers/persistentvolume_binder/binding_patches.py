@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Builds the patches of a binding for volumes and claims; None if nothing changes. Pure."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Writes bindings step by step, each step with the evaluated version as precondition."""
 
 from __future__ import annotations

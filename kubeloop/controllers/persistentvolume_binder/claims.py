@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Syncs one claim: finds its volume, waits for it, or reports that it is lost."""
 
 from __future__ import annotations

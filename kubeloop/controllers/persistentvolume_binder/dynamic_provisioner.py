@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Provisions a volume for a claim without a suitable one, here or by an annotation for an external provisioner."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Metrics of volumes and claims, and of provisioning and deletion, under upstream's names."""
 
 from __future__ import annotations

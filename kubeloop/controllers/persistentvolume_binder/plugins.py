@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Finds the provisioner that creates or deletes a volume: built-in, external, or none. Pure."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Protocol of built-in provisioners, and the one for host paths."""
 
 from __future__ import annotations

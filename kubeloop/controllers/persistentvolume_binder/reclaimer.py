@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reclaims a volume whose claim is gone: retains it, recycles it, or deletes it with its storage."""
 
 from __future__ import annotations

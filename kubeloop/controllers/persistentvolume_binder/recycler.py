@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Recycles a volume by a pod that wipes it, and makes it available again after success."""
 
 from __future__ import annotations

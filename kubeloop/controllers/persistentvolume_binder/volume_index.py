@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Index of volumes in matching order: by class and access modes, the smallest first."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Syncs one volume: available, bound, or released and then reclaimed by its policy."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs as many pods as a ReplicaSet specifies: creates missing ones from its template, deletes surplus ones.
 
 pod, replica set ── wakeups ──▶ queue ──▶ reconciler: claim pods, then scaling ──▶ creates, deletes

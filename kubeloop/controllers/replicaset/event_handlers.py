@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Maps pod events to keys of sets and updates the expectations."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Groups a set's pods into classes of equivalent pods, which are counted and ranked together. Pure.
 
 A set of thousands of pods has few classes at first, one for each second and node in which its pods changed.

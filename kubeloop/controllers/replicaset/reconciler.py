@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reconciles one set to its desired number of pods; serves ReplicaSets and ReplicationControllers."""
 
 from __future__ import annotations

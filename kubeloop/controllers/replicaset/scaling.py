@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Computes the surplus of a set and chooses the pods to delete. Pure."""
 
 from __future__ import annotations

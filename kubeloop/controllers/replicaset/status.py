@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Computes a set's status: counts of its pods and failures to create or delete them. Pure."""
 
 from __future__ import annotations

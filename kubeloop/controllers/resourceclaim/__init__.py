@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Creates the resource claims of pods from templates, and deallocates claims that are no longer used.
 
 pods, templates ──▶ pod_claims: create, report, reserve ──▶ claims, status of pods

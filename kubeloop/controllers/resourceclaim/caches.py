@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Informers of pods, claims and templates, with the created claims that no event has shown yet."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Removes consumers that are gone from a claim; deallocates or deletes unused claims."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Creates the missing claims of one pod, reports them in its status, and reserves them if it is bound."""
 
 from __future__ import annotations

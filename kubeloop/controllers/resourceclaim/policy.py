@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Resolves the claims of a pod, and builds claims from templates. Pure."""
 
 from __future__ import annotations

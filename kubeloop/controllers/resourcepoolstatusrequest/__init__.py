@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Answers each request about a driver's device pools once, with total and available counts.
 
 requests, slices, claims, taint rules ──▶ answer: the pools with their counts ──▶ status, written once

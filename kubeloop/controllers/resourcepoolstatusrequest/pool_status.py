@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Computes the answer to a request from slices, claims and taint rules."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Summarizes partitions and shareable capacity of a complete pool."""
 
 from __future__ import annotations

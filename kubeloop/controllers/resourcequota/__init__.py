@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Maintains the status of quotas: the limits and the current usage.
 
 kinds, by discovery ──▶ monitors: one informer each ──▶ an object is gone, or uses less

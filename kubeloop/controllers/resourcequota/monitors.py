@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Informers of the countable kinds; report changes that may free resources."""
 
 from __future__ import annotations

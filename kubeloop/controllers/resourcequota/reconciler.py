@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Counts the usage of a quota and writes it to the status; follows the countable kinds."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Warns pods that could not share a volume on one node because of their SELinux labels.
 
 Watches: pods; claims, volumes and CSI drivers for the volumes that pods use.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Records SELinux labels and policies of volume uses, and finds pods that cannot share a volume. Pure."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Code that several controllers share.
 
 pods: pod creation, deletion order, disruption condition, batching. ownership: claiming, revisions, finalizers.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Metrics for syncs of the certificate publishers: count, duration and result, under upstream's names."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs a StatefulSet's pods with stable names and claims; creates, updates and deletes them by ordinal.
 
 set, pod, claim ──▶ queue ──▶ reconciler: claim pods and revisions ──▶ history: current and update revision

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Owner references of a pod's claims by the retention policy, which decide over garbage collection. Pure.
 
               when scaled down: Retain              when scaled down: Delete

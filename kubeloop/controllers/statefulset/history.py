@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Finds or creates a StatefulSet's current and update revisions."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Identity of a StatefulSet's pods: ordinals, names, labels, and the pod of an ordinal. Pure."""
 
 from __future__ import annotations

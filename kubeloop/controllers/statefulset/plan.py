@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Decides the next steps for a StatefulSet's pods. Pure.
 
 members ─▶ replicas by ordinal ─▶ create, repair, delete terminal ─▶ delete condemned ─▶ delete outdated (rolling)

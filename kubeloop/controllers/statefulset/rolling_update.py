@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Chooses the pods of an older revision to delete next in a rolling update. Pure."""
 
 from __future__ import annotations

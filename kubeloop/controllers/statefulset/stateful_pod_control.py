@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Executes plan steps for single pods and claims of a StatefulSet, and records events."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Computes a StatefulSet's status from its pods. Pure."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rewrites all stored objects of a resource, so that none remains in an old storage version.
 
 migrations of a resource ──▶ turns: one at a time, the oldest first

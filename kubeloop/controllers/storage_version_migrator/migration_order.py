@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Selects the next migration of a resource, and builds conditions."""
 
 from __future__ import annotations

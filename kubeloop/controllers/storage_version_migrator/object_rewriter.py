@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Finds a resource and rewrites all of its objects."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Syncs the migrations of one resource: continues the current one, and completes finished ones."""
 
 from __future__ import annotations

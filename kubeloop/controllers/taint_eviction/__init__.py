@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Evicts pods from a node whose NoExecute taints they don't tolerate, at once or when the toleration expires.
 
 nodes, pods ──▶ policy: duration of tolerance ──▶ evictions that are due later ──▶ condition, then deletion

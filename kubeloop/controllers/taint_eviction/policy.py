@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Computes when a pod must leave a node with taints. Pure."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reports type-checking warnings about the expressions of validating admission policies in their status.
 
 Watches: validating admission policies.

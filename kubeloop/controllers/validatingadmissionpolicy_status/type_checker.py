@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Type-checks the expressions of a policy against the kinds that it matches."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """HTTP/1.1 client: one connection with one exchange at a time, without knowledge of Kubernetes.
 
 messages: encode_request ─▶ connection: HttpClientConnection ─▶ socket

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Client side of one connection: a request, then its response whole or in pieces, or the raw transport."""
 
 from __future__ import annotations

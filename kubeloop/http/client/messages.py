@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Requests as bytes, heads of responses, and failures of exchanges."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Response reader: llhttp parses; this module enforces the head's limit and collects the body. No I/O."""
 
 from __future__ import annotations

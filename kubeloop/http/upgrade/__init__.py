@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Protocols after an HTTP upgrade: SPDY/3.1 and WebSocket.
 
 handshake in a request's headers ──▶ UpgradeResponse ──▶ spdy.SpdyConnection or websocket.WebSocket

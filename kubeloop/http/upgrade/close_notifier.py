@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Notification of the end of a connection that was taken over."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """SPDY/3.1 after an upgrade, for both sides: multiplexed streams over a carrier.
 
 Differs from the standard: sending ignores flow-control windows, since Kubernetes' clients open none; for peers that

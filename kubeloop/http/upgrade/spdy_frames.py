@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """SPDY/3.1 frames: encoding and decoding, with headers compressed by the protocol's dictionary. Pure.
 
 Supports only what streams over an upgraded connection need; unknown frames are skipped.

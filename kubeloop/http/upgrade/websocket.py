@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Server side of a WebSocket (RFC 6455), as far as streaming needs it: whole messages, pings, close."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Admission and resource allocation of pods on a node.
 
 pod_workers ──▶ admit_handler ──▶ predicates (admit or reject); preemption for critical pods

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Admits pods to nodes: applies the predicates, and preempts other pods for critical ones."""
 
 from __future__ import annotations

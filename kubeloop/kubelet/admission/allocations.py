@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Resources and host ports used by the pods of a node, kept as sums so that admission is cheap."""
 
 from __future__ import annotations

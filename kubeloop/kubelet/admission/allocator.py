@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Allocates resources of nodes to pods at admission, and on later resizes."""
 
 from __future__ import annotations

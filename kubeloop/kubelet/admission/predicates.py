@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Admission predicates for pods bound to a node. Pure."""
 
 from __future__ import annotations

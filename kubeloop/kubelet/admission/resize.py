@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Allocated resources of a pod, and in-place resize. Pure.
 
 spec ──differs──▶ fits? ──yes──▶ allocation ──differs from what runs──▶ container updated, or restarted

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Keeps a mirror pod in the API for each static pod manifest of a folder on each node.
 
 Watches: pods, nodes.

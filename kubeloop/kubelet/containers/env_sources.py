@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Environment values from ConfigMaps and Secrets, looked up when a container is started."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Environment variables of a container, as far as the pod determines them. Pure.
 
 Values from ConfigMaps and Secrets are looked up by the caller and passed in.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Image pulls: which images must be pulled, and the back-off after failures. Pure.
 
 failed ─▶ error shown for a while ─▶ in back-off: checked and reported every ten seconds ─▶ retried, delay doubled …

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Probe results of containers, and their update by a new result. Pure."""
 
 from __future__ import annotations

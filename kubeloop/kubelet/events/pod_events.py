@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Emits events about pods with the kubelet's reasons and messages."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ranking of pods for eviction, and the reasons and messages of evictions. Pure."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Eviction manager: evicts pods of nodes under pressure one at a time, and pods over their storage limits."""
 
 from __future__ import annotations

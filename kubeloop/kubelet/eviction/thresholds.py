@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Eviction thresholds: pressure conditions of nodes with transition and grace periods."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Node objects, leases and conditions of the nodes that an agent serves.
 
 heartbeat ──▶ registrar, registration (Node, conditions), LeaseRenewalPatch (Lease) ──▶ API server

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Keeps the Node, the Lease and the conditions of every node of an agent current, from one loop.
 
 Watches: nodes.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Registers the nodes of an agent, and corrects Nodes that another process has created before."""
 
 from __future__ import annotations

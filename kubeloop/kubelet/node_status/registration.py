@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Node object, conditions and Lease of a node. Pure."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Nodes served by an agent and their simulated states, read from annotations of the Node objects.
 
 sim.kubeloop.io/node: ""                  the node is simulated and served by the control plane's own agent

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Graceful node shutdown: terminates the pods of a node, critical ones last, each group within its grace period."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Kubelet server: endpoints of a node, and access to containers for the API server.
 
 API server (same process) ──▶ dialer ──▶ Runtime (logs, exec, attach, portForward), endpoints

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reasons why a container has no log or cannot be connected to, with the kubelet's messages. Pure."""
 
 from __future__ import annotations

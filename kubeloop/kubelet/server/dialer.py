@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Access to nodes for the API server: logs, connections to containers, and kubelet endpoints."""
 
 from __future__ import annotations

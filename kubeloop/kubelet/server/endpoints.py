@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """HTTP endpoints of a node's kubelet: pods, logs and commands, and the permissions that all endpoints require.
 
 Streaming endpoints (exec, attach, portForward) are handled by the listening server, not here.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """metrics.k8s.io: usage of nodes and pods, for `kubectl top` and the autoscaler, from the runtime."""
 
 from __future__ import annotations

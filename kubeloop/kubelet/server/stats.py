@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Usage statistics of a node: kubelet metrics and the summary API, from the runtime."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Endpoints of a node's kubelet for monitoring: health, metrics, usage, configuration, and pages of the program."""
 
 from __future__ import annotations

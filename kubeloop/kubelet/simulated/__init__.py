@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Simulated runtime: runs nothing, and derives the behavior of containers from their commands and a script.
 
 script (annotations, stage file) ─┐

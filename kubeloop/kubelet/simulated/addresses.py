@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Addresses of simulated nodes and pods: each pod gets a unique one from each pod CIDR of its node."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sets VolumeAttachments of simulated nodes to attached at once, as there is no disk.
 
 Watches: volume attachments, persistent volumes, nodes.

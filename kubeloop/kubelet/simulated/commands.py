@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Executes commands in simulated containers."""
 
 from __future__ import annotations

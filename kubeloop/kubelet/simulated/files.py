@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Files of a simulated container, kept in memory for the duration of its run."""
 
 from __future__ import annotations

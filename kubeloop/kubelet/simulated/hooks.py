@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Behavior of lifecycle hooks of simulated containers: exec as its command, sleep as given, others at once. Pure."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Logs of simulated containers: the output that their commands would have written by now."""
 
 from __future__ import annotations

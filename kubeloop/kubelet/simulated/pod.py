@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Simulated pod: its sandbox and the runs of its containers, also as reconstructed from a pod's status."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Servers of simulated containers: each port of a container answers.
 
 HTTP requests get a page that names the container; any other data is echoed.

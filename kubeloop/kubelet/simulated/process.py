@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Simulated run of a container: planned at its start, changed only by stopping or resizing it."""
 
 from __future__ import annotations

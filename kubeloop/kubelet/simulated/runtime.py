@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Simulated runtime: pods whose containers have planned runs instead of processes."""
 
 from __future__ import annotations

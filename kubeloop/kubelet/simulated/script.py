@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Directions for simulated containers in annotations of their pod.
 
 All annotations begin with `sim.kubeloop.io/`; one that ends in `.CONTAINER` applies to that container only and takes

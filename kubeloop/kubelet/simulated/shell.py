@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Simulated behavior of a command line: duration, output and exit code.
 
 `true`, `false`, `exit N`, `sleep N`, `echo …` and shells that run them are supported. Any other command is assumed to

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Stage file: directions for the containers of many pods, instead of annotations on each.
 
     - match: {namespace: shop, labels: app=web, image: "nginx:*", container: app, node: "n1*"}

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Line discipline of a terminal: echo, line editing and line endings."""
 
 from __future__ import annotations

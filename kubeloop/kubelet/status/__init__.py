@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pod status: generated from observations and kept consistent on the API server.
 
 pod_workers ──▶ generate (phase, conditions, container_status, final_status, resize_status)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pod conditions set by the kubelet, with upstream's reasons and messages. Pure."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Container statuses, generated from the observed runs and the pod's state. Pure."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Final container statuses of a pod of which nothing runs any more. Pure."""
 
 from __future__ import annotations

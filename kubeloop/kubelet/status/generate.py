@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Generates the status of a pod, and the patch of the fields that changed since the last write. Pure."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pod phase, from the states of the containers. Pure."""
 
 from __future__ import annotations

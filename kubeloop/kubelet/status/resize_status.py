@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pod-level resources in the status: allocated, and in effect while the pod runs. Pure."""
 
 from __future__ import annotations

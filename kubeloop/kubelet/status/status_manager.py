@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Status manager: writes pod statuses and final deletes, and restores statuses that another client has overwritten.
 
 Each heartbeat of a node checks only pods that were written by others since the agent last found them in sync.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pod sync: brings the containers of each pod to the state that its spec requires.
 
 pod informer ──▶ sync_queues ──▶ pod_workers ──▶ pod_syncer: observe (Runtime) ─ decide ─ act (Runtime)

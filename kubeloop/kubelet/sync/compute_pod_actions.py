@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Computes the next actions for a pod: the state machine of its containers. Pure.
 
 no sandbox ─▶ create it ─▶ init containers one at a time, sidecars keep running ─▶ all containers

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Groups of containers of a pod that are handled differently. Pure."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Actions of one pod sync, and the time of the next one."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """State of a pod that the agent keeps between syncs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """States of all pods of an agent between their syncs, and the evictions that wait for the next sync."""
 
 from __future__ import annotations

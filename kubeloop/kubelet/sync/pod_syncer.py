@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pod syncer: performs the actions of a decision by the runtime, and updates the pod's state."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pod workers: sync each pod with the runtime, and report its status or delete it when it has terminated."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Restart policy and back-off of terminated containers. Pure."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Queues of the pods and nodes to be synced.
 
 They are created before everything else, so that each part gets the queue that it adds to by its constructor.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Termination of a pod: reason, grace period, and order of containers. Pure."""
 
 from __future__ import annotations

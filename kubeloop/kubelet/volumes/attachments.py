@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Volumes of CSI drivers that must be attached to a node before its pods can use them.
 
 claim ─▶ volume ─▶ unique volume name ─┬▶ status.volumesInUse: this agent wants it or has it mounted

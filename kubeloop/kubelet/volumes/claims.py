@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Errors of a pod's claims with the kubelet's messages. Reads caches only."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """volumesInUse of node statuses, as far as the API server has confirmed them.
 
 A cached Node may be older than this agent's own last write. If a pod started because an old version lists its volume,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Claims and volumes for an agent with node rights, which may only get those of its own pods one at a time."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Volume manager: lets pods start when their volumes are available, and reports why they are not.
 
 attached? ── waited for silently ──────────┐

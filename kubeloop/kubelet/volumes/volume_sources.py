@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Existence of the ConfigMaps, Secrets and ClusterTrustBundles that a pod's volumes contain.
 
 Positive results are cached for some seconds, so that thousands of pods with the same source need one request;

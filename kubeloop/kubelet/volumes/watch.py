@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Maps changes of claims, volumes and attachments to the pods and nodes that must be reconciled."""
 
 from __future__ import annotations

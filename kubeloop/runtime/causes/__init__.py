@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Records why each write was made.
 
 informer handler ─▶ Origin ─▶ work queue merges origins ─▶ Cause (cause.py), current during a reconcile

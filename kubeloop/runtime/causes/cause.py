@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cause of a reconcile: the changes that enqueued its key. Informational; no decision may depend on it.
 
 A handler makes an `Origin` of each change. The queue merges the origins of one key while it waits. While the key is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Journal of recent reconciles for people: bounded, and no decision depends on it."""
 
 from __future__ import annotations

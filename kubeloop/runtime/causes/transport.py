@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Transport wrapper that attaches the current cause to writes and records them in it."""
 
 from __future__ import annotations

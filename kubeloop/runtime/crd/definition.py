@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Custom resources from typed classes: the definition for the server, and typed objects for a controller.
 
     class Website(CustomObject, frozen=True, kw_only=True):

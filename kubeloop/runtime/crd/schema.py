@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Converts Python types to the structural schema of a custom resource. Pure.
 
 Constraints come from `msgspec.Meta`; others, such as CEL rules, from its `extra_json_schema`.

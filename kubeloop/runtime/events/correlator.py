@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Event correlator: aggregation, deduplication and spam filter by client-go's rules for core events.
 
 An event passes three filters: many that differ only in their message become one "combined" event; one that was

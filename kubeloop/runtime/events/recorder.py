@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Event recorder: writes events in the background and never blocks its caller."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Event series of events.k8s.io: the first event is written, repetitions are counted and reported periodically."""
 
 from __future__ import annotations

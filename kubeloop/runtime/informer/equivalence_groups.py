@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Groups equivalent objects, so that counting or comparing thousands is done once per class."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Event handlers of a cache: called synchronously and in order; their exceptions are contained."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Shared informers: one cache per collection for the whole process, with event handlers."""
 
 from __future__ import annotations

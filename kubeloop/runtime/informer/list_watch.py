@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ListWatch: the collection of objects that a reflector lists and watches."""
 
 from __future__ import annotations

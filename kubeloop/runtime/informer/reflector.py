@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reflector: keeps a sink equal to a collection on a server: lists once, then watches, and recovers from failures.
 
 `reflector_states` has the states and the transitions after a failure; this module performs each state.

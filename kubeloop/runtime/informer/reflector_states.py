@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """States of a reflector as values, and the transition after a failure: the pure half of the state machine.
 
 Empty ──▶ StreamingList ──▶ Watching ◀─┐

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Indexed store of objects: the local copy of a collection that controllers read from.
 
 Objects are shared and immutable; a change replaces the object of a key.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Leader election on a Lease.
 
 LeaderElector (leader_elector.py) acquires and renews the lease ─▶ moves the Fence (fence.py)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fence: lets a leader write only while no other process can be leader."""
 
 from __future__ import annotations

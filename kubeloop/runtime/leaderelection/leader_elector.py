@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Leader election on a Lease by client-go's rules, compatible with upstream's candidates.
 
 Clocks are never compared between processes: a lease is expired when this process has seen the same record for as

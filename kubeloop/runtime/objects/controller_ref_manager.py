@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Controller reference manager: adopts orphans that an owner's selector matches, releases those it no longer does.
 
 An orphan is adopted only if the owner still exists, which the cache may not know: the server is asked before the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Adds and removes finalizers by a patch that fails if the object has changed meanwhile."""
 
 from __future__ import annotations

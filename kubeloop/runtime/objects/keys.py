@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Keys of objects: queues hold only the name of an object, never the object or the event."""
 
 from __future__ import annotations

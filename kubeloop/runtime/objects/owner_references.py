@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Owner references as controllers write them: on new objects, and as patches that adopt or release. Pure."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Changes objects by a patch, or by a replacement if the account may only update.
 
 Upstream's roles let many controllers update objects or their status but not patch them. Only the controller writes

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Client interface that adoption and finalizers need."""
 
 from __future__ import annotations

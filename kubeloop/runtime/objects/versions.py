@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ResourceVersions as numbers, which the API guarantees to be comparable since 1.35."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Work queue of controllers.
 
 informer handler ─▶ enqueue.py: keys with origins ─▶ workqueue.py ─▶ worker; rate_limiters.py delays retries

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Exponential backoff with jitter that resets after a healthy period."""
 
 from __future__ import annotations

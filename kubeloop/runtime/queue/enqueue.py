@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Maps object events to keys in a queue, each with its origin."""
 
 from __future__ import annotations

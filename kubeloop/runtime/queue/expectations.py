@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Expectations: creations and deletions requested but not yet seen in the cache, so that none is repeated.
 
 A controller that creates or deletes dependents sets how many it expects to see; its handlers lower the numbers as

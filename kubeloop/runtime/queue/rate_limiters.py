@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rate limiters of retries: per key by its failures, and overall."""
 
 from __future__ import annotations

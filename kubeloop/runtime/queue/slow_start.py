@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Slow start: equal calls in growing batches, so that a common failure costs a single call.
 
 An exhausted quota fails every call alike. Trying one, then two, then four finds that out with one call.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Work queue: deduplicates keys, is fair, prefers fresh changes to resyncs, never hands a key to two workers.
 
 add ─────────────────────▶ ready ── get ──▶ in work ── done ──▶ gone

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """AdmissionReview protocol without the network. Pure but for the hook itself.
 
 AdmissionReview ─▶ Review ─▶ hook: raises Denied, or returns the object as it should be ─▶ AdmissionReview with a patch

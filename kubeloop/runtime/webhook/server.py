@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """HTTPS server for admission webhooks: one path per hook.
 
 async def no_latest(review: Review) -> None:

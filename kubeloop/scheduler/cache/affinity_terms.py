@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Inter-pod affinity terms in a hashable form that can be counted per node. Pure."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pods by node: those assigned according to the API server, and those assumed after a decision."""
 
 from __future__ import annotations

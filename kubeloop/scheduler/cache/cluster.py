@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cluster state: all nodes as arrays with one row per node, and their pods; updated incrementally, read by plugins.
 
 Rows are reused after their node is deleted; `in_use` marks the others. Every change of a row is appended to a

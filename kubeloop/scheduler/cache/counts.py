@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Counts per node of many keys: one array per key, kept while any count is not zero."""
 
 from __future__ import annotations

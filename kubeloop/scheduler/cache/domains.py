@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Topology domains: groups of nodes with the same value of a label, and sums over them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Image states: sizes of the images present on nodes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Node labels as integer columns, so that a requirement is evaluated once per distinct value."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Node selector terms, evaluated for all nodes at once."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pod info: facts about a pod, derived once for all pods with the same scheduling signature."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Host ports in use on nodes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Resource amounts as integers: millicores of cpu, bytes, units. Pure."""
 
 from __future__ import annotations

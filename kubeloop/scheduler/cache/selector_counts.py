@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Number of pods on each node that a selector matches; counted on first use and maintained from then on.
 
 Pods with the same namespace, labels and deletion state form a group, so that a selector is evaluated once per group.

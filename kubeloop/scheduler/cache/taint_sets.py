@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Numbers that depend only on a node's taints, computed once per distinct set of taints."""
 
 from __future__ import annotations

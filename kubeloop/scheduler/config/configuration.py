@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Configuration of a scheduler: profiles with their plugins, extenders, and backoff times."""
 
 from __future__ import annotations

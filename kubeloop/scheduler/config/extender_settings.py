@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Extender settings of KubeSchedulerConfiguration, and their validation with upstream's messages. Pure."""
 
 from __future__ import annotations

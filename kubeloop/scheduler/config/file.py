@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """KubeSchedulerConfiguration v1: parsing, validation, and merging of plugins into upstream's defaults. Pure."""
 
 from __future__ import annotations

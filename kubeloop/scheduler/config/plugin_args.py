@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Plugin arguments of KubeSchedulerConfiguration: their fields, and validation with upstream's messages.
 
 A plugin receives its arguments as written; here they are only parsed to validate them.

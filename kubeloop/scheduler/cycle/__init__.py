@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Scheduling and binding cycles.
 
 loop (pop a pod) ──▶ attempts ──▶ algorithm ──▶ scheduling_cycle: signature_results, filter, score, select

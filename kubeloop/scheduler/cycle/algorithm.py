@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Scheduling algorithm on the node cache; created, with its arrays, when the first node appears."""
 
 from __future__ import annotations

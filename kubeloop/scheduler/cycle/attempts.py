@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Scheduling attempts: one scheduling cycle per pod, with the extenders if there are any."""
 
 from __future__ import annotations

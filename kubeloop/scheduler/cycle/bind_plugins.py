@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Plugins and extenders of the binding cycle: waits for permits, runs PreBind and Bind."""
 
 from __future__ import annotations

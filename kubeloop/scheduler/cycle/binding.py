@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Binding cycle: permits, PreBind, Bind and PostBind; on failure the reservation is undone.
 
 Each pod is bound in a task of its own, while the next pods are being scheduled.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Results of binding cycles: a bound pod, a failure that undoes the reservation, or an interruption."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Failure handler: returns a pod to the queue after a failed attempt and reports the reason."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Scheduling algorithm that is loaded when the first node appears; until then neither numpy nor most plugins are."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Scheduling loop: pops pods from the queue and schedules them one at a time; slow plugin work runs in a thread."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Results of scheduling attempts: start of the binding cycle, or failure, with metrics."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Scheduling cycle: one attempt to select a node for a pod by filtering and scoring. No awaiting, no writes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Caches the filter and score results of node-local plugins by pod signature; recomputes rows of changed nodes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Popped pods that need no scheduling: terminating ones, and those that already have a node in memory."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Measures the time of an attempt by extension point."""
 
 from __future__ import annotations

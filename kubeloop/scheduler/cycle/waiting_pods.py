@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Waiting pods: pods with a node that are not bound yet, because of permits or PreBind."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Dynamic resource allocation: devices of ResourceSlices for the ResourceClaims of pods.
 
 plugins.dynamic_resources ──▶ pod_claims, extended_resources ──▶ search ──▶ allocator (inventory, selectors, capacity)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Allocated devices, and consumed capacity of shared ones; updated by claim events and by pending allocations."""
 
 from __future__ import annotations

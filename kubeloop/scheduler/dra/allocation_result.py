@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """AllocationResult of a claim: the devices, their configuration, and the node selector. Pure."""
 
 from __future__ import annotations

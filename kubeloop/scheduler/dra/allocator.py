@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Allocates devices to claims on a node by backtracking search; the first complete solution is used. Pure."""
 
 from __future__ import annotations

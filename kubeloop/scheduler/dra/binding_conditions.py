@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Binding conditions of devices: readiness of a claim and its deadline. Pure."""
 
 from __future__ import annotations

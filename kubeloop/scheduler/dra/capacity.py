@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Consumable capacity: the amount of a device's capacities that a request takes under its request policy. Pure."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """State of a pod's claims during one scheduling attempt, and the devices selected for them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Writes claims during binding: creates, allocates and reserves them; deallocates them if binding fails."""
 
 from __future__ import annotations

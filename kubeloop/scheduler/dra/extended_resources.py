@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Extended resources backed by device classes: the class of a resource, and the claim for a pod's containers."""
 
 from __future__ import annotations

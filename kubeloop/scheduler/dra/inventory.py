@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Device inventory: pools of ResourceSlices, reachability from nodes, and shared counters. Pure."""
 
 from __future__ import annotations

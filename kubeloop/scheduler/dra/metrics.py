@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Metrics of devices with binding conditions and of created claims, under upstream's names."""
 
 from __future__ import annotations

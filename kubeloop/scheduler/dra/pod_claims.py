@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Claims referenced by a pod, and their usability according to the caches. Pure."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Device search over nodes; a search that exceeds its time limit continues in a worker thread.
 
 The thread works on copies. Its results are used by the next attempt if the inputs have not changed.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Device selection: CEL selectors, taints and tolerations, and constraints between devices of a claim. Pure."""
 
 from __future__ import annotations

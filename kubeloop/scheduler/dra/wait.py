@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Waits until the devices of a pod's claims are ready for binding."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Event handler of assigned pods: updates the cache and requeues pods."""
 
 from __future__ import annotations

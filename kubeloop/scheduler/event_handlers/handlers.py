@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Informer event handlers for pods and nodes: update the cache and requeue pods."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Event handler of unscheduled pods: updates the queue and the nominator."""
 
 from __future__ import annotations

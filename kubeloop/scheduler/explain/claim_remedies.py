@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Advice for rejections because of volumes or devices, in one line."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Explains why a pod has no node: the rejections of all plugins for each node, not only the first, with advice."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Advice for rejections because of the node, its labels or other pods, in one line with names and numbers."""
 
 from __future__ import annotations

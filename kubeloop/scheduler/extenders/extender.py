@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Scheduler extenders: external servers that filter and prioritize nodes, choose victims, or bind pods.
 
 Extenders are called one at a time, ignorable ones last. Their results about nodes are applied by the following

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """HTTP transport to an extender: JSON request by POST, JSON response."""
 
 from __future__ import annotations

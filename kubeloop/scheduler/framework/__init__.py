@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Scheduler framework: the plugin interface and the profiles that run plugins.
 
 config ──▶ registry (name ─▶ plugin class) ──▶ profile (plugins by extension point) ──▶ cycle, queue

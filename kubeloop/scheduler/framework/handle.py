@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Handle for plugins: client, informers, nominator, waiting pods and callbacks besides the node arrays."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Normalization of scores to 0…100, as most plugins do it.
 
 Integer division truncates as in Go; no value here is negative.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Base class for simple plugins that filter and score one pod on one node at a time.
 
 Offer such a plugin by an entry point of the group `kubeloop.scheduler.plugins`, and enable it in a profile:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Placements: sets of nodes on which a whole pod group may run."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Plugin base class with one method per extension point of upstream's scheduler framework.
 
 queue sort ─ pre-enqueue ─▶ pre-filter ─ filter ─ (post-filter) ─ pre-score ─ score ─ normalize ─▶ reserve ─ permit

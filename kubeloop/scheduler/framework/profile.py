@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Plugins of one scheduler name, by extension point and in order; one process may run several profiles."""
 
 from __future__ import annotations

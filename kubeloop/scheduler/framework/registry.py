@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Table of the built-in plugins with upstream's names, weights and order; other plugins come by entry points."""
 
 from __future__ import annotations

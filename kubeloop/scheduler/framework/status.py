@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Results of plugins: status codes, the PreFilter result, the diagnosis, and the FitError message."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """NodeResourcesBalancedAllocation: prefers nodes whose resource utilization becomes more balanced by the pod."""
 
 from __future__ import annotations

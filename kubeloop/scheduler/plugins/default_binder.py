@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """DefaultBinder: writes the Binding of a pod."""
 
 from __future__ import annotations

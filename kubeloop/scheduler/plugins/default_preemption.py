@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """DefaultPreemption: evicts pods of lower priority where the disruption is least."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """DynamicResources: filters nodes that can provide devices for the pod's claims, and allocates them at binding.
 
 Extended resources backed by a device class become one claim, created at binding, where the node itself does not

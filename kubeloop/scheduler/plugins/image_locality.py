@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ImageLocality: prefers nodes that already have the pod's images."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """InterPodAffinity: affinity and anti-affinity between pods, of the pod itself and of existing pods."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """NodeResourcesFit: filters nodes with sufficient resources, and scores by a scoring strategy."""
 
 from __future__ import annotations

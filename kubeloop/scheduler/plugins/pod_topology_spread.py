@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PodTopologySpread: spreads matching pods evenly over topology domains."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PrioritySort: orders the queue by priority, then by time of queueing."""
 
 from __future__ import annotations

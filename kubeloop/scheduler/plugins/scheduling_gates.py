@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """SchedulingGates: keeps a pod out of the active queue until its last scheduling gate is removed."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Scheduling algorithm of pod groups: tries all pods of a group in memory, on each placement, and selects the best.
 
 group ─ generate placements ─▶ for each: pods one after the other, each assumed for the next ─▶ undone

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Scheduling cycle of a pod group: all of its queued pods are tried together, and enough of them bound, or none."""
 
 from __future__ import annotations

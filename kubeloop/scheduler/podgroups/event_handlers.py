@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Informer event handlers for pod groups and their pods: update the manager and the queue."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Keys of pod groups, and the facts of their objects that scheduling needs. Pure."""
 
 from __future__ import annotations

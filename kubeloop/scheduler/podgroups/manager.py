@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pod group manager: the known groups, their hierarchy, and the pods of each by their progress."""
 
 from __future__ import annotations

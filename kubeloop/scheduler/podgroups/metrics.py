@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Metrics of pod groups, under upstream's names; registered with the feature gates that they belong to."""
 
 from __future__ import annotations

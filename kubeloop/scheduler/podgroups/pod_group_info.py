@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pod group info: a group in a scheduling cycle, with its children and queued pods."""
 
 from __future__ import annotations

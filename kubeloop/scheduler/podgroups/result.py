@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Results of a pod group's scheduling cycle: of each pod, each group, and of PodGroupPostFilter."""
 
 from __future__ import annotations

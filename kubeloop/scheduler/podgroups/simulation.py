@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pods assumed within the cycle of a pod group: undone in reverse order before anything is decided."""
 
 from __future__ import annotations

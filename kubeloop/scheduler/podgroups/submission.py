@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Acts on the results of a pod group's cycle: starts binding cycles, or returns pods to the queue with the reasons."""
 
 from __future__ import annotations

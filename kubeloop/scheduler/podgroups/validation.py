@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Validation of a pod group before its scheduling cycle: what its pods must have in common. Pure."""
 
 from __future__ import annotations

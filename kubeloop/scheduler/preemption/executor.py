@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Preemption executor: deletes victims in the background; the preemptor is not tried until the last one goes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Preemption by a pod group: the whole cluster is searched for victims, so that enough pods of the group fit at once.
 
 All units of lower priority are removed in memory, the group is tried, and then as many units as possible return, the

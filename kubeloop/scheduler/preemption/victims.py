@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Selection of preemption victims on a node, and of the node with the least disruption.
 
 Pure, except for dry runs, which remove pods from the cluster's arrays, run the filters, and add the pods again.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Scheduling queue: pods waiting for a node, and the events that requeue them.
 
 event_handlers ─ add, update, move ─▶ scheduling_queue ─ pop ─▶ cycle loop ─ put back ─▶ scheduling_queue

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cluster events: classifies changes of nodes, pods and other objects for queueing hints. Pure."""
 
 from __future__ import annotations

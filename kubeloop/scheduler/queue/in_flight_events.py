@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pods in flight (popped, attempt not finished) and the cluster events since each was popped."""
 
 from __future__ import annotations

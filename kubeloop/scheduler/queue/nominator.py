@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Nominator: pods nominated to nodes; others of no higher priority leave them that room."""
 
 from __future__ import annotations

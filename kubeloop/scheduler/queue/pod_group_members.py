@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Queued pods by pod group, outside the entries of the groups."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Scheduling queue that holds the pods of a pod group as one entry, with the feature gate GenericWorkload.
 
 pod of a group ─ group unknown ─▶ incomplete ─ group appears ─▶ entry of the group ─ pop ─▶ cycle of the group

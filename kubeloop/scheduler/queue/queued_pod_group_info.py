@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Entry of the scheduling queue for a pod group: its queued pods, which are tried together."""
 
 from __future__ import annotations

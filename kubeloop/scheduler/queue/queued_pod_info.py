@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Entry of the scheduling queue: a pod and the record of its attempts."""
 
 from __future__ import annotations

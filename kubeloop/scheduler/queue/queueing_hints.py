@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Queueing hints: decides if a cluster event requeues an unschedulable pod, by asking the plugins that rejected it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Scheduling queue with upstream's three parts: activeQ, backoffQ and unschedulable pods.
 
 add ─▶ active ─ pop ─▶ (in flight) ─ rejected ─▶ unschedulable ─ helpful cluster event ─▶ backoff ─ time ─▶ active

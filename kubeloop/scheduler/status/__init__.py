@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reports scheduling results: pod conditions, nominations, events and metrics.
 
 cycle, preemption, plugins ──▶ reporter ─ PodStatusPatch ─▶ API server

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reports scheduling results of a pod: the PodScheduled condition, nominatedNodeName, and events."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Matching of volumes to claims on a node, and topology of provisioning. Pure."""
 
 from __future__ import annotations

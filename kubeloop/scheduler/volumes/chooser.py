@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Selects volumes for a pod's unbound claims on a node: existing ones, and ones to be provisioned."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Volumes that count against the attach limits of CSI drivers, in-tree ones as those of their drivers. Pure."""
 
 from __future__ import annotations

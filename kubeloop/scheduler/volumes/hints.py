@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Queueing hints of the volume plugins for changes of storage objects. Pure."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Copies of a store's content.
 
 migrate.py: save, restore and move ─▶ snapshot.py: sealed SQLite file ─▶ a SQLite store or etcd

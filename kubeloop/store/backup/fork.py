@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Forks a SQLite store: shares blocks that the file system can share, copies the rest.
 
 Works on a store that a server is writing to: all writes acknowledged by now are in the fork.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Format version of stored values, kept beside them, and the migration steps from older formats.
 
 1   objects as JSON, without their resourceVersion; node ports of shared stores under /registry/ranges/

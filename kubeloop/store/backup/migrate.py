@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Saves, restores and moves the content of stores.
 
 snapshot ◀── save ── sqlite (also of a running server), etcd

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Snapshots: a consistent copy of a store's state in one file, for any backend, verified when read.
 
 The file is a SQLite store's (`kubeloop.store.sqlite.file`) with a seal: a digest of its whole content. It holds one

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """etcd v3 store, shared by any number of API servers.
 
 write ─▶ pending_writes.py: speculative at once ─▶ transactions.py: one transaction compares the key's revision ─▶ etcd

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Calls to an etcd cluster with failover between members and retries."""
 
 from __future__ import annotations

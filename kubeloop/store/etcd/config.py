@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """etcd configuration: endpoints, TLS and key prefix; also as one URL, which names the store."""
 
 from __future__ import annotations

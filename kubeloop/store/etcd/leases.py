@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Leases for keys with a time to live, shared by the writes of a minute.
 
 Upstream's numbers: a lease is reused for a minute, or a thousand keys, and lasts that much longer than asked.

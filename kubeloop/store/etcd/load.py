@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Loads the state under our prefix at a revision, and finds the oldest revision with history."""
 
 from __future__ import annotations

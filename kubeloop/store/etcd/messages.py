@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Subset of etcd's v3 API messages: requests as bytes, responses as small structs.
 
 Field numbers are those of etcd's published v3 API.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pending writes to etcd: visible to the next write at once, executed in an order that keeps them consistent.
 
     a key's writes       one after the other, each built on the one before it

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """In-memory replica of etcd, kept current by one watch of all keys: resumed where it stopped, on any member.
 
 Every revision of etcd has its event, ours or another program's, so the replica always knows exactly how far it is.

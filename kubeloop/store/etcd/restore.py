@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Restores a snapshot into etcd through its API, without stopping it or accessing its files.
 
 etcd assigns revisions itself. If the data had reached a higher one than etcd has, the offset is stored

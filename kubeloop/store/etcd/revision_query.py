@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Queries etcd's revision: once for all callers of one turn of the event loop, with a few queries in flight.
 
 A linearizable read takes time, since members have to agree. With a single query in flight, a caller that arrives

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Store shared by many servers: an etcd cluster, and an in-memory replica that follows its watch."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """TLS to etcd's members, with readable reasons for failures."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Writes as etcd transactions: done, in conflict, or repeated without harm.
 
 A call that fails may have had its effect. Repeating it is safe, for it compares: of two attempts at most one

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """SQLite store: a durable log in a single file.
 
 SqliteStore ─▶ engine ─▶ SqliteLog (both in log.py): writer thread ─▶ file.py: rows and checks

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checkpoints the write-ahead log without blocking the writer."""
 
 from __future__ import annotations

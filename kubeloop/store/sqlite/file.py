@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """SQLite file: its schema, and functions that write, read and check rows.
 
     log(revision, prior, created, key, value, crc)   one row a revision; value NULL means deleted

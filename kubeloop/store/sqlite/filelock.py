@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Lock of the operating system for one process at a time."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Log in a SQLite file: one thread writes, one checkpoints, and neither waits for the other.
 
 The event loop hands over batches and goes on; a batch is one multi-row INSERT, which is its own

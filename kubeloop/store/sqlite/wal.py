@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Detects that SQLite is about to drop acknowledged writes from a damaged write-ahead log.
 
 After a crash SQLite replays the log up to the first frame that is not intact, and takes the rest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random objects generated from the types of their fields; deterministic by seed."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Addresses and networks are read leniently where they must be, and strictly where they may be."""
 
 import pytest

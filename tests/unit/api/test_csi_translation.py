@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """In-tree volumes as volumes of the CSI drivers that replaced them."""
 
 from __future__ import annotations

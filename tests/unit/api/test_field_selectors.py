@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Field selectors parse, print, complain and match as upstream's."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Label selectors parse, print, complain and match as upstream's."""
 
 from collections.abc import Mapping, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Signed tokens: what we sign is recognized, and nothing else is."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """In-memory API server, called in process, with a manual clock."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A webhook for reviews, over real TLS with client certificates, and the kubeconfig file that leads to it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """API server with authorization and upstream's default roles, called as any user."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of the order of a deletion's steps: options, preconditions, admission, write; and of collections."""
 
 from __future__ import annotations

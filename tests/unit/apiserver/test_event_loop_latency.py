@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """No request holds the event loop for long, whatever its body, its query or the format of its response.
 
 Measured is the processor time that one callback of the loop takes in the loop's own thread: neither other programs nor

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Two API servers in one process: each write obeys the gates of the server that handles it."""
 
 from __future__ import annotations

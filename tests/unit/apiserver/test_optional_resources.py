@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of optional versions and features: served, described, converted, stored; and absent by default."""
 
 from __future__ import annotations

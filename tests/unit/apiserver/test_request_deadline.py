@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Time limits of requests: which have one, how long it is, and what is answered when it is over."""
 
 from __future__ import annotations

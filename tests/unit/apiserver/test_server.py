@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A server starts whole or not at all, and stops in order."""
 
 from __future__ import annotations

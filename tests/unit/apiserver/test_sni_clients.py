@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Client certificates on connections that use a certificate of --tls-sni-cert-key."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Warnings on their way to clients: with successes, with refusals, and with deletions that leave something behind."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Webhook authentication and authorization of a whole server."""
 
 from __future__ import annotations

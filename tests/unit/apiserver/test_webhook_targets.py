@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """URLs of webhooks that a client config may contain, and responses of webhooks that nobody expects."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A plane of three of each, at a pace that is easy to reckon with, and what happened to it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Calls are selected by verb, resource and name."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Plans: read, refused with the reason, and laid out in time by their seed."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of the load balancer: choice of server, and connections of a failed one."""
 
 from __future__ import annotations

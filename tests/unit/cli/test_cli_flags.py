@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of accepted and rejected command lines."""
 
 from __future__ import annotations

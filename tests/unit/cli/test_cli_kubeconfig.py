@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of the kubeconfig: complete, and other content of the file is kept."""
 
 from __future__ import annotations

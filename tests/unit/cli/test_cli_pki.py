@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Keys and certificates are made once, kept, and renewed for a reason."""
 
 from __future__ import annotations

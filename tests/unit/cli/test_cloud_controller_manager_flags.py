@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The flags of `kubeloop cloud-controller-manager`."""
 
 from __future__ import annotations

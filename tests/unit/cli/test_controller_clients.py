@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Clients of the controllers have upstream's rates."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of the controller manager's flags, its port's authorization, and its status output."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every flag of Kubernetes' programs is accepted, or rejected for a documented reason."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of `kubeloop kubelet`: flags, certificates, and authorization of its port."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of the registry of clusters: names are exclusive while a process holds them, and end with it."""
 
 from __future__ import annotations

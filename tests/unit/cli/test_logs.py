@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of the programs' log lines: klog's text form, JSON, counted repetitions, and tracebacks shown once."""
 
 from __future__ import annotations

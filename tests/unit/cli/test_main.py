@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of the command line itself: help, errors with the nearest valid word, completion, and help of every flag."""
 
 from __future__ import annotations

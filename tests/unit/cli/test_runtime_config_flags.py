@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The flags that say which versions of the API are served and which features are on."""
 
 from __future__ import annotations

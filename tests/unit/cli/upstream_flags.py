@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Names of all flags of Kubernetes 1.37's programs."""
 
 from __future__ import annotations

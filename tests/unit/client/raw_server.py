@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Server that sends scripted bytes and records requests."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of the client independent of its transport: rate limits, retries, deadlines, causes; in virtual time."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tokens in files: read when they change, kept while they cannot be read."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of call deadlines: late calls are cancelled, and no others."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of exec credential plugins: run once, cached until they expire, and failures reported."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A client among servers that misbehave: late, broken, cut off, too busy."""
 
 from __future__ import annotations

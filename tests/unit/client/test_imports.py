@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A process that is handed its transport pays for no HTTP, TLS or YAML."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Objects that share their parts are equal to what they were, and smaller together."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Configurations: where they are looked for, how files merge, what is wrong with them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Watch events from bytes, however those are cut."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Connections kept for the next request: last used first, not for ever, not too many."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of the choice of a proxy and its exceptions."""
 
 from __future__ import annotations

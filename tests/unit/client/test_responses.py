@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Answers as objects: structs where there are some, mappings where not."""
 
 from __future__ import annotations

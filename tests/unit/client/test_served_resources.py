@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of the served resources by discovery."""
 
 from __future__ import annotations

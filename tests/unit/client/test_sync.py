@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The client without async: the same methods, blocking."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of TLS and tunnels on real sockets: trust, client certificates, and proxies."""
 
 from __future__ import annotations

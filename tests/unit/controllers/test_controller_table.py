@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The table of loops, and which of them a command line means."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The loops' metrics are called what kube-controller-manager's are, so that its dashboards show ours."""
 
 from __future__ import annotations

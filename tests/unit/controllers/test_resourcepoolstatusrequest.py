@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of device pool summaries: devices, partitions, shareable capacity."""
 
 from __future__ import annotations

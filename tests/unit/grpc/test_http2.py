@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The connection to etcd, frame by frame, with a server that is made up: windows, limits, ends, damage, silence."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Server on a loopback port, and a client that sends raw bytes."""
 
 from __future__ import annotations

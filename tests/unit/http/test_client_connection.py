@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The client's side of a connection: exchanges, bodies whole and in pieces, upgrades, and its end."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The end of a taken-over connection is noticed, whatever its protocol does."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A handler runs in a task from its first statement on, whether or not it ever waits."""
 
 import asyncio

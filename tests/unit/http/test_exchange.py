@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Requests and their answers on one connection, byte for byte."""
 
 import asyncio

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whatever bytes come, in whatever pieces: nothing is raised, and every answer is a whole one."""
 
 import asyncio

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of every limit over a socket: the offender is answered or dropped, and the server continues."""
 
 import asyncio

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of requests that are handled for too long."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Responses read from bytes, however they are cut."""
 
 from __future__ import annotations

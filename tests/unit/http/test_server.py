@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of listening, TLS with client certificates, and graceful close."""
 
 import asyncio

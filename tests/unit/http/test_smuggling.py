@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Requests whose end two servers may see at different places are rejected, and nothing behind them is served."""
 
 from __future__ import annotations

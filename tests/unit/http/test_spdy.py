@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """SPDY/3.1: frames there and back, and the server's end of a connection."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of streams: shared frames, one write per iteration, and slow readers."""
 
 import asyncio

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """TLS settings in Go's names, on real handshakes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The server's end of a WebSocket, against frames made by hand."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Property tests of the pod lifecycle on the simulated runtime."""
 
 from __future__ import annotations

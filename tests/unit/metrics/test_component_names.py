@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The manager's, the scheduler's and the kubelet's metrics are upstream's; what is missing has a reason."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Families of metrics, and the lines they are written as."""
 
 from __future__ import annotations

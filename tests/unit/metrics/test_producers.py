@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Label values of every producer of metrics are escaped."""
 
 from __future__ import annotations

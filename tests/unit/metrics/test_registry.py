@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The registry in Prometheus' text format."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A whole API server in the test's own process, in virtual time."""
 
 from __future__ import annotations

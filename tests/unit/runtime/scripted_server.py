@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Server that follows a test's script, with the failures of real servers and networks."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An app starts what its loops need before them, and stops it after them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The newer of the informer's object and the one that a write returned counts."""
 
 from __future__ import annotations

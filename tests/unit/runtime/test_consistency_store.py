@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A key is not synced before the caches show the writes for it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of the worker: keys whose reconcile succeeds, fails, hangs, is cancelled or is terminal."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Definitions made from typed classes, and the objects of their kinds."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Work that may wait, and when an event loop has time for it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of supervision: crashed and hung loops are reported and restarted without affecting others."""
 
 from __future__ import annotations

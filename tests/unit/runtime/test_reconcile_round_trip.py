@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The whole way round: a change on a server, the cache, the queue, a reconcile, and its write with the cause."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of the runtime's metrics, under upstream's names."""
 
 from __future__ import annotations

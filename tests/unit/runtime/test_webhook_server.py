@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Admission webhooks: reviews in, verdicts out, over TLS."""
 
 from __future__ import annotations

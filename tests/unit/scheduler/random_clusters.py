@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small random clusters, and plugins to ask about them: what every plugin's test against its reference needs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of virtual time: it passes only when nothing else is runnable, and never beyond the limit."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pages of keys, at the edges of prefixes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The bounded history: what it replays, undoes and lets go."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A small loop to test with: writes on each config map labelled `count` how many keys its data has."""
 
 from __future__ import annotations

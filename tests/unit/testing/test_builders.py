@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checks that a server accepts every builder's object."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A plan of faults on a cluster of a test: what goes wrong, when, and that it ends."""
 
 from __future__ import annotations

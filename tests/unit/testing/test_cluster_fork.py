@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of forks of a test cluster: equal history, independent futures."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fault switches hit the calls of the code under test, and loops get over them."""
 
 from __future__ import annotations

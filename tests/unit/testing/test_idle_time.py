@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of idle time: no periodic wakeups."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A cluster's port, for programs outside of the process."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rules for commit messages."""
 
 from __future__ import annotations

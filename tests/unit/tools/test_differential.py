@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of the differential tests: generation, folding, comparison, shrinking, and a run against two servers."""
 
 from __future__ import annotations

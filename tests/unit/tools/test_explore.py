@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of the search for violations with new seeds: found, printed, and repeatable."""
 
 from __future__ import annotations

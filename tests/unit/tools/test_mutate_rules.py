@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The removal of rules: finds them, runs the tests that execute them, and reports those that no test notices."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Release tools: notes from the changelog, what forbids a release, and what `make up` installs."""
 
 from __future__ import annotations

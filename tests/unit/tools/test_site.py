@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Parts of the documentation site: links of documents, the reference of commands, pictures of terminals."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Grammars: each writes cases about one subject.
 
 seeds ──▶ grammar (drawn by weight) ──▶ draft: steps, cleanup ──▶ case

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Admission policies: validating and mutating policies with random expressions, in force for one namespace."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Server-side apply: several managers apply, update and give up fields of one object, with and without force."""
 
 from __future__ import annotations

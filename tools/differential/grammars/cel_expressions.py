@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """CEL: random expressions of a wanted type over values of known types, some with errors."""
 
 from __future__ import annotations

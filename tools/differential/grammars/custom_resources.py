@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Custom resources: a definition with a random schema, and objects that it defaults, prunes, converts and rejects."""
 
 from __future__ import annotations

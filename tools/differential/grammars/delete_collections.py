@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Deletes of collections: several objects, a delete with selectors and options, and a list of what is left."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Drafts: what a grammar writes, and the requests that many grammars begin with."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Objects: creates of valid and mutated objects, then updates, patches, reads, deletes and subresources."""
 
 from __future__ import annotations

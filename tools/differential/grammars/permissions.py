@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Permissions: roles and bindings, and what a user with few permissions may read, write, grant and ask with them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Protobuf: objects sent and answered in the encoding of typed Go clients."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Representations: tables and metadata of single objects and of lists, also as answers to writes and deletes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Structural schemas: random schemas of custom resources with defaults, rules and extensions, and values for them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Watches: writes, then a watch of what happened, with valid and invalid options."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """FieldsV1 sets and managedFields entries.
 
 path_elements ──▶ fieldset (trees and their algebra) ──▶ compare (changed and removed fields)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Comparison of two versions of an object, as sets of fields.
 
 Only differences are walked: subtrees that are identical or equal cost one comparison.

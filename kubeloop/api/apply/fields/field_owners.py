@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ownership of fields after a create, an update or a patch that is no apply."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sets of field paths, kept as the stored FieldsV1 tree, so that the hot path needs no codec.
 
 In a tree, an empty child is a member; a child holding `.` is a member with members below; any other child is only the

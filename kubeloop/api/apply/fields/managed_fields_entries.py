@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Entries of metadata.managedFields: their managers, their order, and validation of those that clients send."""
 
 from __future__ import annotations

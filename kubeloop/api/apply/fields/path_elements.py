@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Path elements of FieldsV1: `f:name`, `k:{"name":"c"}`, `v:"x"`, `i:0`; their parsing, order and display.
 
 An element is always its canonical wire string, so that two elements are the same place exactly when the strings are.

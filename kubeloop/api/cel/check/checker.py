@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Type checker: finds the type of every subexpression and the overloads that its calls may resolve to."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Static checks of literals: times, patterns, and homogeneous collections."""
 
 from __future__ import annotations

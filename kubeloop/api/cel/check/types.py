@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Types of expressions, assignability, and substitution of type variables."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cost budget of evaluations in a context such as the event loop; beyond it they are retried in a worker thread."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Estimated costs of calls by the sizes of their arguments: Kubernetes' estimates, then cel-go's."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Static cost estimator: the minimum and maximum cost of an expression, exactly as cel-go computes them.
 
 Sizes of values are followed through the tree: those of literals are known; for data the caller gives the limits of the

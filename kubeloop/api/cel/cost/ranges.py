@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ranges of sizes and costs, from minimum to maximum, in 64 bits."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Work of overloads beyond their cost: upstream charges by the length of collections, or not at all.
 
 Each entry returns the number of elements a call visits; a frame bounds their total.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """CEL authorizer library: `authorizer.group('apps').resource('deployments').check('create').allowed()`."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Type conversions, and the function `type`."""
 
 from __future__ import annotations

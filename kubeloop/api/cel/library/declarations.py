@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Declaration of overloads and their costs, used by the libraries."""
 
 from __future__ import annotations

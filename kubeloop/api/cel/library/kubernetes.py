@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Base environment: the language, Kubernetes' libraries as of 1.37, and the checks of literals."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """List library: cel-go's extensions for lists, sets and maps, and upstream's."""
 
 from __future__ import annotations

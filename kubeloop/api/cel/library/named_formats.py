@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Named formats: `format.dns1123Label().validate(x)`."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """IP and CIDR library, with the syntax of Go's netip; zones and IPv4-mapped IPv6 addresses are rejected."""
 
 from __future__ import annotations

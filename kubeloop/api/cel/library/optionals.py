@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Optional values library."""
 
 from __future__ import annotations

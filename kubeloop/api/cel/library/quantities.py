@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Quantity library: parsing, comparison and arithmetic of amounts such as `1.5Gi`."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Standard operators and functions of the language."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """String formatting: `'%d of %s'.format([1, x])`."""
 
 from __future__ import annotations

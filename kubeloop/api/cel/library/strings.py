@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """String library: cel-go's and upstream's functions, including regular expressions."""
 
 from __future__ import annotations

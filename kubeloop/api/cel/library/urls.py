@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """URL library, with the syntax of Go's net/url."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Semantic version library (semver.org): parsing and comparison."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Lexer of CEL expressions."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Macros: calls that expand to other trees."""
 
 from __future__ import annotations

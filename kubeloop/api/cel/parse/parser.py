@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Parser from text to a syntax tree."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Syntax tree of an expression, and compile errors."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Defaults of regular, init and ephemeral containers: image pulls, probes, ports, environment, resources."""
 
 from __future__ import annotations

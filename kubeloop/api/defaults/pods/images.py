@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Default image pull policy, derived from the image's name: Always for mutable tags.
 
 The grammar is that of registries: an optional domain, a lower-case path, a tag, a digest. A name that does not

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Defaults of pods and of the pod templates inside every workload."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Defaults of PodGroups and CompositePodGroups: their members are disrupted one by one."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rounding of resource lists to thousandths, away from zero."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Defaults of volumes: those of pods, and the sources they share with persistent volumes."""
 
 from __future__ import annotations

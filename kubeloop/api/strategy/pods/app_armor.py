@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """AppArmor profiles in legacy annotations, one for each container."""
 
 from __future__ import annotations

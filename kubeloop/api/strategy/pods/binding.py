@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Binding of a pod to a node: preconditions and result."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Uses of features that are disabled by default in 1.37, in pods, templates and pod status."""
 
 from __future__ import annotations

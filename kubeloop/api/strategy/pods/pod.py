@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Strategy of pods: creation, updates, subresources and grace period."""
 
 from __future__ import annotations

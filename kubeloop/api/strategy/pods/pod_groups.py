@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Strategies of PodGroups, CompositePodGroups and Workloads: drops fields of disabled features."""
 
 from __future__ import annotations

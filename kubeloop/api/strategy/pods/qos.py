@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """QoS class of a pod, computed from its requests and limits."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Defaulting of pod-level resources from those of the containers."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compiled validation rules of a schema: a tree of the places that have rules or lead to some."""
 
 from __future__ import annotations

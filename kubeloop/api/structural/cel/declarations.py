@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Schemas as CEL types: the declarations that rules can use at each place, and their maximum sizes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Validation of a CRD's rules: compilation and estimated cost."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Evaluation of a schema's rules on custom resources, within a cost budget."""
 
 from __future__ import annotations

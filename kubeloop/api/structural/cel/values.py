@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """JSON values as rules see them: times, bytes and numbers by their schema, lists that are sets or maps."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Validation of schema keywords: those that are forbidden, and those that require each other."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Schemas of a published OpenAPI document, with references resolved. Pure."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Validation that a schema is structural: every field has a type, and combinations only restrict values."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Validation of a CRD's schema: the order of the checks, and which checks suppress later ones."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Validation of CertificateSigningRequests, their approval and the status set by signers."""
 
 from __future__ import annotations

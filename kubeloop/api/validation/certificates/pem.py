@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PEM blocks, found as Go's decoder does: text outside of blocks is skipped."""
 
 from __future__ import annotations

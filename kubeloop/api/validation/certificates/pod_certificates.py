@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Validation of PodCertificateRequests, which kubelets create for pods.
 
 Upstream also requires an issued certificate to begin within minutes of the server's clock; these rules have no clock.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Validation of ClusterTrustBundles: their signer's name, and that their certificates are CAs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Validation of X.509 certificates and signing requests; the cryptography library is loaded on first use."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Validation of Events.
 
 Upstream is lenient with events of the core group and strict with those of `events.k8s.io`. Both are

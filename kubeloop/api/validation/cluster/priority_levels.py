@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Validation of PriorityLevelConfigurations: seats, and the handling of excess requests."""
 
 from __future__ import annotations

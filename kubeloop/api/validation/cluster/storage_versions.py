@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Validation of StorageVersions: the versions in which each API server encodes, decodes and serves."""
 
 from __future__ import annotations

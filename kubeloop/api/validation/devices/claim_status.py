@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Validation of a ResourceClaim's status: allocation, consumers and device status."""
 
 from __future__ import annotations

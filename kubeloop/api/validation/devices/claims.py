@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Validation of ResourceClaims, their templates and DeviceClasses, including their selectors' expressions."""
 
 from __future__ import annotations

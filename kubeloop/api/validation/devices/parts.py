@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Validation of the parts of claims, classes, slices and taint rules: names, taints, tolerations, conditions."""
 
 from __future__ import annotations

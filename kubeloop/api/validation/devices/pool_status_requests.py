@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Validation of ResourcePoolStatusRequests and their status."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """References to the requests of a ResourceClaim, used in constraints, configuration and results."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Validation of ResourceSlices: the devices of a driver and the nodes that can use them."""
 
 from __future__ import annotations

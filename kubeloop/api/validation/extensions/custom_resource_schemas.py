@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Validation of the schemas and selectable fields of CustomResourceDefinitions."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Validation of CustomResourceDefinitions without schemas: names, versions, conversion, columns, scale.
 
 Upstream moves fields that all versions share above the versions before it validates, so errors of a definition

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Validation of the request matching of webhooks and admission policies."""
 
 from __future__ import annotations

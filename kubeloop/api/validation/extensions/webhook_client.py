@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Validation of a webhook's client configuration: a URL or a service."""
 
 from __future__ import annotations

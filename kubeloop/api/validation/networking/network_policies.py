@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Validation of NetworkPolicies: ports, peers and IP blocks."""
 
 from __future__ import annotations

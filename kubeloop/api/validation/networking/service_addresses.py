@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Validation of a Service's cluster IPs and IP families, and of their changes."""
 
 from __future__ import annotations

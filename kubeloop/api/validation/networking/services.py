@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Validation of Services: types, ports and traffic. See `service_addresses` for cluster IPs and families."""
 
 from __future__ import annotations

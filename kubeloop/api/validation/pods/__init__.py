@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Validation of pods and pod templates.
 
 pod ──▶ spec ──▶ containers (env, mounts, handlers, compute_resources, security), volumes, scheduling, windows

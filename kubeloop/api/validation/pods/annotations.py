@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Validation of a pod's well-known annotations: mirror pods, security profiles, deletion cost."""
 
 from __future__ import annotations

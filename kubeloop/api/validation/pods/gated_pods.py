@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Validation of updates of a pod with scheduling gates: narrower node selectors and affinity."""
 
 from __future__ import annotations

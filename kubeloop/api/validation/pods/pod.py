@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Validation of new pods, and of the few changes that an existing pod allows."""
 
 from __future__ import annotations

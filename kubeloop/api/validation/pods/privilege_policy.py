@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Validation for servers that do not allow privileged containers (`--allow-privileged=false`)."""
 
 from __future__ import annotations

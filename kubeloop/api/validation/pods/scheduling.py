@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Validation of scheduling constraints: node selectors, affinity, tolerations, topology spread."""
 
 from __future__ import annotations

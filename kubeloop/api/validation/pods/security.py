@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Validation of security contexts: users and groups, seccomp and AppArmor profiles, sysctls."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Validation of pod specs, in pods and in pod templates."""
 
 from __future__ import annotations

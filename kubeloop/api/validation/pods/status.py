@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Validation of a pod's status: addresses, conditions, and container state transitions."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Validation of pod templates, on their own and inside workloads."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Validation of the differences between Windows and Linux pods, and of the Windows options."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cached checks of names, because the same names recur with every object of a workload.
 
 Only short texts are cached, so that invalid names can't fill the memory.

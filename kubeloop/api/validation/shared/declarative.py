@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Errors of upstream's declarative validation: they follow all others and have their own wording."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Difference between two structures, formatted as upstream does: a unified diff of their internal form."""
 
 from __future__ import annotations

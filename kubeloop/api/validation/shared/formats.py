@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Formats of upstream's declarative validation; their messages differ from the handwritten ones."""
 
 from __future__ import annotations

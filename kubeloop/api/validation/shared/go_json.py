@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Error messages of Go's JSON decoder for bytes that are no JSON object."""
 
 from __future__ import annotations

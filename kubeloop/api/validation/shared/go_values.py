@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rejected values in upstream's order and format.
 
 Upstream prints some rejected values as its internal structures: capitalised names, fields in their own order, absent

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Table of the fields of upstream's internal structures, in their own order and case.
 
 Upstream shows rejected structures in internal form, where names are capitalised and nothing is left out.

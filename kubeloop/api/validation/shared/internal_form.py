@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rejected structures of the smaller groups in upstream's internal form: its names, in its own order.
 
 Class names repeat between groups, so each structure is identified by its class here; absent values are null.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Name rules and scopes of all kinds."""
 
 from __future__ import annotations

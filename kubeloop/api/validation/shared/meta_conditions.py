@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Validation of metav1.Conditions in the status of many kinds."""
 
 from __future__ import annotations

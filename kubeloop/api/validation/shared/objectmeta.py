@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Validation of every object's metadata: names, labels, annotations, owners, finalizers, permitted updates."""
 
 from __future__ import annotations

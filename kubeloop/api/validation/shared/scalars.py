@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Validation of single values, shared by many kinds."""
 
 from __future__ import annotations

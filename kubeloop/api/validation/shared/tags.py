@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Declarative validation as a table: the checks that upstream generates from tags on its types, one line per field.
 
 A table has shapes by name, a shape has fields and unions. On an update only changed fields are checked again. Checks

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Validation of the health of volumes, in the status of pods and of claims."""
 
 from __future__ import annotations

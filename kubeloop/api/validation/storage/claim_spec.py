@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Validation of the spec of PersistentVolumeClaims and of their templates."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Validation of HorizontalPodAutoscalers: targets, metrics and scaling behavior."""
 
 from __future__ import annotations

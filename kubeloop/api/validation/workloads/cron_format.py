@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Validation of cron schedules and time zones, with the messages of upstream's parser."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Validation of Deployments and ReplicaSets."""
 
 from __future__ import annotations

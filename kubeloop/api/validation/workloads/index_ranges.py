@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Lists of a job's indexes such as `1,3-5,7`: their syntax, and overlaps between two of them."""
 
 from __future__ import annotations

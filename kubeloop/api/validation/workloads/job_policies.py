@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Validation of a job's failure and success policies."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Validation of a job's status, which external controllers may write as well.
 
 Most rules check only changed fields, so that one wrong field doesn't block updates of others.

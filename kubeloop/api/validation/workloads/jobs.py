@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Validation of Jobs, and of the job templates in CronJobs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Validation rules that workloads share: selectors that match their templates, consistent counts."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Dynamic admission: the policies and webhooks that are configured in the API.
 
 lazy (loads the rest once a configuration exists) ──▶ chain ──▶ policies (CEL expressions), webhooks (HTTPS calls)

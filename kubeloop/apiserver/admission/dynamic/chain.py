@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Dynamic admission chain: runs configured policies and webhooks in upstream's order.
 
 mutate:   policies ─▶ webhooks ─▶ (again if something changed: plugins ─▶ policies ─▶ webhooks)

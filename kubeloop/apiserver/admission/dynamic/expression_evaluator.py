@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Evaluates CEL expressions of policies and webhooks, with timing and metrics."""
 
 from __future__ import annotations

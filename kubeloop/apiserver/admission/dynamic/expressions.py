@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Evaluates the CEL expressions of policies and match conditions for one write, within a cost budget."""
 
 from __future__ import annotations

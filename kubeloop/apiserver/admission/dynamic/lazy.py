@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Watches the configurations of dynamic admission, and installs it in the chain once there are any.
 
 As long as there are none, only the plugins run, and the modules of dynamic admission are not loaded.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rules and selectors of webhooks, policies and bindings: decide if they match a write.
 
 Rules depend only on the kind of write, so their results are cached; selectors are evaluated on labels. Pure except

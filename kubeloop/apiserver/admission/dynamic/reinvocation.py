@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reinvocation of mutating policies and webhooks after a later one changed the object."""
 
 from __future__ import annotations

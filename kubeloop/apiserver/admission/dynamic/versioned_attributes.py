@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Versioned attributes: a write's documents in the version that a policy or webhook requests."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Built-in admission plugins, one module per plugin, named as upstream names them.
 
 built_in.built_in_plugins ──▶ plugins; each reads other objects through admission.Lookup

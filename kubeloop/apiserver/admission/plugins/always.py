@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """AlwaysAdmit and AlwaysDeny: deprecated plugins that admit or deny every write."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """CertificateApproval and CertificateSigning: require a permission on the signer to approve or sign."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """CertificateSubjectRestriction: rejects requests for client certificates of the group system:masters."""
 
 from __future__ import annotations

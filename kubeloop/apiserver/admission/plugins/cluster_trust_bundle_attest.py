@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ClusterTrustBundleAttest: requires a permission on the signer to publish its trust anchors."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Choice of the default class among several: the newest that is marked, by name among equals."""
 
 from __future__ import annotations

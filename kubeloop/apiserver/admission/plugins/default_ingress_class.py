@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """DefaultIngressClass: sets the cluster's default class on an Ingress without one."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """DenyServiceExternalIPs: rejects Services that begin to use external addresses."""
 
 from __future__ import annotations

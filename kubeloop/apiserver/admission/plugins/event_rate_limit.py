@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """EventRateLimit: limits the rate of events by server, namespace, user, or source and object."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Recognizes updates that change only metadata of the garbage collector."""
 
 from __future__ import annotations

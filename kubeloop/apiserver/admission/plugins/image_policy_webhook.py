@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ImagePolicyWebhook: asks a webhook whether the images of a pod may be used."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """NamespaceExists and NamespaceAutoProvision: what becomes of a write into a missing namespace."""
 
 from __future__ import annotations

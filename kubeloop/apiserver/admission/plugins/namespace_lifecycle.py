@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """NamespaceLifecycle: rejects creates in missing or terminating namespaces, and deletes of system namespaces."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """OwnerReferencesPermissionEnforcement: who changes owner references needs permissions on dependents and owners."""
 
 from __future__ import annotations

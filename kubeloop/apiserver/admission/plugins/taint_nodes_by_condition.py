@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """TaintNodesByCondition: taints a new node as not ready until the node lifecycle controller removes it."""
 
 from __future__ import annotations

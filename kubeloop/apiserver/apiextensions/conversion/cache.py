@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cache of custom objects converted by a webhook: filled before a read, which is then synchronous.
 
 Reads are synchronous everywhere in this server, and webhook calls are not. So a reader first prepares the objects that

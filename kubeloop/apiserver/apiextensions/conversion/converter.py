@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Conversion of one object between the versions of its kind, built in or by webhook."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reads that need conversion: prepares the objects, then performs the read."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ConversionReview: builds the request and verifies the response. Pure functions."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Serializer of custom objects that a webhook has converted.
 
 Only converted objects are served: one that could not be converted is an error, never an object of another version.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Watch hub of a version with webhook conversion: delivers changes once they are converted."""
 
 from __future__ import annotations

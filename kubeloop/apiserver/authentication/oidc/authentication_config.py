@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Structured authentication: builds JWT authenticators from configuration, and rebuilds them when its file changes."""
 
 from __future__ import annotations

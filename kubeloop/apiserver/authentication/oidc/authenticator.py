@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Authenticators of tokens of external issuers: each discovers its issuer in the background, and again on failure."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Maps the claims of a verified token to a user, and evaluates the rules about both."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """AuthenticationConfiguration files, and the same configuration from --oidc-* flags."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Distributed claims: groups that a token leaves to another endpoint, which answers with a signed token of its own."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """JSON Web Keys of an issuer, and signatures of compact JWTs: RSA (PKCS 1 and PSS) and ECDSA.
 
 A general JOSE library would let a token choose its own verification; here the key's type must fit the algorithm.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Provider of tokens: discovery document and key set, fetched over HTTPS; keys are fetched again for unknown ones."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Client of a KMS plugin: unary gRPC calls over a Unix socket, on one connection that is opened as needed."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Messages of the KMS v2 API, and the EncryptedObject of stored values, in protobuf."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """KMS v2 provider: keeps a seed that the plugin has encrypted, replaces it when the plugin's key changes, and derives
 data keys from it.
 

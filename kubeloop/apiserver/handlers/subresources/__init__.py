@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Subresources and virtual resources that don't serve the stored object itself.
 
     path ── SUBRESOURCES (by subresource) ──┐

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """binding: assigns a pod to a node, once."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Probes of the health endpoints of other components on this machine, for componentstatuses."""
 
 from __future__ import annotations

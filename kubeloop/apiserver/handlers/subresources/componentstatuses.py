@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """componentstatuses: health of the control plane's components. Deprecated, but still used by people."""
 
 from __future__ import annotations

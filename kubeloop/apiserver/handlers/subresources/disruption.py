@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Policy of evictions: evaluates PodDisruptionBudgets. Pure functions."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """eviction: deletes a pod if its disruption budget allows it.
 
 pod ─▶ pending, finished or being deleted? ── yes ──▶ delete

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """scale: reads and writes the replica count of a workload.
 
 stored object ─▶ its Scale ─▶ replaced, patched or applied ─▶ replicas and managedFields back into the object

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """serviceaccounts/token: issues a signed service account token, optionally bound to a pod, secret or node."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bodies of reviews and token requests, which are answered without being stored."""
 
 from __future__ import annotations

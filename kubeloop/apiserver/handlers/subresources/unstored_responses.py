@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Responses with objects that are not stored, and Status success responses."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """OpenAPI documents of the served resources, for kubectl (explain, apply, validation) and client generators.
 
     resources ─── paths.py ──┬─ v2.py ─┬─ JSON                       /openapi/v2

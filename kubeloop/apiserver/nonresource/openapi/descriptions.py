@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Descriptions of types and fields for `kubectl explain`, from the PyPI package kubernetes-validate if it is installed.
 
 The package is no dependency, and none of its texts is part of this project: `pip install kubeloop[schemas]` adds it.

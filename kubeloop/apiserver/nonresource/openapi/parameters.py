@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Parameters of requests, by verb and by subresource."""
 
 from __future__ import annotations

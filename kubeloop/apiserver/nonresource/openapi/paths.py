@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Paths and operations, in a form from which both OpenAPI versions are written.
 
 Operation IDs and actions are upstream's: generated clients and kubectl depend on them. The deprecated `/watch/` paths

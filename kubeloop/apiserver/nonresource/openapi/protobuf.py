@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """OpenAPI v2 in protobuf: gnostic's `openapi.v2.Document`, which kubectl requests.
 
 Only what kubectl reads is written: paths with their parameters and extensions, and definitions. Literal numbers are

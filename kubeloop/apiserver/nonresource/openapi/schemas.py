@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Schemas of objects for each OpenAPI version, from the project's type definitions.
 
 The definitions have the form of version 2. Version 3 differs in three ways: the location of definitions, no siblings

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """OpenAPI v2: one document for everything that is served."""
 
 from __future__ import annotations

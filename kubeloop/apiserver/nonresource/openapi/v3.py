@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """OpenAPI v3: one document per group version, and an index of them."""
 
 from __future__ import annotations

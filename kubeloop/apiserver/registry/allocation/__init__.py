@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Allocation of cluster IPs and node ports of Services: unique and not leaked under concurrent writes.
 
 Service ─ families ─ addresses, ports (reserved) ─ validation ─ IPAddress + Service written in one turn ─ durable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Index of the addresses and node ports that stored Services hold, updated by the store's events.
 
 An event is published before its writer continues, so what a finished write holds is already counted here. There is

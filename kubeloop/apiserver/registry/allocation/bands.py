@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Choice of a free member of a range: at random from the upper band, or from the lower one if that is full.
 
 Users who request a certain member take it from the lower band, so dynamic allocation avoids that.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Allocation of a Service's cluster IPs: the requested ones, or any free one of each of its families."""
 
 from __future__ import annotations

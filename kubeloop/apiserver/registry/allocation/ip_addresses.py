@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """IPAddress objects: they record the Service of an address, and arbitrate between servers."""
 
 from __future__ import annotations

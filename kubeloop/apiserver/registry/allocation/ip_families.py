@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """IP families and policy of a Service: from its spec, its previous spec and the cluster. Pure functions."""
 
 from __future__ import annotations

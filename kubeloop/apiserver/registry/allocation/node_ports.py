@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Allocation of a Service's node ports: requested, previous, or any free one.
 
 Ports of one Service with the same number and different protocols share their node port; different Services never do.

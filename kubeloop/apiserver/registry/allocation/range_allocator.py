@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Range allocators of addresses and ports: reserving for a write in progress, or simulating for a dry run."""
 
 from __future__ import annotations

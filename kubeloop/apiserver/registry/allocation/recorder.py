@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Records of allocated addresses and node ports, written beside their Service in the same turn of the loop.
 
 In a store of a single server, both become durable or neither. In a shared store the record is written first, and the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Repairs the records of addresses and ports after a server died between writing a record and its Service.
 
 Needed only for shared stores: otherwise both are one flush. As upstream, a record that seems orphaned is removed only

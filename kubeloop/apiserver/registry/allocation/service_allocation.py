@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Allocations of one Service write: reserved during validation, recorded on write, released on failure."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Networks of Service addresses: from ServiceCIDR objects, else from the server's configuration."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Server-side printing: objects as the Tables that kubectl shows (`as=Table`).
 
     resource ── registry ──▶ Printer (columns, cells, conditions)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Printers of autoscalers, whose targets column shows current and target values, and of scales."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Printers of namespaces, nodes, configuration, quotas, component statuses, and other small core kinds."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Printers of dynamic resource allocation: claims, slices, taint rules."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Table document: column definitions, and rows of cells with their objects."""
 
 from __future__ import annotations

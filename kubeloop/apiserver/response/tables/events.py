@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Printer of Events, of the core group and of events.k8s.io."""
 
 from __future__ import annotations

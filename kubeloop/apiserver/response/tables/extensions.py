@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Printers of API server extensions: admission, custom resources, API services, flow control."""
 
 from __future__ import annotations

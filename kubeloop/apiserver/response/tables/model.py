@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Printer: the columns of a kind and the functions that compute a row's cells."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Printers of services, endpoints, ingresses, network policies and addresses."""
 
 from __future__ import annotations

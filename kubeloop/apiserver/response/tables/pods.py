@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Printers of pods and pod templates.
 
 The status column summarizes all containers: the reason that keeps the pod from starting, else the reason of its end,

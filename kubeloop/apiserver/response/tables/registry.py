@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Table of printers by group and kind; kinds without a printer show name and creation time."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Printers of pod groups, and of other resources that are disabled by default."""
 
 from __future__ import annotations

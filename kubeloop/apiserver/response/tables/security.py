@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Printers of role bindings, and of certificate requests and trust bundles."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Printers of volumes, claims, and the storage group."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Text of table cells: ages, labels, selectors, shortened lists, and placeholders for missing values."""
 
 from __future__ import annotations

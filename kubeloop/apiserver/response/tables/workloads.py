@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Printers of workloads: replication controllers, the apps and batch groups, and disruption budgets."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Backoff before failed pods are replaced: ten seconds, doubled with each failure since a success. Pure."""
 
 from __future__ import annotations

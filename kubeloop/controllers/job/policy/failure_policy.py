@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Evaluates a job's `podFailurePolicy` for a failed pod: the first matching rule decides. Pure."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Evaluates an indexed job's `successPolicy`. Pure."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Builds the Workload and the PodGroup of a job, and their names. Pure."""
 
 from __future__ import annotations

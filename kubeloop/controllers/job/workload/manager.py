@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Finds or creates the Workload and the PodGroup of a job, and follows changes of the gang's minimum."""
 
 from __future__ import annotations

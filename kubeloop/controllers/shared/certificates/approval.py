@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reads the approval state of a certificate signing request from its conditions."""
 
 from __future__ import annotations

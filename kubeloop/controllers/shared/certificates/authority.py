@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Certificate authority: signs with a certificate and a key that are read again when their files change.
 
 Imports the cryptography library, which is slow to load: import this module only when there is something to sign.

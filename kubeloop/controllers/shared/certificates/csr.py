@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Parses the part of a PKCS #10 request that signers evaluate and certify.
 
 Imports the cryptography library, which is slow to load: import this module only when there is a request.

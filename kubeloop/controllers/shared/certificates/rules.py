@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rules of Kubernetes' own signers; the returned problems are upstream's texts for a condition."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Code that the Endpoints and EndpointSlice controllers share: pod selection, addresses and ports, written slices.
 
 pod event ─▶ selection: Services that select it ─▶ sync_pacer: delay ─▶ work queue ─▶ controller

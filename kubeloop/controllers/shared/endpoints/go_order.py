@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Order of ports and subsets as upstream lists them, by a hash of Go's printed form. Pure.
 
 Another order would be equivalent for readers, but every switch between the two programs would rewrite all objects.

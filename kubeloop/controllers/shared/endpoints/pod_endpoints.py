@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Derives the addresses and ports by which a pod serves a Service. Pure."""
 
 from __future__ import annotations

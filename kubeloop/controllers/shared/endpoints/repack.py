@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Repacks subsets of endpoints into their canonical layout: one subset for all addresses with the same ports. Pure."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Finds the pods of a Service and the Services of a pod through label indexes, without full scans."""
 
 from __future__ import annotations

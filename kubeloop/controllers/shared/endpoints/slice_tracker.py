@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Records the EndpointSlices that a controller wrote until the cache shows them, and handles changes by others."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Identity and ownership of EndpointSlices, shared by both controllers that write them. Pure."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Limits how often pod changes trigger a sync of a Service.
 
 The first change is handled at once. The larger the Service, the longer the pause before the next sync, in which

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Computes the last-change trigger time: the earliest change that led to a write of endpoints."""
 
 from __future__ import annotations

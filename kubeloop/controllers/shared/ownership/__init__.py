@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Relations between owners and their dependents.
 
 event ─▶ dependents: keys of owners ─▶ queue. controller_revisions: history of templates for StatefulSet, DaemonSet.

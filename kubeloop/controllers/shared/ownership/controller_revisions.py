@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """History of a workload's pod template: one ControllerRevision per distinct template, numbered in order.
 
 A revision's data is a patch that restores its template, as `kubectl rollout undo` applies it. Two revisions are equal

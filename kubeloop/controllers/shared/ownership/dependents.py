@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Maps owners to the objects that they manage or may adopt, and objects to the keys of these owners."""
 
 from __future__ import annotations

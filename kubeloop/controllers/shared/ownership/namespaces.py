@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Namespace checks for controllers that create objects in every namespace."""
 
 from __future__ import annotations

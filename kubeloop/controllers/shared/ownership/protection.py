@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Protects objects in use by a finalizer, added to new objects and removed from deleted ones when unused."""
 
 from __future__ import annotations

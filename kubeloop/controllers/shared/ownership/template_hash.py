@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Hash of a pod template, used to tell the children of different templates apart. Pure.
 
 Differs from upstream: the same template has another hash, since upstream hashes Go's printed form of the struct.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pods of workload controllers: creation from a template, deletion order, disruption condition, listing.
 
 pod_control creates and deletes with events on the owner; deletion_order ranks pods for a scale-down;

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Computes the delay over which a controller batches changes of a large group of pods. Pure.
 
 A sync costs time for each pod of the group. With one sync per change, a thousand pods that become ready would cost

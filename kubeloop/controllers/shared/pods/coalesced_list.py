@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Lists the pods of a namespace from the server, with one request for concurrent callers."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ranks an owner's active pods for deletion during a scale-down. Pure.
 
 The first difference decides: unassigned before assigned, pending before unknown before running, unready before ready,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Creates pods from a template and deletes them, with events on the owner."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Builds the DisruptionTarget condition that a pod gets before a controller deletes it. Pure."""
 
 from __future__ import annotations

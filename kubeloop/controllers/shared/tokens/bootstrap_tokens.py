@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bootstrap tokens: Secrets of kube-system by which new nodes and the cluster authenticate each other."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """NodeAffinity: filters by node selector and required node affinity, and scores by preferred terms."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """NodeDeclaredFeatures: filters nodes that declare the features the pod requires."""
 
 from __future__ import annotations

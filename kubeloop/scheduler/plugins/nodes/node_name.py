@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """NodeName: restricts a pod with spec.nodeName to that node."""
 
 from __future__ import annotations

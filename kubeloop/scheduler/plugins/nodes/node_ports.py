@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """NodePorts: rejects nodes on which a host port of the pod is in use."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """NodeUnschedulable: rejects cordoned nodes for pods that do not tolerate it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """TaintToleration: rejects nodes with untolerated taints; prefers fewer untolerated PreferNoSchedule taints."""
 
 from __future__ import annotations

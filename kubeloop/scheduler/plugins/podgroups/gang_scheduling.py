@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """GangScheduling: keeps the pods of a gang from being tried, and from being bound, before its minimum is there."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PodGroupPodsCount: prefers placements on which more pods of a group fit."""
 
 from __future__ import annotations

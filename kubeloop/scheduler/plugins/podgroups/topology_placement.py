@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """TopologyPlacementGenerator: one placement per value of a group's topology label."""
 
 from __future__ import annotations

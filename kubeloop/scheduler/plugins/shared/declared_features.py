@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Node features that a pod requires, by the names that nodes declare in their status. Pure."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Resource utilization of nodes with a pod, and the scoring strategies of NodeResourcesFit."""
 
 from __future__ import annotations

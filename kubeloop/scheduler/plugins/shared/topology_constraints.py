@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Topology spread constraints of a pod: its own, or the profile's defaults for pods of services and sets."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """NodeVolumeLimits: rejects nodes where the volumes of a CSI driver would exceed its attach limit."""
 
 from __future__ import annotations

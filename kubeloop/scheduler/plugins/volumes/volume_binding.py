@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """VolumeBinding: filters nodes from which the pod's volumes are reachable, and binds delayed claims with the pod.
 
 Contract with provisioners: the scheduler writes the selected node to the claim's annotation

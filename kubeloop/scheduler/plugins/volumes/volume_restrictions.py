@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """VolumeRestrictions: rejects nodes where a disk would be used twice, and ReadWriteOncePod claims that are in use."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """VolumeZone: filters nodes in the zone and region of the pod's volumes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of the fields that a request may set: exclusion and inclusion."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of managedFields for creates, updates and patches."""
 
 from __future__ import annotations

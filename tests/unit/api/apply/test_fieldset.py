@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sets of fields behave as sets of paths do, and FieldsV1 documents survive a round trip."""
 
 from __future__ import annotations

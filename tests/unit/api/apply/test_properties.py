@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Property tests of apply and ownership."""
 
 from __future__ import annotations

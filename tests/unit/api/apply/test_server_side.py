@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of server-side apply, by the examples of its documentation."""
 
 from __future__ import annotations

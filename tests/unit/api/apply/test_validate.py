@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of the errors of a configuration that does not match its schema."""
 
 from __future__ import annotations

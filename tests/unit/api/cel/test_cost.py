@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of CEL costs: estimates and actual costs, with cel-go's numbers."""
 
 from __future__ import annotations

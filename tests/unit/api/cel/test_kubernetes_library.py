@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Kubernetes' own types and functions: quantities, addresses, URLs, formats, versions, lists; checks of literals."""
 
 from __future__ import annotations

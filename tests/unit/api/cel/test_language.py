@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The language itself: what expressions come to, what they cost, and how wrong ones are refused."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Property tests of expressions against Google's implementation, including errors."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """autoscaling/v1 shows what it can of a v2 autoscaler and carries the rest in annotations."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Claims and slices of resource.k8s.io/v1beta1, which has other forms for the same things."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Events keep everything between the core group and events.k8s.io."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of defaults of all kinds except pods."""
 
 from __future__ import annotations

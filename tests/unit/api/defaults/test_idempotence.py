@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Filling in defaults a second time fills in nothing, whatever an object of whichever kind looks like."""
 
 from __future__ import annotations

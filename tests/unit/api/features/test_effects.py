@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every feature gate is upstream's, and is honored somewhere or has a reason why it changes nothing."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of feature gates and rejected settings."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Conditions keep their transition time while their status stays."""
 
 import msgspec

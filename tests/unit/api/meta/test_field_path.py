@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Field paths and field errors read exactly as upstream's."""
 
 import msgspec

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of name validation with upstream's messages."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of owner references, identified by UID."""
 
 import msgspec

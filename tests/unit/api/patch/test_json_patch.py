@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """JSON patch: the RFC's examples, upstream's departures from it, limits, and that inputs stay as they are."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Merge patch: the RFC's table, and where only objects are accepted."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Strategic merge patch: worked examples, every directive, what is refused and how, and what holds for all."""
 
 from __future__ import annotations

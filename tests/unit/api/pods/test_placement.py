@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of pod placement by taints, labels and names."""
 
 import pytest

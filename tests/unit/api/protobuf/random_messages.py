@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random objects of any type, made from the schema data: valid in shape, not in meaning."""
 
 from __future__ import annotations

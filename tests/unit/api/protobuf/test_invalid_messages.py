@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests with invalid protobuf: rejected with the messages of Go's decoders."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Property tests: objects of any schema round-trip through protobuf."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Known bytes: one body that kubectl 1.32 sent, the others put together by hand from the rules of the wire."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of quota decisions: exact charges, and limits that are never exceeded."""
 
 from __future__ import annotations

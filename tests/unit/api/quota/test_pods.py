@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of the quota usage and scopes of a pod."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Durations read and print as Go's."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Numbers, texts and percentages scale as upstream's."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Quantities are exact, and spelled as upstream spells them."""
 
 from fractions import Fraction

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Moments read with Go's rules, print in UTC, and age as kubectl shows."""
 
 from datetime import UTC, datetime, timedelta, timezone

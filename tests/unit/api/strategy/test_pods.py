@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of the pod strategy: creation, updates and deletion."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of the create and update strategies of single resources."""
 
 from __future__ import annotations

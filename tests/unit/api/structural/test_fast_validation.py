@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The quick look never accepts what a closer one would find something wrong with."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Go's regular expressions."""
 
 from __future__ import annotations

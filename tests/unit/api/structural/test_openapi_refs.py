@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Schemas that refer to others become whole ones, also where they would have no end."""
 
 from __future__ import annotations

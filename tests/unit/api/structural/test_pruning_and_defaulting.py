@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of pruning and defaulting by schemas."""
 
 from __future__ import annotations

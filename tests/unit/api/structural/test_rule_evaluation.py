@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of CEL rule evaluation: failures, messages, and ratcheting of unchanged values."""
 
 from __future__ import annotations

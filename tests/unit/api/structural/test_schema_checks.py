@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of rejected schemas of definitions."""
 
 from __future__ import annotations

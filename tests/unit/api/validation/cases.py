@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tables of invalid writes: changes of a valid manifest, and the errors that a server reports for them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Helpers for validation tests: a valid manifest, one change to it, and the resulting errors."""
 
 from __future__ import annotations

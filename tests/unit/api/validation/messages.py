@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Upstream's messages for malformed names, which end the errors of many fields."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Validation tests of webhook configurations, admission policies and bindings."""
 
 from __future__ import annotations

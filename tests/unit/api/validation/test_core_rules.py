@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Validation tests of the core kinds except pods: configuration, services, nodes, storage, quotas, events."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of the order of errors: generated checks follow handwritten rules, as upstream."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Validation tests of API services and custom resource definitions, without schemas."""
 
 from __future__ import annotations

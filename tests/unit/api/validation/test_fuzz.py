@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whatever a client sends, validation answers with errors and never fails itself."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Validation tests of network policies, ingresses, ingress classes, addresses and service CIDRs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Validation tests of pod groups, composite pod groups and workloads, with disabled features."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Validation tests of pods: one invalid field each, with its path."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Validation tests of pool status requests, lease candidates and storage versions."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Validation answers with errors, whatever an object looks like, and never fails itself."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Validation tests of priority classes, endpoint slices, leases, runtime classes and storage migrations."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Validation tests of workloads: Deployments, ReplicaSets, StatefulSets, DaemonSets, Jobs, CronJobs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of warnings about other objects."""
 
 from __future__ import annotations

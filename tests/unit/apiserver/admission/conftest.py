@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A small cluster to look things up in, and a short way to try a write against the built-in plugins."""
 
 from __future__ import annotations

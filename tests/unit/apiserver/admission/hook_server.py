@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Webhook server over TLS in the test's event loop, with scripted responses."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of the admission chain: order, operations, and rejections."""
 
 from __future__ import annotations

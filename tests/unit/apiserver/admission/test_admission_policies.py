@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Policies at work: what they refuse and change, with which parameters, and what becomes of those that fail."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Flags and configuration files of admission: selection, order, refusals in upstream's words."""
 
 from __future__ import annotations

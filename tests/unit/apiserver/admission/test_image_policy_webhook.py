@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ImagePolicyWebhook with a real webhook server on loopback."""
 
 from __future__ import annotations

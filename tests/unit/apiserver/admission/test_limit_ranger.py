@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """LimitRanger: what it fills in, and what it refuses in which words."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """NamespaceLifecycle, through the whole chain."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """NodeDeclaredFeatureValidator: updates that the pod's node must support."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """NodeRestriction, rule by rule: what a node may not write even if it is authorized."""
 
 from __future__ import annotations

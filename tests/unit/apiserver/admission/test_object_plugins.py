@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Admission tests of nodes, volumes, claims, ingresses and signing requests."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Plugins that are off by default, over the API of a server whose flags enable them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Admission tests of pods: account, token, priority, tolerations, runtime class, topology."""
 
 from __future__ import annotations

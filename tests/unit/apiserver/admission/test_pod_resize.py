@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PodResizeValidator: which resizes a node can bear."""
 
 from __future__ import annotations

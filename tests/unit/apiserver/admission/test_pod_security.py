@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of PodSecurity: rejections of each level with their messages, and namespace warnings."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of registry lookups: cached until an object changes."""
 
 from __future__ import annotations

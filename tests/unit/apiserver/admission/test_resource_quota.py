@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ResourceQuota: what is charged to which quota, what is refused in which words, and that it is exact."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Credentials of webhook clients: which user of a kubeconfig a server gets, and what the server sees of it."""
 
 from __future__ import annotations

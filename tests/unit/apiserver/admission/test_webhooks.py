@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of webhooks over TLS: matching, mutation, and failures."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """API server with an extension API server in one event loop, on separate ports."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A small extension API server for tests: gardens of the group flowers.example.com, over TLS.
 
 It lets in nobody but a front proxy with a certificate of the right authority, and remembers what it was asked.

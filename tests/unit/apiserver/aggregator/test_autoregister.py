@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of APIServices of served custom versions, kept while they have the label."""
 
 from __future__ import annotations

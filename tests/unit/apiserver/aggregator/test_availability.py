@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of extension API server availability; an unavailable one does not affect others."""
 
 from __future__ import annotations

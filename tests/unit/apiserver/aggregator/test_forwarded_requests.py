@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Requests that a client manipulates on their way to an extension API server, and responses that server manipulates."""
 
 from __future__ import annotations

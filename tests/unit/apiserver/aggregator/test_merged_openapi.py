@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Documents of several servers made one."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Requests for a group that an extension API server answers for, over real TLS."""
 
 from __future__ import annotations

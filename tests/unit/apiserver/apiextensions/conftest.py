@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Definitions for tests, and an API server that they are installed in."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of webhook conversion: reads, writes, lists and watches in any version."""
 
 from __future__ import annotations

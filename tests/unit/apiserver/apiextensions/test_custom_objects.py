@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of custom objects: read and written like others, and validated by their schema."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Watching custom objects, over HTTP's events and from within the process."""
 
 from __future__ import annotations

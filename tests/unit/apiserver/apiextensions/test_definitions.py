@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A definition is served, named, changed and ended."""
 
 from __future__ import annotations

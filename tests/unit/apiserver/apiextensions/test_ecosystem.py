@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Kinds in the shape of those that clusters in the wild have are served, completed and checked."""
 
 from __future__ import annotations

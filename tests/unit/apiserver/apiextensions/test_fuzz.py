@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Property tests: any schema and object is rejected or accepted, and the server continues."""
 
 from __future__ import annotations

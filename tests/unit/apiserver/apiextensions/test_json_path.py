@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The paths of printer columns."""
 
 from __future__ import annotations

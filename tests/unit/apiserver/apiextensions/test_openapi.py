@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """OpenAPI of custom resources: version 3 has all of a schema, version 2 what kubectl can work with."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rules of custom resources hold for every way in which objects are written."""
 
 from __future__ import annotations

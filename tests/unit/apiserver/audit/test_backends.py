@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Backends of audit events: log and webhook, blocking and in batches."""
 
 from __future__ import annotations

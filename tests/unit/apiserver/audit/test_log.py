@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The file of the audit log."""
 
 from __future__ import annotations

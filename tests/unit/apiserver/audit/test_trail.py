@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of audit events of all requests, including rejected ones."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A server with every way in."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A real OpenID issuer over TLS: discovery document, key set, and tokens that it signs."""
 
 from __future__ import annotations

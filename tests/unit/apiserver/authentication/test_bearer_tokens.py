@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The Authorization header is read as upstream reads it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tokens that lie in secrets of kube-system, for machines that join."""
 
 from __future__ import annotations

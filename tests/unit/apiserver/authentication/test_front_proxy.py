@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of users in proxy headers: accepted with the right certificate only."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tokens of an external issuer, which the test runs over TLS."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checks of service account tokens, rule by rule: claims, times, and the objects that a token is bound to."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tokens of service accounts as a way in: which hold, and what is refused."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bearer tokens that a webhook is asked about, over real TLS."""
 
 from __future__ import annotations

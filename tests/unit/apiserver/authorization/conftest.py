@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Servers with authorization."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An authorizer whose decisions have to be awaited is asked wherever any other is."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An update or a patch that creates its object requires the permission to create it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of every default role for every kind and verb against the tables."""
 
 from __future__ import annotations

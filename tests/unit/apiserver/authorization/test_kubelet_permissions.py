@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of the permissions of kubelets: their own node and its pods' objects."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The node authorizer, rule by rule, without roles: decisions and reasons."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whoever writes an admission policy or a binding must be allowed to read its parameters."""
 
 from __future__ import annotations

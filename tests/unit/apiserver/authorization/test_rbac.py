@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of roles and bindings, and of forbidden messages."""
 
 from __future__ import annotations

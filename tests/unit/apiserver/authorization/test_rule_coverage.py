@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rules that an author does not have: what one rule covers of another."""
 
 from __future__ import annotations

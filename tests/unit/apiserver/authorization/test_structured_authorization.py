@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """AuthorizationConfiguration files: what they may say, and how a server follows them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The webhook authorizer asks a real server over TLS."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """History is kept for one to two intervals."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Events end some time after their last write, and nothing else does."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Files that a running server reads again."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Freed memory is returned, and what is in use is left alone."""
 
 from __future__ import annotations

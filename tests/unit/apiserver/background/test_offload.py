@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Long work is done beside the event loop; short work is not sent away."""
 
 from __future__ import annotations

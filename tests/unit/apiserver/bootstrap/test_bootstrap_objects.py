@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of the bootstrap objects of a new server."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of the config map extension-apiserver-authentication: completed, and recreated when deleted."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """System objects exist before the server is ready, and come back when they are deleted."""
 
 from __future__ import annotations

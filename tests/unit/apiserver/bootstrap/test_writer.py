@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The server's own objects: made when missing, corrected where they describe the server, else left alone."""
 
 from __future__ import annotations

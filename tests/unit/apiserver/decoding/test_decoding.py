@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bodies become objects, or are refused in upstream's words."""
 
 from __future__ import annotations

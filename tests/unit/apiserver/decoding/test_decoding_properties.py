@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whatever a client sends, decoding answers or refuses; it never breaks and never misses a stray field."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of errors about patched documents."""
 
 from __future__ import annotations

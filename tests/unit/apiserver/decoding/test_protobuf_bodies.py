@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bodies in protocol buffers become the same objects as those in JSON, or are refused in upstream's words."""
 
 from __future__ import annotations

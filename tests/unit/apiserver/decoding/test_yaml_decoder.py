@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """YAML bodies mean what sigs.k8s.io/yaml makes of them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A KMS plugin as a process of its own: gRPC by the real library, keys in memory, told what to do by its input.
 
 Each line of standard input is a command: `key NAME` changes the current key, `health TEXT` the health.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of encryption at rest: plaintext for clients, ciphertext in the store, and missing keys."""
 
 from __future__ import annotations

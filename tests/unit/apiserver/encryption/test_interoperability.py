@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of interoperability with Kubernetes' ciphertexts, by the published layouts.
 
 Nothing here is made by our own ciphers: the vectors are OpenSSL's and NaCl's, the rest is put together from primitives.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Encryption by a KMS plugin, which is a process that the test starts."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of stored ciphertexts and of rejected configurations."""
 
 from __future__ import annotations

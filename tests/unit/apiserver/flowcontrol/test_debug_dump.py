@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`/debug/api_priority_and_fairness/*`: upstream's tables of levels, queues and requests."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of flow schemas, seats and queues as plain values."""
 
 from __future__ import annotations

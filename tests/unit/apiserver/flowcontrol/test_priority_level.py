@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of seats and queues: execution, waiting and rejection."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A server that shares itself fairly: what its clients notice of it."""
 
 from __future__ import annotations

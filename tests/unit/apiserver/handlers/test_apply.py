@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of applied configurations: decoding, and managers in different versions."""
 
 from __future__ import annotations

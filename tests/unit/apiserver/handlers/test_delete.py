@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of deletion: immediate, graceful, and with finalizers."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of partial patches: equal to patches of the whole object."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gets and lists: versions, pages, selectors and the forms an answer can take."""
 
 from __future__ import annotations

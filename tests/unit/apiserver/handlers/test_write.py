@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of writes against an in-process server."""
 
 from __future__ import annotations

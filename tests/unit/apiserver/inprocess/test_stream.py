@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of in-process streams: ended by the writer, closed by the reader, or read too slowly."""
 
 from __future__ import annotations

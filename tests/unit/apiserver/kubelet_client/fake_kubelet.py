@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A kubelet of the tests' own at a port, with whatever certificate it is given, and nodes that say where it is."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of requests to kubelets and their responses."""
 
 from __future__ import annotations

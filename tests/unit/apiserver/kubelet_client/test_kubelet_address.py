@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of kubelet addresses and requests, as pure functions."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of usage of nodes and pods from two samples of the kubelets."""
 
 from __future__ import annotations

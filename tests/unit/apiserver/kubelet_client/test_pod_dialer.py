@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pods of real networks are reached at their own addresses."""
 
 from __future__ import annotations

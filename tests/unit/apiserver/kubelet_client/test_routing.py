@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of routing of node requests: in-process agent, remote kubelet, or none."""
 
 from __future__ import annotations

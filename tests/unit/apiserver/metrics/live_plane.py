@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A server on a SQLite store, and traffic of every kind."""
 
 from __future__ import annotations

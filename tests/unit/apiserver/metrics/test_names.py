@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The API server's metrics are upstream's: names, types, labels, bounds; what is missing has a reason."""
 
 from __future__ import annotations

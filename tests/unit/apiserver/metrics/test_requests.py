@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Requests are counted by upstream's labels, over HTTP and in process; long-running ones while they run."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Paths that name no resource."""
 
 from __future__ import annotations

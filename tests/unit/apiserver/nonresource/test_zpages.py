@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """/flagz and /statusz, in text and in the structured form."""
 
 from __future__ import annotations

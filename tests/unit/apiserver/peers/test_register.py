@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of endpoints and leases of live servers."""
 
 from __future__ import annotations

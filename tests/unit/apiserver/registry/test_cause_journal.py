@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of the causes of an object's writes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of rejections that are returned or retried."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of signatures: equal for objects that differ in their identity only."""
 
 from __future__ import annotations

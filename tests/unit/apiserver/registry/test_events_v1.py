@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of events in `events.k8s.io`: stricter rules, with messages of the stored kind."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A struct that readers share is never changed by a write that starts from it, not even for a moment."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of cached managedFields: equal to those computed without the cache."""
 
 from __future__ import annotations

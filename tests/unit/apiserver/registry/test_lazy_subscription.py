@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of lazy subscriptions: created with the first relevant object, and then notified of all."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of managedFields for fields that are empty, emptied, or added by the server."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pods that are made after one before them are what they would be without it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Property test: a server with the pod create cache responds as one without it, to any sequence of requests."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of the fields owned by subresource writes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Over a real connection: calls that fail on purpose, answers that never come, late events and broken watches."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of content negotiation by the Accept header."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Options of a query string are parsed as Go parses them."""
 
 from __future__ import annotations

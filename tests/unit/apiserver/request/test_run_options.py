@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Flags of request handling: privileged containers, watches, browsers, tokens, tolerations, addresses."""
 
 from __future__ import annotations

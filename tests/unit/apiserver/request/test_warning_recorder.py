@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Warnings of a request have upstream's limits."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of a protobuf client: writes, reads, lists, watches and deletes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A transport of the tests' own, and WebSocket frames by hand."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of commands over all client protocols, with a scripted command."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Requests to ports that are reached through a node: one request, one whole response."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of port forwarding over all client protocols."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A pod gets its node once, by a binding."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Options of connections: the path behind `/proxy` and the ports to forward."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An eviction deletes a pod as far as its disruption budget allows."""
 
 from __future__ import annotations

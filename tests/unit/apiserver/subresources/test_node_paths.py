@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of node subresources without nodes, and of component statuses."""
 
 from __future__ import annotations

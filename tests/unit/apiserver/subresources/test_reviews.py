@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of self subject reviews and access reviews."""
 
 from __future__ import annotations

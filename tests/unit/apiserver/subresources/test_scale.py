@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The number of replicas of a workload, seen and set without the workload."""
 
 from __future__ import annotations

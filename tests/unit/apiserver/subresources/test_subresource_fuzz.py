@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whatever is sent to these paths, the answer is a Status or an object, never a crash."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of service account tokens: requested, used and revoked."""
 
 from __future__ import annotations

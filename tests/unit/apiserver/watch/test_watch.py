@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Watches: what happened since, what happens now, and how they end; in virtual time."""
 
 from __future__ import annotations

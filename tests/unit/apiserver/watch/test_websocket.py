@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Watches and logs over WebSockets, as browsers and the clients of some languages open them."""
 
 from __future__ import annotations

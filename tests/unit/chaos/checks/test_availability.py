@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Clients are answered whenever a majority of etcd and an API server are there; histories in which they are not."""
 
 from __future__ import annotations

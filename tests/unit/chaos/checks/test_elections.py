@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of recorded lease renewals with their times, and of missed ones."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of guaranteed times of a plane, derived from outages."""
 
 from __future__ import annotations

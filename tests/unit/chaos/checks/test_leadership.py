@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of leadership checks: histories without a leader, or with two."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Histories that some order of effects explains, and histories that none does."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of watch checks: repeated, decreasing, missed and disagreeing events, and wrong final states."""
 
 from __future__ import annotations

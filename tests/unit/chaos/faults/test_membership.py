@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A member of etcd is replaced through its JSON gateway, however often it takes to be agreed on."""
 
 from __future__ import annotations

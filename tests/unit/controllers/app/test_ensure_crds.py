@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of a controller with its own CRD, while the server rejects the CRD."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of cron schedules by the rules of robfig/cron v3."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of the due time and the next time of a schedule."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of events that enqueue a DaemonSet immediately, and of its own status writes."""
 
 from __future__ import annotations

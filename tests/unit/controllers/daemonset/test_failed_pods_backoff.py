@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Patience with pods that keep failing."""
 
 from __future__ import annotations

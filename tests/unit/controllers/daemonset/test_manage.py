@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of DaemonSet decisions with plain values: missing, surplus and outdated pods."""
 
 from __future__ import annotations

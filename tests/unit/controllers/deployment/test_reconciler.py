@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of objects that an API server rejects, but an old store may contain."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Revisions, their history, and what is copied between a deployment and its replica sets."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of replica set sizes: limits, rolling steps, proportions."""
 
 from __future__ import annotations

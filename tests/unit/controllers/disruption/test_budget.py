@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of allowed disruptions with plain values."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of the content of an Endpoints object and its limit."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of desired address types, endpoints and ports of a service."""
 
 from __future__ import annotations

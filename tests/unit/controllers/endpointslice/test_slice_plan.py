@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Endpoints go into slices so that few of them change."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Hints divide endpoints among zones by the processors of their nodes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of slices that mirror an Endpoints object."""
 
 from __future__ import annotations

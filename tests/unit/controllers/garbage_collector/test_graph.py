@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of the graph of owners: enqueued objects, and the cache of absent owners."""
 
 from __future__ import annotations

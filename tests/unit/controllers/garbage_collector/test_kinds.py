@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of discovery: fetched again only if something may have changed."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Stabilization windows, rates and bounds."""
 
 from __future__ import annotations

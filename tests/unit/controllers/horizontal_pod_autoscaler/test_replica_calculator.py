@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of replica calculations; the cases are those of upstream's replica calculator."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sets of completion indexes and their text."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of job policies for pods and indexes, and of the backoff."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of namespace conditions, estimated deletion times, and remaining content."""
 
 from __future__ import annotations

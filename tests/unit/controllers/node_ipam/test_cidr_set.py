@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Networks divided into parts: what is taken is taken once, whatever was taken and let go before."""
 
 from __future__ import annotations

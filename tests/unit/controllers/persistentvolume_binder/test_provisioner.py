@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Host paths: which directories are made and removed, and that no others are touched."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of the volume index against a linear search."""
 
 from __future__ import annotations

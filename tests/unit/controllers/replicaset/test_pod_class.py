@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pods that look alike to their set are kept together."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of the number and choice of pods to create and delete."""
 
 from __future__ import annotations

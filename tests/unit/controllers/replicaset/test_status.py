@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of the status of a replica set."""
 
 from __future__ import annotations

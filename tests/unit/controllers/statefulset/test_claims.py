@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of the owners of a claim, for every policy and previous owner."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Names, ordinals and pods of stateful sets as plain values."""
 
 from __future__ import annotations

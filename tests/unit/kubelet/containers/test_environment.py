@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Environment variables and the downward API."""
 
 from __future__ import annotations

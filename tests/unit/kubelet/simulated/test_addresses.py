@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Addresses of simulated nodes and pods."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of commands in simulated containers, and of terminals."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of ports of simulated containers."""
 
 from __future__ import annotations

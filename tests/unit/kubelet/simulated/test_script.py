@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Directions in annotations."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of stage files: directives for many pods."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of the phase of a pod, for every combination of container states."""
 
 from __future__ import annotations

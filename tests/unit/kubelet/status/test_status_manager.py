@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A change of a status within the process is what its patch makes of it on the wire."""
 
 from __future__ import annotations

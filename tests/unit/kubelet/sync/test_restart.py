@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of container restarts and their backoff."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of causes: merged, bounded, attached to writes, and limited to a reconcile."""
 
 from __future__ import annotations

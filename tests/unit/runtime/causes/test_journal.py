@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of the journal: relevant entries are kept longest."""
 
 from __future__ import annotations

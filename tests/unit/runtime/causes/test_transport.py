@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Writes carry why they are made; reads don't, and nothing else changes."""
 
 from __future__ import annotations

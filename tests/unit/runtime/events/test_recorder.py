@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Events for people: which are written, which are counted, which are dropped, and what happens when that fails."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Shared informers on a server in process, and on one that follows a script."""
 
 from __future__ import annotations

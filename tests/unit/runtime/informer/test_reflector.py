@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The reflector against a server and a network that fail in every way we could think of."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A reflector against a server that answers wrongly in every way, over a real connection: it ends up right."""
 
 from __future__ import annotations

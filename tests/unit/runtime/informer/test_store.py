@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Objects by key and by index."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The fence of a process that was suspended: what it had begun to write stays unwritten."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Three candidates, one lease, and everything that happens to processes and networks."""
 
 from __future__ import annotations

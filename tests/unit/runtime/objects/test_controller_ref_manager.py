@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Adoption and release: the verdict as a pure function, the patches on a real server."""
 
 from __future__ import annotations

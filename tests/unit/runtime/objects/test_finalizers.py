@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of finalizers: added and removed without affecting others."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Changes are patched, or made by replacing where only that is allowed."""
 
 from __future__ import annotations

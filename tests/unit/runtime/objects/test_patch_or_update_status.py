@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Status is patched, or replaced where only that is allowed."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of event handlers: keys, priority and origin."""
 
 from __future__ import annotations

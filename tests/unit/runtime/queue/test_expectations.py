@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A loop holds still until it sees its own writes, or has waited long enough."""
 
 from __future__ import annotations

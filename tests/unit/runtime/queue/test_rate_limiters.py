@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of retry delays, with client-go's numbers."""
 
 from __future__ import annotations

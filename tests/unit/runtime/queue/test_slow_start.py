@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Batches that double while all goes well."""
 
 from __future__ import annotations

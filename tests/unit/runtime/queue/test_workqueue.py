@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The work queue, one promise at a time; its whole behaviour is held to a model in `test_workqueue_model`."""
 
 from __future__ import annotations

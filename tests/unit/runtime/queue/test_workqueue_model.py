@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The queue against a plain model of it, through random sequences of everything one can do with it."""
 
 from __future__ import annotations

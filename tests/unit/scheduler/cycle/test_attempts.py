@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of scheduling attempts that are offloaded to a thread."""
 
 from __future__ import annotations

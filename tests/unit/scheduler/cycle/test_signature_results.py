@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of signature results: cached results equal recomputed ones."""
 
 from __future__ import annotations

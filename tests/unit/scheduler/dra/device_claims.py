@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Helpers for tests of devices: slices, claims, and an allocator for them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of allocation results, and of allocated devices."""
 
 from __future__ import annotations

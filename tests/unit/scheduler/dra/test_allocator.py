@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of the device allocator and its errors."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of the consumed capacity of a shared device."""
 
 from __future__ import annotations

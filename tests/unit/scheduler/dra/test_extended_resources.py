@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of devices for extended resources, and of the class that maps one."""
 
 from __future__ import annotations

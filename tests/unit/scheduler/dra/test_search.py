@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of offloaded device searches: they block nothing, and are not repeated needlessly."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of the remedies for every plugin's rejection, with names and numbers."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of HTTP extenders: requests and responses."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of the plugin GangScheduling on the framework: gates, hints, the minimum, and permits."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of per-node plugins: vectorized results equal a plain function per node."""
 
 from __future__ import annotations

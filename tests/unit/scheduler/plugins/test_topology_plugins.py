@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Plugins that compare parts of the cluster say what plain loops over all pods and nodes say."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of preemption: victims are deleted in parallel, the last one after the others."""
 
 from __future__ import annotations

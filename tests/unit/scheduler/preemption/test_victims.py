@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of preemption victims against a simple calculation over small clusters."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Refused pods and what may help them: objects and changes as tests of hints say them."""
 
 from __future__ import annotations

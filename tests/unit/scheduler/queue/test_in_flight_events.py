@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of events during attempts, gates and backoff, and of the retry order."""
 
 from __future__ import annotations

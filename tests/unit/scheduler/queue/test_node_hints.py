@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of queueing hints for changes of nodes and of the pod itself."""
 
 from __future__ import annotations

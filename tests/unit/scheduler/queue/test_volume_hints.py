@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of queueing hints for volumes and devices."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Disks that were part of Kubernetes count as those of their CSI drivers."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The number beside stored data: newer data is left alone, older data is brought forward, even if interrupted."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """etcd's messages as bytes, and its address as a URL."""
 
 from __future__ import annotations

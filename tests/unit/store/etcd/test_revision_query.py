@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of shared freshness queries to etcd: no reader gets an older result."""
 
 from __future__ import annotations

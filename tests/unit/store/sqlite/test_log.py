@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of the SQLite store beyond the contract: durability and error reports."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of write-ahead log corruption, as distinct from a crash."""
 
 from __future__ import annotations

@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
 """Validation of a pod's containers: resources, environment, handlers, probes and resize."""

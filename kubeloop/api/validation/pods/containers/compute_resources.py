@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Validation of compute resources: names, quantities, requests against limits, and device claims."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Validation of probes, lifecycle hooks and stop signals."""
 
 from __future__ import annotations

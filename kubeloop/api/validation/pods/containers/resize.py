@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Validation of pod resize: only cpu and memory of its containers, or of the pod itself, may change."""
 
 from __future__ import annotations

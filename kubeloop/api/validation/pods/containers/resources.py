@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Validation of pod-level resources against those of the containers."""
 
 from __future__ import annotations

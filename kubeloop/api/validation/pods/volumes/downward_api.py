@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Validation of downward API references: fields of the pod and resources of its containers."""
 
 from __future__ import annotations

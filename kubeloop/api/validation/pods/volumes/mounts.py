@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Validation of volume mounts and volume devices of containers."""
 
 from __future__ import annotations

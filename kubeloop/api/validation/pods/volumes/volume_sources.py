@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Validation of the volume sources that pods and persistent volumes share: one function per source."""
 
 from __future__ import annotations

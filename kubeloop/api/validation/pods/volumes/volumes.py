@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Validation of a pod's volumes: exactly one source each, and unique names."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Selects the policies, bindings and parameters that apply to a write."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """MutatingAdmissionPolicy: applies the patches of expressions to a write, policy by policy."""
 
 from __future__ import annotations

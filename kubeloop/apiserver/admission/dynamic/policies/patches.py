@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Patches of mutating policies: apply configurations and JSON patches, from CEL values. Pure functions.
 
 Expressions that construct objects name their types after the fields they are for: `Object.spec{...}` fits only `spec`.

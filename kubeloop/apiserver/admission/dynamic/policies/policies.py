@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Policies with their bindings, compiled on first use."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ValidatingAdmissionPolicy: evaluates validations and enforces their actions."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Admission webhooks: HTTPS calls to external servers before a write is stored.
 
 configurations ─▶ hooks, in order ─▶ match_rules (rules, selectors, conditions) ─┬─ mutating: sequential, patches

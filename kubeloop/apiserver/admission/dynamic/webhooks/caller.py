@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Calls one webhook about one write, and distinguishes the kinds of failure."""
 
 from __future__ import annotations

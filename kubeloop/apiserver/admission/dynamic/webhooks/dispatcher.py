@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Dispatches a write to the matching webhooks: mutating ones in sequence, validating ones concurrently."""
 
 from __future__ import annotations

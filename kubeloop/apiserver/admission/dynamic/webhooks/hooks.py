@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Configured webhooks, prepared for matching."""
 
 from __future__ import annotations

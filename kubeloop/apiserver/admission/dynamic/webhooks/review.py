@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """AdmissionReview: builds the request and verifies the response."""
 
 from __future__ import annotations

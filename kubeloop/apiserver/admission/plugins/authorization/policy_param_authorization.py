@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Requires permission to read the parameters of admission policies.
 
 An expression of a policy may show its parameters in a message: without this, whoever writes policies could read all

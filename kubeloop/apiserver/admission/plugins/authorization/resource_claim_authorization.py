@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Permissions on devices: admin access in a namespace, allocation of claims, and device status.
 
 Upstream does this in the storage of claims, with validation: hence the rejections are field errors.

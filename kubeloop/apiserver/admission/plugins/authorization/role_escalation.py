@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Prevents privilege escalation: Roles and bindings may grant only permissions that their author has.
 
 The verbs `escalate` and `bind` exempt from it. Upstream does this in the storage of the four kinds, between mutating

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """NodeDeclaredFeatureValidator: rejects updates that need features which the pod's node does not declare."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Node labels that a kubelet may not set on its own node, because they keep workloads away from it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Mirror pods: the only pods that a kubelet may create; they must not refer to API objects."""
 
 from __future__ import annotations

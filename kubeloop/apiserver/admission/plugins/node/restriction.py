@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """NodeRestriction: a kubelet may write only its own node's objects, and for pods that run there."""
 
 from __future__ import annotations

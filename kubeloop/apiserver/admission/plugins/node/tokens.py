@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checks that a pod mounts what its node requests for it: a token audience, or a certificate of a signer."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PodSecurity: enforces the Pod Security Standards that a namespace's labels select.
 
 namespace labels ─▶ labels.policy_of ─▶ enforce, audit, warn ─▶ evaluation.evaluate(pod) ─▶ rejection

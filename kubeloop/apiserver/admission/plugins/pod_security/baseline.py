@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checks of the baseline level, which prevents known privilege escalations."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PodSecurityConfiguration: default levels of namespaces without labels, and exemptions."""
 
 from __future__ import annotations

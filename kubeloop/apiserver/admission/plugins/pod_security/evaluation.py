@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Selects the checks of a level and policy version, and evaluates them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Violations found by pod security checks, and the wording of their messages."""
 
 from __future__ import annotations

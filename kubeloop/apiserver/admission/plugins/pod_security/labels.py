@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pod security policy of a namespace, from its labels: enforced, audited and warned levels."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checks that the restricted level adds, which enforce pod hardening."""
 
 from __future__ import annotations

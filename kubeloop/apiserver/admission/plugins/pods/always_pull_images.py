@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """AlwaysPullImages: makes every new image be pulled, so that its use requires credentials."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """DefaultTolerationSeconds: lets pods stay on a not-ready or unreachable node for five minutes by default."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ExtendedResourceToleration: lets pods that request extended resources onto the nodes dedicated to them."""
 
 from __future__ import annotations

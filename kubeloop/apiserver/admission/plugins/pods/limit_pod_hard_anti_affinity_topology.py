@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """LimitPodHardAntiAffinityTopology: allows required pod anti-affinity only among nodes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PodGroupProtection: adds a finalizer, so that pod groups aren't deleted while their pods run."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PodNodeSelector: adds a namespace's node selector to its pods, and limits the labels that they may select."""
 
 from __future__ import annotations

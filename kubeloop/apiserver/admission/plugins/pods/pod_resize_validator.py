@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PodResizeValidator: allows resizing a running pod only on a node that supports it and is large enough."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """References of a pod to secrets, and those that its service account does not list."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PodTolerationRestriction: adds a namespace's default tolerations to pods, and limits them to its whitelist."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PodTopologyLabels: copies the node's zone and region labels to its pods (downward API)."""
 
 from __future__ import annotations

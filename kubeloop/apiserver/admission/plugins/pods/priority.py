@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Priority: resolves the priority class of pods and pod groups; allows at most one default class."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """RuntimeClass: adds the overhead and scheduling constraints of a RuntimeClass to its pods."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ServiceAccount: assigns every pod an existing service account, and mounts its token unless opted out."""
 
 from __future__ import annotations

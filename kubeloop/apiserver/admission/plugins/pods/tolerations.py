@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Merges tolerations, without those that another one covers, and compares them with a whitelist."""
 
 from __future__ import annotations

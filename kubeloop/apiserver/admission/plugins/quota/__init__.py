@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Quota plugins: LimitRanger and ResourceQuota.
 
 limit_ranger: defaults, and constraints (min, max, ratio)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """LimitRanger: sets defaults from a namespace's LimitRanges, and rejects what is out of range."""
 
 from __future__ import annotations

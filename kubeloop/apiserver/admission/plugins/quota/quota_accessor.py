@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Current usage of ResourceQuotas, and the writes that charge them.
 
 A charge is visible to the next write before either is durable. It gets a lower revision than its object, so that no

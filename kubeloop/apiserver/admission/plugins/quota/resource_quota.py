@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ResourceQuota: rejects an object that would exceed a quota of its namespace; else charges the quota first."""
 
 from __future__ import annotations

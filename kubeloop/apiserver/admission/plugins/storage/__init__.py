@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
 """Admission plugins for claims, volumes and storage classes."""

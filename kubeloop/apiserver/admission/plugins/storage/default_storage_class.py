@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """DefaultStorageClass: sets the cluster's default class on a PersistentVolumeClaim without one."""
 
 from __future__ import annotations

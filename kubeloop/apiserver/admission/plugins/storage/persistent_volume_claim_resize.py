@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PersistentVolumeClaimResize: lets a claim grow only if it is bound and its class allows expansion."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """StorageObjectInUseProtection: adds finalizers to volumes, claims and VolumeAttributesClasses."""
 
 from __future__ import annotations

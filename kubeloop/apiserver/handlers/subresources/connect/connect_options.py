@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Connect options of pods, services and nodes: read from the request and passed to admission."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Chooses the connection to a node: its in-process agent, or its dialled kubelet; else the error to return."""
 
 from __future__ import annotations

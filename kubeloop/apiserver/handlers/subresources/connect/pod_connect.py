@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pod subresources that nodes serve through the API server: log, exec, attach and portforward.
 
 They come from nodes of this process (`ApiServer.nodes`), or from kubelets that are dialled (`ApiServer.kubelets`).

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """proxy: forwards requests to a pod, service or node (`…/proxy/…`)."""
 
 from __future__ import annotations

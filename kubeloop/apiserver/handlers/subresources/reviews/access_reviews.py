@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Access reviews: SubjectAccessReview, its local and self variants, and SelfSubjectRulesReview."""
 
 from __future__ import annotations

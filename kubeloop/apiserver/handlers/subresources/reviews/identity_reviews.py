@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """SelfSubjectReview and TokenReview."""
 
 from __future__ import annotations

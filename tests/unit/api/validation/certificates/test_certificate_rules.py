@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rules of certificate requests, pod certificates and trust bundles."""
 
 from __future__ import annotations

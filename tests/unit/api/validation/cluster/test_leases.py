@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rules of small cluster kinds: leases, classes, migrations, storage versions."""
 
 from __future__ import annotations

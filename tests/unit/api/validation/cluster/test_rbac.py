@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rules of roles and role bindings."""
 
 from __future__ import annotations

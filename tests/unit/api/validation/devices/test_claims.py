@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rules of ResourceClaims, their templates and DeviceClasses."""
 
 from __future__ import annotations

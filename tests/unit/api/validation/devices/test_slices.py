@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rules of ResourceSlices and DeviceTaintRules."""
 
 from __future__ import annotations

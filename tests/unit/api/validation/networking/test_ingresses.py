@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rules of Ingresses and IngressClasses."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rules of a pod's well-known annotations."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rules of pods beyond their spec, and of their updates."""
 
 from __future__ import annotations

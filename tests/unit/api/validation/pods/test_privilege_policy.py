@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rules of servers that do not allow privileged containers."""
 
 from __future__ import annotations

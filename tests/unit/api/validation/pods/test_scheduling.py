@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rules of affinity, tolerations and topology spread."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rules of security contexts: users and groups, profiles, sysctls."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rules of Windows pods and of Windows options."""
 
 from __future__ import annotations

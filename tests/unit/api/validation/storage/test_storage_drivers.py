@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rules of CSIDrivers, CSINodes and CSIStorageCapacities."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rules of failure and success policies of Jobs."""
 
 from __future__ import annotations

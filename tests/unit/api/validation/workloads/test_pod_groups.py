@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rules of the trees of templates in Workloads."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of OpenAPI documents of both versions."""
 
 from __future__ import annotations

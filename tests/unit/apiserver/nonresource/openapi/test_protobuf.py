@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of the protobuf form of OpenAPI version 2, with an independent decoder."""
 
 from __future__ import annotations

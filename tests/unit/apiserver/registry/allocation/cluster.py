@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """In-memory API server whose service writes can run concurrently, fail, and be inspected."""
 
 from __future__ import annotations

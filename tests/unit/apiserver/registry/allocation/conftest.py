@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Clusters with one family of addresses, with two, or with ranges of the test's own."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Free members of ranges: found if there are any, from the upper band while it lasts."""
 
 from __future__ import annotations

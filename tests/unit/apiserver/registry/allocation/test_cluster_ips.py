@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cluster addresses and the IPAddress objects beside them."""
 
 from __future__ import annotations

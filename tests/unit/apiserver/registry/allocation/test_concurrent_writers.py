@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of concurrent writers that fail, cancel or conflict: nothing is allocated twice or leaked."""
 
 from __future__ import annotations

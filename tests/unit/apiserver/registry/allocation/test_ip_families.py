@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Address families of services: one or two, as the policy and the cluster have it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Node ports of services, and the port that load balancers ask for health."""
 
 from __future__ import annotations

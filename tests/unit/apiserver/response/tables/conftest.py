@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A moment to print at, and a short way from a plain object to what its row shows."""
 
 from __future__ import annotations

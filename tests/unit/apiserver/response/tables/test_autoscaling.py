@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The targets column of autoscalers, in both versions, and scales."""
 
 from __future__ import annotations

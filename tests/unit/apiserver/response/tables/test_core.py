@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rows of namespaces, nodes, configuration, quotas, and the small kinds."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rows of services, endpoints, ingresses and addresses."""
 
 from __future__ import annotations

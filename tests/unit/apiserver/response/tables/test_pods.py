@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of the container columns of a pod's row."""
 
 from __future__ import annotations

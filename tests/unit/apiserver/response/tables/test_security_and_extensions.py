@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rows of bindings, certificates, admission, custom resources, API services and flow control."""
 
 from __future__ import annotations

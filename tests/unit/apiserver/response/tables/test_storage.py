@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rows of volumes, claims, classes and drivers."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The Table document, and what holds for every printer."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rows of what runs pods."""
 
 from __future__ import annotations

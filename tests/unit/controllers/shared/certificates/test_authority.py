@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of issued certificates: the requested subject, names, usages and validity, and nothing else."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ports and subsets are listed in upstream's order."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Subsets of endpoints have one layout, however they are written down."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Large services rest between writes, small ones don't; moments of changes; patches of maps."""
 
 from __future__ import annotations

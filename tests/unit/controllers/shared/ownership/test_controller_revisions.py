@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Revisions as data: what they hold, how they are called and counted, and which of them are kept."""
 
 from __future__ import annotations

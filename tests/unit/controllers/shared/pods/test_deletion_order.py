@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of the order in which pods are deleted."""
 
 from datetime import UTC, datetime, timedelta

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rules of requests, limits and claims of containers, and of pod-level resources."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rules of containers: regular, init and ephemeral ones, their ports and restart rules."""
 
 from __future__ import annotations

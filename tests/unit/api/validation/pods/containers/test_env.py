@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rules of environment variables and their sources."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rules of probes, lifecycle hooks and stop signals."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rules of the resize subresource: only cpu and memory may change."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rules of projected files: secrets, config maps, the downward API, tokens, certificates."""
 
 from __future__ import annotations
