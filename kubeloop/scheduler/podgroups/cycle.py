@@ -73,10 +73,11 @@ class PodGroupCycle:
             log.exception("scheduling of pod group %s failed", queued.root)
             self._reject(queued, info, Status(Code.ERROR, (str(error),)))
             return None
-        self._submission.submit(results)
+        rejection = self._submission.submit(results)
         result = _metric_result(results[info.key].status, waiting=results[info.key].waiting_on_preemption)
         self._algorithm.metrics.count_attempt(result, profile.name, clock.monotonic() - began)
-        self._queue.add_attempted_pod_group_if_needed(queued, status)
+        # Without a backoff, a pod that is rejected again and again would be tried without end.
+        self._queue.add_attempted_pod_group_if_needed(queued, status or rejection)
         return None
 
     def _return_pods(self, queued: QueuedPodGroupInfo) -> None:

@@ -36,13 +36,18 @@ class PodGroupSubmission:
     def __init__(self, targets: SubmissionTargets) -> None:
         self._to = targets
 
-    def submit(self, results: PodGroupResults) -> None:
-        """Act on the complete results of all groups below a topmost group."""
+    def submit(self, results: PodGroupResults) -> Status | None:
+        """Act on the complete results of all groups below a topmost group.
+
+        Returns the rejection of a pod that has a node, by a Reserve or Permit plugin.
+        """
+        rejection: Status | None = None
         for result in results.values():
             if isinstance(result.info.group, PodGroup):
                 for pod in result.pods:
-                    self._submit_pod(result, pod)
+                    rejection = self._submit_pod(result, pod) or rejection
                 self._to.conditions.report(result.info.group, result.status)
+        return rejection
 
     def reject_all(self, info: PodGroupInfo, status: Status) -> None:
         """Return all pods to the queue because of an error before the cycle."""
@@ -52,21 +57,22 @@ class PodGroupSubmission:
             if isinstance(leaf.group, PodGroup):
                 self._to.conditions.report(leaf.group, status)
 
-    def _submit_pod(self, result: PodGroupResult, pod: PodResult) -> None:
+    def _submit_pod(self, result: PodGroupResult, pod: PodResult) -> Status | None:
         status = result.status
+        if status is None and pod.status is None:
+            return self._bind(pod)
         if status is not None and not status.is_rejected:
             own = pod.status if pod.status is not None and not pod.status.is_rejected else None
             self._fail(pod, own or status, "")
         elif pod.status is not None:
             self._fail(pod, pod.status, pod.nominated)
-        elif status is None:
-            self._bind(pod)
-        elif result.waiting_on_preemption:
+        elif status is not None and result.waiting_on_preemption:
             self._fail(pod, status, pod.nominated)
-        else:
+        elif status is not None:
             self._fail(pod, group_unschedulable(status.message), "")
+        return None
 
-    def _bind(self, pod: PodResult) -> None:
+    def _bind(self, pod: PodResult) -> Status | None:
         """Assume the pod again, now for good, and start its binding cycle unless a plugin rejects it."""
         algorithm, cycle = self._to.algorithm.current, pod.cycle
         assert algorithm is not None
@@ -79,9 +85,10 @@ class PodGroupSubmission:
         if isinstance(waits, Status):
             self._count(pod.queued, waits, pod.seconds)
             self._to.failures.handle_failure_on_node(pod.queued, waits)
-            return
+            return waits
         self._to.nominator.delete_nominated_pod(pod.queued.info.uid)
         self._to.bindings.start(pod.queued, cycle, waits)
+        return None
 
     def _fail(self, pod: PodResult, status: Status, nominated: str | None) -> None:
         self._count(pod.queued, status, pod.seconds)
