@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of gangs one of whose pods is rejected after the group's cycle: the others wait for it, for a limited time."""
 
 from __future__ import annotations
