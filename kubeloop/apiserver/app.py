@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -65,6 +65,7 @@ from kubeloop.apiserver.request.negotiation import requested_object_format
 from kubeloop.apiserver.request.query import Query
 from kubeloop.apiserver.request.routing import PageNotFound, Router, Target
 from kubeloop.apiserver.request.run_options import DEFAULT_RUN_OPTIONS, ServerRunOptions
+from kubeloop.apiserver.request.trace import RequestTrace
 from kubeloop.apiserver.response.documents import NO_SNIFF, TEXT, not_found_response, status_response
 from kubeloop.apiserver.response.writers import DeferredResponse
 from kubeloop.clock import Clock, new_uid
@@ -104,22 +105,6 @@ _SNAPSHOT = "/kubeloop/snapshot"
 # Seconds before which no request is checked for its timeout.
 _SHORTEST_TIMEOUT = 0.5
 _FLOW_CONTROL_DUMPS = "/debug/api_priority_and_fairness/"
-
-
-class _RequestTrace:
-    """State of one request that metrics and audit need, at whatever step the request ends."""
-
-    __slots__ = ("audit", "ctx", "flow", "query", "target", "verb", "warnings", "width")
-
-    def __init__(self, method: str, query: Query, audit: AuditContext | None) -> None:
-        self.verb = method
-        self.query = query
-        self.audit = audit
-        self.target: Target | None = None
-        self.ctx: RequestContext | None = None  # set once the request is authorized
-        self.width = 1  # seats of flow control
-        self.flow: RequestFlow | None = None
-        self.warnings: Iterable[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +148,6 @@ class ApiServer:
             clock,
             serving.features,
             self.worker_thread,
-            self.metrics.storage,
             allow_privileged=self.run_options.allow_privileged,
             authorize_create=self._authorize_create,
         )
@@ -312,7 +296,7 @@ class ApiServer:
 
     async def _handle(self, request: Request, query: Query, audit_id: str, trail: AuditContext | None) -> Response:
         started = self.clock.monotonic()
-        course = _RequestTrace(request.method, query, trail)
+        course = RequestTrace(request.method, query, trail, started)
         if (header := request.headers.get("authorization")) is not None and has_extra_space(header):
             course.warnings = (EXTRA_SPACE_WARNING,)
         try:
@@ -325,7 +309,8 @@ class ApiServer:
             except errors.ApiError:
                 self.metrics.authentication.failure.observe(self.clock.monotonic() - started)
                 raise
-            self.metrics.authentication.count(user.name, self.clock.monotonic() - started)
+            course.authentication_seconds = self.clock.monotonic() - started
+            course.username = user.name
             if trail is not None:
                 await trail.begin(user, self._attributes_of(user, request, query), self.worker_thread)
                 if trail.is_blocked and not await trail.wait_stored():
@@ -346,7 +331,7 @@ class ApiServer:
                 if waiting is not None:
                     await waiting
             else:
-                self.metrics.authorization.count_administrator()
+                self.metrics.authorization.allowed.fast += 1
             ctx = self._context_of(user, request, query, course)
             if trail is not None:
                 ctx.annotations = trail.annotations
@@ -368,15 +353,21 @@ class ApiServer:
         except StoreError as error:
             response = status_response(store_error_to_api_error(error), request=request)
         if course.ctx is not None:
-            response = self._observe(course, course.ctx, response, started)
+            response = self._observe(course, course.ctx, response)
+        elif course.username:
+            self.metrics.authentication.count(course.username, course.authentication_seconds)
         if course.flow is not None:
             response.headers = (*response.headers, *course.flow.headers)
         return response
 
-    def _observe(self, course: _RequestTrace, ctx: RequestContext, response: Response, started: float) -> Response:
+    def _observe(self, course: RequestTrace, ctx: RequestContext, response: Response) -> Response:
         """Count a finished request, or return a response that is counted at its end."""
+        started, requests, flow = course.received, self.metrics.requests, course.flow
         seconds = self.clock.monotonic() - started
-        verb, requests, flow = course.verb, self.metrics.requests, course.flow
+        if requests.record(course, ctx, response, seconds):
+            return response
+        self.metrics.authentication.count(course.username, course.authentication_seconds)
+        verb = course.verb
         if flow is not None:
             if response.status == 429 and not ctx.has_seat:
                 requests.count_dropped(ctx, verb)
@@ -420,7 +411,7 @@ class ApiServer:
             audit.set_decision(decision)
         enforce(asked, decision)
 
-    def _context_of(self, user: User, request: Request, query: Query, course: _RequestTrace) -> RequestContext:
+    def _context_of(self, user: User, request: Request, query: Query, course: RequestTrace) -> RequestContext:
         """Return the context of an authorized request, with its response format; raises Method Not Allowed."""
         target = course.target
         assert target is not None
@@ -428,6 +419,7 @@ class ApiServer:
             raise _not_allowed(request.method, target)
         form = requested_object_format(request, target, course.verb)
         ctx = course.ctx = RequestContext(request, target, query, user, form, self.clock.now)
+        ctx.received = course.received
         ctx.dry_run = bool(query) and bool(query.text("dryRun"))
         for text in course.warnings:
             ctx.warn(text)
@@ -436,7 +428,7 @@ class ApiServer:
             ctx.warn(target.resource.deprecation)
         return ctx
 
-    async def _acquire_seat(self, fairness: FlowController, ctx: RequestContext, course: _RequestTrace) -> None:
+    async def _acquire_seat(self, fairness: FlowController, ctx: RequestContext, course: RequestTrace) -> None:
         """Acquire seats for a read; a write acquires its seat just before it begins."""
         ctx.flow = course.flow = flow = fairness.flow_of(ctx.user, course.verb, ctx.target)
         if course.verb in _READS and not ctx.target.subresource:
@@ -445,15 +437,17 @@ class ApiServer:
                 ctx.exclude_latency(await fairness.acquire(flow, width, ctx))
 
     async def _handle_unrouted(
-        self, user: User, request: Request, audit_id: str, course: _RequestTrace, started: float
+        self, user: User, request: Request, audit_id: str, course: RequestTrace, started: float
     ) -> Response:
         """Authorize and answer a request for a non-resource path or for an aggregated server."""
+        self.metrics.authentication.count(course.username, course.authentication_seconds)
+        course.username = ""  # counted
         if course.audit is not None or ADMINISTRATORS not in user.groups:
             waiting = self._authorize(self._attributes_of(user, request, course.query), course.audit)
             if waiting is not None:
                 await waiting
         else:
-            self.metrics.authorization.count_administrator()
+            self.metrics.authorization.allowed.fast += 1
         remote = self.aggregator.remote_for(request.path)
         if remote is not None:
             self.authenticator.clear_credentials(request)
@@ -510,18 +504,18 @@ class ApiServer:
     def authorize_path(self, user: User, method: str, path: str) -> Awaitable[None] | None:
         """Authorize a call for a non-resource path; raises Forbidden. What is returned must be awaited, if anything."""
         if ADMINISTRATORS in user.groups:
-            self.metrics.authorization.count_administrator()
+            self.metrics.authorization.allowed.fast += 1
             return None
         return self._authorize(attributes_of_path(user, method, path), None)
 
     def authorize(self, user: User, method: str, target: Target, verb: str, query: Query) -> Awaitable[None] | None:
         """Authorize a call for a resource, likewise. The verb is empty if the method is not supported."""
         if ADMINISTRATORS in user.groups:
-            self.metrics.authorization.count_administrator()
+            self.metrics.authorization.allowed.fast += 1
             return None
         return self._authorize(attributes_of_target(user, method, target, verb, query), None)
 
-    async def _impersonate(self, user: User, request: Request, course: _RequestTrace) -> User:
+    async def _impersonate(self, user: User, request: Request, course: RequestTrace) -> User:
         from kubeloop.apiserver.authorization.impersonation import impersonate, requested_user
 
         wanted = requested_user(request)
@@ -592,8 +586,8 @@ class ApiServer:
             ctx.has_seat = True
             if waited:
                 ctx.exclude_latency(waited)
-            if ctx.flow is not None:
-                ctx.flow.counts.observe_watchers(storage.hub.watchers)
+            if ctx.flow is not None and (watchers := storage.hub.watchers):
+                ctx.flow.counts.observe_watchers(watchers)
             return await _WRITES[verb](ctx, storage, self.object_store)
 
     async def _read_converted(

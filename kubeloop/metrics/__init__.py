@@ -12,9 +12,17 @@ from kubeloop.metrics.exposition import MetricDesc, Sample, family_lines, format
 from kubeloop.metrics.families import MetricFamily
 from kubeloop.metrics.health_checks import HealthCheckMetrics
 from kubeloop.metrics.registry import MetricRegistry
-from kubeloop.metrics.values import Histogram, MetricValue, Summary, exponential_bounds, linear_bounds
+from kubeloop.metrics.values import (
+    FastHistogram,
+    Histogram,
+    MetricValue,
+    Summary,
+    exponential_bounds,
+    linear_bounds,
+)
 
 __all__ = [
+    "FastHistogram",
     "HealthCheckMetrics",
     "Histogram",
     "MetricDesc",

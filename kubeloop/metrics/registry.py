@@ -7,7 +7,7 @@ collection (a depth, an existing count) are not counted: the registry holds a fu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from kubeloop.metrics.exposition import Kind, MetricDesc
@@ -27,6 +27,7 @@ class MetricRegistry:
         self._values: dict[str, MetricFamily[MetricValue]] = {}
         self._histograms: dict[str, MetricFamily[Histogram]] = {}
         self._summaries: dict[str, MetricFamily[Summary]] = {}
+        self._refreshers: list[Callable[[], None]] = []
 
     def counter(self, name: str, *labels: str, about: str | None = None) -> MetricFamily[MetricValue]:
         """Return the counter family of a name, created on first use."""
@@ -62,8 +63,18 @@ class MetricRegistry:
         """Return all families by name, also those without samples."""
         return {**self._values, **self._histograms, **self._summaries}
 
+    def add_refresher(self, refresh: Callable[[], None]) -> None:
+        """Add a function that completes the values of its families before they are read."""
+        self._refreshers.append(refresh)
+
+    def refresh(self) -> None:
+        """Complete all values."""
+        for refresh in self._refreshers:
+            refresh()
+
     def render(self) -> str:
         """Return all families as text, by name."""
+        self.refresh()
         families = self.families()
         lines = [line for name in sorted(families) for line in families[name].lines()]
         return "".join(line + "\n" for line in lines)

@@ -36,15 +36,60 @@ class Histogram:
         self.counts = [0] * (len(bounds) + 1)
         self.total = 0.0
 
-    def observe(self, value: float) -> None:
-        """Count a value."""
-        self.counts[bisect_left(self.bounds, value)] += 1
-        self.total += value
+    def observe(self, value: float, times: int = 1) -> None:
+        """Count a value, once or several times."""
+        self.counts[bisect_left(self.bounds, value)] += times
+        self.total += value * times
+
+    @property
+    def mean(self) -> float:
+        """Mean of all values; 0 without values."""
+        return self.total / (sum(self.counts) or 1)
 
     def add(self, counts: Iterable[int], total: float) -> None:
         """Add counts by bucket, in the order of the bounds, and their sum."""
         self.counts = [one + more for one, more in zip(self.counts, counts, strict=True)]
         self.total += total
+
+
+class FastHistogram:
+    """Histogram for hot paths: values within the first bucket are counted in plain attributes.
+
+    Callers may add to `fast` and `total` themselves if a value is at most the first bound.
+    """
+
+    __slots__ = ("_bounds", "_first", "_slow", "fast", "total")
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self._bounds = bounds
+        self._first = bounds[0]
+        self._slow: Histogram | None = None
+        self.fast = 0
+        self.total = 0.0  # of the values in the first bucket
+
+    def observe(self, value: float) -> None:
+        """Count a value."""
+        if value <= self._first:
+            self.fast += 1
+            self.total += value
+            return
+        if self._slow is None:
+            self._slow = Histogram(self._bounds)
+        self._slow.observe(value)
+
+    @property
+    def count(self) -> int:
+        """Number of values."""
+        return self.fast + (sum(self._slow.counts) if self._slow is not None else 0)
+
+    def histogram(self) -> Histogram:
+        """Return all values as a histogram."""
+        found = Histogram(self._bounds)
+        found.counts[0] += self.fast
+        found.total += self.total
+        if self._slow is not None:
+            found.add(self._slow.counts, self._slow.total)
+        return found
 
 
 class Summary:
@@ -59,11 +104,11 @@ class Summary:
         self.count = 0
         self.total = 0.0
 
-    def observe(self, value: float) -> None:
-        """Count a value."""
+    def observe(self, value: float, times: int = 1) -> None:
+        """Count a value, once or several times; for the quantiles it is one value."""
         self._latest.append(value)
-        self.count += 1
-        self.total += value
+        self.count += times
+        self.total += value * times
 
     def values(self) -> tuple[float, ...]:
         """Return the values at the quantiles; NaN without values."""

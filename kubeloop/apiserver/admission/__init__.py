@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
+from operator import length_hint
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol
 
 from kubeloop.api import errors
@@ -24,11 +25,8 @@ from kubeloop.apiserver.request.warning_recorder import WarningRecorder
 
 if TYPE_CHECKING:
     from kubeloop.apiserver.admission.setup import AdmissionSetup, PluginContext
-    from kubeloop.apiserver.metrics.admission import AdmissionSeries, AdmissionStepMetrics
+    from kubeloop.apiserver.metrics.admission import AdmissionStepMetrics, StepSeries
     from kubeloop.apiserver.request.context import RequestLatency
-
-# A plugin within this time is counted in plain attributes: the first bucket of its histogram.
-FAST_SECONDS = 0.005
 
 Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 
@@ -131,13 +129,11 @@ _Method = Callable[[Attributes], Awaitable[None] | None]
 
 
 class _Step(NamedTuple):
-    """Methods of the plugins in one step for one kind of write, and the series of their calls."""
+    """Methods of the plugins in one step for one kind of write, and the series of their runs."""
 
     kind: str
     methods: tuple[_Method, ...]
-    calls: tuple[tuple[_Method, AdmissionSeries], ...] = ()  # empty without metrics
-    series: AdmissionSeries | None = None  # of the whole step
-    is_quota: bool = False  # a part of the validating step, which is observed already
+    series: StepSeries | None = None  # None without metrics
 
 
 class _Steps(NamedTuple):
@@ -199,65 +195,74 @@ class AdmissionChain:
         return self._run(step, attempt) if step.methods else None
 
     def _run(self, step: _Step, attempt: Attributes) -> Awaitable[None] | None:
-        """Run plugins in order, and observe the duration of each and of all.
+        """Run plugins in order, and count it.
 
         From the first one that has to wait, the rest is returned as an awaitable.
         """
-        metrics = self._metrics
-        if metrics is None or step.series is None:
+        series = step.series
+        if series is None:
             return _run(step.methods, attempt)
-        if not step.calls:
-            step.series.fast += 1  # nothing ran: less than the clock resolves
-            return None
-        monotonic, remaining, series = metrics.monotonic, iter(step.calls), step.series
-        began = last = monotonic()
+        if not series.left:
+            return self._run_timed(step, series, attempt)
+        series.left -= 1
+        remaining = iter(step.methods)
         try:
-            for method, series in remaining:
+            for method in remaining:
                 waiting = method(attempt)
                 if waiting is not None:
-                    return self._run_rest(step, series, waiting, remaining, attempt)
-                now = monotonic()
-                if now - last <= FAST_SECONDS:
-                    series.fast += 1
-                    series.seconds += now - last
-                else:
-                    series.observe(now - last)
-                last = now
+                    passed = _passed(step, remaining)
+                    series.end_untimed(passed)
+                    return self._run_rest(step, series, waiting, attempt, passed)
         except errors.ApiError:
-            metrics.count_rejection(series.name, step.kind, attempt.operation, last, began)
+            passed = _passed(step, remaining)
+            self._count_rejection(step, attempt, passed, series.end_untimed(passed))
             raise
-        if not step.is_quota:
-            step.series.observe_step(last - began)
+        return None
+
+    def _run_timed(self, step: _Step, series: StepSeries, attempt: Attributes) -> Awaitable[None] | None:
+        """Run plugins in order, and observe the duration of each and of all; returns like `_run`."""
+        assert self._metrics is not None
+        monotonic = self._metrics.monotonic
+        readings = [monotonic()]
+        try:
+            for method in step.methods:
+                waiting = method(attempt)
+                if waiting is not None:
+                    series.observe_plugins(readings)
+                    return self._run_rest(step, series, waiting, attempt, len(readings) - 1)
+                readings.append(monotonic())
+        except errors.ApiError:
+            series.observe_plugins(readings)
+            self._count_rejection(step, attempt, len(readings) - 1, [*readings, monotonic()])
+            raise
+        series.observe(readings)
         return None
 
     async def _run_rest(
-        self,
-        step: _Step,
-        series: AdmissionSeries,
-        waiting: Awaitable[None],
-        remaining: Iterator[tuple[_Method, AdmissionSeries]],
-        attempt: Attributes,
+        self, step: _Step, series: StepSeries, waiting: Awaitable[None], attempt: Attributes, passed: int
     ) -> None:
-        metrics = self._metrics
-        assert metrics is not None
-        assert step.series is not None
-        began = last = metrics.monotonic()
+        """Await a plugin and run those after it, and observe their durations; some plugins have passed before."""
+        assert self._metrics is not None
+        monotonic = self._metrics.monotonic
+        readings = [monotonic()]
         try:
             await waiting
-            series.observe(metrics.monotonic() - last)
-            last = metrics.monotonic()
-            for method, series in remaining:
+            readings.append(monotonic())
+            for method in step.methods[passed + 1 :]:
                 following = method(attempt)
                 if following is not None:
                     await following
-                now = metrics.monotonic()
-                series.observe(now - last)
-                last = now
+                readings.append(monotonic())
         except errors.ApiError:
-            metrics.count_rejection(series.name, step.kind, attempt.operation, last, began)
+            series.observe_plugins(readings, passed)
+            self._count_rejection(step, attempt, passed + len(readings) - 1, [*readings, monotonic()])
             raise
-        if not step.is_quota:
-            step.series.observe_step(last - began)
+        series.observe_plugins(readings, passed)
+        series.observe_step(readings[-1] - readings[0])
+
+    def _count_rejection(self, step: _Step, attempt: Attributes, passed: int, readings: Sequence[float]) -> None:
+        if self._metrics is not None and step.series is not None:
+            self._metrics.count_rejection(step.series.names[passed], step.kind, attempt.operation, readings)
 
     def _steps_of(self, attempt: Attributes) -> _Steps:
         resource = attempt.resource
@@ -278,16 +283,27 @@ class AdmissionChain:
         return _Steps(
             self._step("admit", operation, [one for one in concerned if type(one).admit is not AdmissionPlugin.admit]),
             self._step("validate", operation, [one for one in checking if not one.is_quota]),
-            self._step("validate", operation, [one for one in checking if one.is_quota])._replace(is_quota=True),
+            self._step("validate", operation, [one for one in checking if one.is_quota], is_quota=True),
         )
 
-    def _step(self, kind: Literal["admit", "validate"], operation: Operation, plugins: list[AdmissionPlugin]) -> _Step:
+    def _step(
+        self,
+        kind: Literal["admit", "validate"],
+        operation: Operation,
+        plugins: list[AdmissionPlugin],
+        *,
+        is_quota: bool = False,
+    ) -> _Step:
         metrics = self._metrics
         methods = tuple(one.admit if kind == "admit" else one.validate for one in plugins)
         if metrics is None:
             return _Step(kind, methods)
-        series = [metrics.plugin(one.name, kind, operation) for one in plugins]
-        return _Step(kind, methods, tuple(zip(methods, series, strict=True)), metrics.step(kind, operation))
+        return _Step(kind, methods, metrics.step(kind, operation, [one.name for one in plugins], is_quota=is_quota))
+
+
+def _passed(step: _Step, remaining: Iterator[_Method]) -> int:
+    """Return the number of plugins before the current one of an iteration over all."""
+    return len(step.methods) - length_hint(remaining) - 1
 
 
 def _run(steps: Iterable[_Method], attempt: Attributes) -> Awaitable[None] | None:

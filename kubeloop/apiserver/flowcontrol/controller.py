@@ -66,6 +66,7 @@ class FlowController:
         self.counts: dict[tuple[str, str], FlowSchemaCounters] = {}
         self.watermarks = InFlightWatermarks()
         self.fair_fraction = 0.0
+        self._metrics = metrics
         self._waits = metrics.histogram(_WAITS, "flow_schema", "priority_level", "execute", bounds=DURATION_BOUNDS)
         self._reload_scheduled = False
         self._reload()
@@ -143,6 +144,7 @@ class FlowController:
 
     def adjust_seats(self) -> None:
         """Move seats from levels that don't need them to those that do."""
+        self._metrics.refresh()
         for names, counts in self.counts.items():
             if (level := self.levels.get(names[1])) is not None:
                 level.seat_seconds += counts.take_seat_seconds()

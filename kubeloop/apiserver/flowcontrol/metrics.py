@@ -72,7 +72,7 @@ def _register_schemas(registry: MetricRegistry, control: FlowController) -> None
         lambda: {(*names, "regular"): one.executions() for names, one in control.counts.items() if one.executed}
     )
     registry.histogram(f"{_PREFIX}watch_count_samples", *_OF_SCHEMA, bounds=WATCH_COUNT_BOUNDS).set_collector(
-        lambda: {names: one.watch_counts for names, one in control.counts.items() if any(one.watch_counts.counts)}
+        lambda: {names: one.watch_counts() for names, one in control.counts.items() if one.writes}
     )
 
 

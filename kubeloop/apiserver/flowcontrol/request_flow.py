@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+from bisect import bisect_left
 from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -19,6 +20,7 @@ from kubeloop.http import Request
 from kubeloop.metrics import Histogram
 
 if TYPE_CHECKING:
+    from kubeloop.apiserver.metrics.flow_record import FlowRecord
     from kubeloop.apiserver.request.context import RequestContext
 
 _RETRY_SECONDS: Final = 1
@@ -45,7 +47,7 @@ class FlowSchemaCounters:
             "fast_seconds",
             "observe_wait",
         ),
-        *("rejected", "waiting", "watch_counts", "watermarks", "wide"),
+        *("rejected", "waiting", "watched_writes", "watermarks", "wide", "writes"),
     )
 
     def __init__(self, note_wait: Callable[[float, bool], None], watermarks: InFlightWatermarks) -> None:
@@ -61,7 +63,8 @@ class FlowSchemaCounters:
         self._slow = Histogram(DURATION_BOUNDS)
         self._further_seat_seconds = 0.0
         self._taken_seat_seconds = 0.0
-        self.watch_counts = Histogram(WATCH_COUNT_BOUNDS)  # watchers that a write concerns
+        self.writes = 0
+        self.watched_writes: dict[int, int] = {}  # writes that concern watchers, by their number
 
     def observe(self, seconds: float, width: int) -> None:
         """Count an executed request by its duration and seats."""
@@ -74,11 +77,17 @@ class FlowSchemaCounters:
             self._slow.observe(seconds)
 
     def observe_watchers(self, count: int) -> None:
-        """Count a write by the watchers that it concerns; most concern none."""
-        if count:
-            self.watch_counts.observe(count)
-        else:
-            self.watch_counts.counts[0] += 1
+        """Count a write that concerns watchers, by their number."""
+        self.watched_writes[count] = self.watched_writes.get(count, 0) + 1
+
+    def watch_counts(self) -> Histogram:
+        """Return the writes by the watchers that they concern; most concern none."""
+        found = Histogram(WATCH_COUNT_BOUNDS)
+        found.counts[0] += self.writes - sum(self.watched_writes.values())
+        for count, times in self.watched_writes.items():
+            found.counts[bisect_left(WATCH_COUNT_BOUNDS, count)] += times
+            found.total += count * times
+        return found
 
     def count_rejection(self, reason: str) -> None:
         """Count a rejected request by upstream's reason."""
@@ -107,7 +116,10 @@ class FlowSchemaCounters:
 class RequestFlow:
     """Requests that share queues: those of one FlowSchema and one user or namespace, with the same attributes."""
 
-    __slots__ = ("attributes", "clock", "counts", "distinguisher", "hand", "headers", "level", "schema")
+    __slots__ = (
+        *("attributes", "clock", "counts", "distinguisher", "hand", "headers", "level", "schema"),
+        "record",
+    )
 
     def __init__(
         self,
@@ -127,14 +139,15 @@ class RequestFlow:
         self.hand: tuple[int, ...] = ()
         if queuing is not None:
             self.hand = deal_hand(self.schema, self.distinguisher, queuing.queues, queuing.hand_size)
+        self.record: FlowRecord | None = None  # of its plain requests since metrics were read
         self.headers = (
             ("X-Kubernetes-PF-FlowSchema-UID", schema.metadata.uid),
             ("X-Kubernetes-PF-PriorityLevel-UID", level.uid),
         )
 
-    def seat_of(self, source: FlowSource) -> Seat:
+    def seat_of(self, ctx: RequestContext) -> Seat:
         """Return a seat for a write, to be entered."""
-        return Seat(self, source)
+        return Seat(self, ctx, 1, ctx.received)
 
     async def acquire(self, seat: Seat, queued: Watermark) -> float:
         """Wait for seats in turn, and count it; returns the seconds of waiting. Raises TooManyRequests."""
@@ -165,22 +178,22 @@ class Seat:
 
     __slots__ = ("arrived", "flow", "source", "started", "width")
 
-    def __init__(self, flow: RequestFlow, source: FlowSource, width: int = 1) -> None:
+    def __init__(self, flow: RequestFlow, source: FlowSource, width: int = 1, arrived: float | None = None) -> None:
         self.flow = flow
         self.source = source
         self.width = width
-        self.arrived: float | None = None  # None: in this turn of the loop
-        self.started: float | None = None
+        # When the request arrived, and when it got its seats; None for both: in this turn of the loop.
+        self.arrived = self.started = arrived
 
     async def __aenter__(self) -> float:
         """Acquire a seat; returns the seconds of waiting for it."""
         flow = self.flow
         counts = flow.counts
         waited = 0.0
-        self.arrived = self.started = flow.clock.monotonic()
         if not flow.level.try_acquire(1):
             waited = await flow.acquire(self, counts.watermarks.queued_writes)
         counts.dispatched += 1
+        counts.writes += 1
         counts.executing.add(self)
         counts.watermarks.executing_writes.begin()
         return waited

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from typing import Final
 
 from kubeloop.apiserver.authorization.attributes import AuthorizationDecision
-from kubeloop.metrics import Histogram, MetricRegistry, exponential_bounds
+from kubeloop.metrics import FastHistogram, Histogram, MetricRegistry, exponential_bounds
 
 _BOUNDS: Final = exponential_bounds(0.001, 2, 15)
-_FAST_SECONDS: Final = _BOUNDS[0]
+FAST_FILTER_SECONDS: Final = _BOUNDS[0]
 # Names that are reported as they are; others are only counted.
 _KNOWN_USERS: Final = frozenset(
     ("admin", "client", "kube_proxy", "kubelet", "system:serviceaccount:kube-system:default")
@@ -21,75 +21,40 @@ _KNOWN_USERS: Final = frozenset(
 _MAX_USERS: Final = 1000
 
 
-class ResultSeries:
-    """Decisions with one result."""
-
-    __slots__ = ("fast", "seconds", "slow")
-
-    def __init__(self) -> None:
-        self.fast = 0
-        self.seconds = 0.0
-        self.slow: Histogram | None = None
-
-    def observe(self, seconds: float) -> None:
-        """Count a decision by its duration."""
-        if seconds <= _FAST_SECONDS:
-            self.fast += 1
-            self.seconds += seconds
-            return
-        if self.slow is None:
-            self.slow = Histogram(_BOUNDS)
-        self.slow.observe(seconds)
-
-    @property
-    def count(self) -> int:
-        """Number of decisions."""
-        return self.fast + (sum(self.slow.counts) if self.slow is not None else 0)
-
-    def histogram(self) -> Histogram:
-        """Return the durations of all decisions."""
-        found = Histogram(_BOUNDS)
-        found.add([self.fast, *[0] * len(_BOUNDS)], self.seconds)
-        if self.slow is not None:
-            found.add(self.slow.counts, self.slow.total)
-        return found
-
-
 class AuthenticationMetrics:
     """Attempts to authenticate, and authenticated users by category."""
 
     def __init__(self, registry: MetricRegistry) -> None:
-        self.success = ResultSeries()
-        self.failure = ResultSeries()
+        self.success = FastHistogram(_BOUNDS)
+        self.failure = FastHistogram(_BOUNDS)
         self._users: dict[str, int] = {}
         self._categories: dict[tuple[str, ...], float] = {}
         registry.counter("authenticated_user_requests", "username").set_collector(self._requests_by_user)
         _register(registry, "authentication_attempts", "authentication_duration_seconds", self._results)
 
-    def count(self, username: str, seconds: float) -> None:
-        """Count a request with a user."""
+    def count(self, username: str, seconds: float, times: int = 1) -> None:
+        """Count a request with a user, or several that all were fast."""
         try:
-            self._users[username] += 1
+            self._users[username] += times
         except KeyError:
-            self._add_user(username)
-        success = self.success
-        if seconds <= _FAST_SECONDS:
-            success.fast += 1
-            success.seconds += seconds
+            self._add_user(username, times)
+        if times == 1:
+            self.success.observe(seconds)
         else:
-            success.observe(seconds)
+            self.success.fast += times
+            self.success.total += seconds
 
-    def _results(self) -> dict[str, ResultSeries]:
+    def _results(self) -> dict[str, FastHistogram]:
         return {"success": self.success, "failure": self.failure}
 
     def _requests_by_user(self) -> dict[tuple[str, ...], float]:
         self._fold_users()
         return self._categories
 
-    def _add_user(self, username: str) -> None:
+    def _add_user(self, username: str, times: int) -> None:
         if len(self._users) >= _MAX_USERS:
             self._fold_users()
-        self._users[username] = 1
+        self._users[username] = times
 
     def _fold_users(self) -> None:
         for name, count in self._users.items():
@@ -99,31 +64,35 @@ class AuthenticationMetrics:
 
 
 class AuthorizationMetrics:
-    """Authorization decisions."""
+    """Authorization decisions.
+
+    A request of system:masters, which no authorizer is asked about, is added to `allowed.fast` directly: it takes less
+    than the clock resolves.
+    """
 
     def __init__(self, registry: MetricRegistry) -> None:
-        self._allowed = ResultSeries()
-        self._denied = ResultSeries()
-        self._no_opinion = ResultSeries()
-        self._error = ResultSeries()
+        self.allowed = FastHistogram(_BOUNDS)
+        self._denied = FastHistogram(_BOUNDS)
+        self._no_opinion = FastHistogram(_BOUNDS)
+        self._error = FastHistogram(_BOUNDS)
         _register(registry, "authorization_attempts_total", "authorization_duration_seconds", self._results)
 
     def observe(self, decision: AuthorizationDecision, seconds: float) -> None:
         """Count a decision by its duration."""
         if decision.allowed:
-            self._allowed.observe(seconds)
+            if seconds <= FAST_FILTER_SECONDS:
+                self.allowed.fast += 1
+                self.allowed.total += seconds
+            else:
+                self.allowed.observe(seconds)
         elif decision.error:
             self._error.observe(seconds)
         else:
             (self._denied if decision.denied else self._no_opinion).observe(seconds)
 
-    def count_administrator(self) -> None:
-        """Count a request of system:masters, which no authorizer is asked about; takes less than the clock resolves."""
-        self._allowed.fast += 1
-
-    def _results(self) -> dict[str, ResultSeries]:
+    def _results(self) -> dict[str, FastHistogram]:
         return {
-            "allowed": self._allowed,
+            "allowed": self.allowed,
             "denied": self._denied,
             "no-opinion": self._no_opinion,
             "error": self._error,
@@ -131,7 +100,7 @@ class AuthorizationMetrics:
 
 
 def _register(
-    registry: MetricRegistry, attempts: str, durations: str, results: Callable[[], dict[str, ResultSeries]]
+    registry: MetricRegistry, attempts: str, durations: str, results: Callable[[], dict[str, FastHistogram]]
 ) -> None:
     """Register counter and histogram of results; a result that never occurred has no sample."""
 

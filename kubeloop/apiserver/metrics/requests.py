@@ -8,14 +8,20 @@ counted in plain attributes, from which the histograms are completed on collecti
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
+from kubeloop.apiserver.metrics.filters import FAST_FILTER_SECONDS, AuthenticationMetrics
+from kubeloop.apiserver.metrics.flow_record import FlowRecord
 from kubeloop.apiserver.nonresource.discovery import wants_aggregated
 from kubeloop.apiserver.request.context import RequestContext
 from kubeloop.apiserver.request.routing import Target
+from kubeloop.apiserver.request.trace import RequestTrace
 from kubeloop.apiserver.response.observed_stream import ObservedStream
 from kubeloop.http import Request, Response, StreamResponse, UpgradeResponse
 from kubeloop.metrics import Histogram, MetricRegistry, exponential_bounds, linear_bounds
+
+if TYPE_CHECKING:
+    from kubeloop.apiserver.flowcontrol.request_flow import RequestFlow
 
 DURATION_BOUNDS: Final = (
     *(0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60),
@@ -44,6 +50,10 @@ _HEALTH_PATHS: Final = ("/healthz", "/livez", "/readyz")
 _APPLY: Final = "application/apply-patch+yaml"
 _WEBSOCKET_SUBRESOURCES: Final = ("exec", "attach", "portforward")
 _SELF: Final = "system:apiserver"
+# Verbs whose requests in one flow belong to one series and take one seat.
+_PLAIN_VERBS: Final = frozenset({"get", "create", "update", "delete"})
+_PLAIN_CODES: Final = frozenset({200, 201, 404, 409})
+_MAX_RECORDS: Final = 1024
 _CONNECT: Final = frozenset({"log", "exec", "portforward", "attach", "proxy"})
 
 # Verb, group, version, resource, subresource, scope, dry-run value and status code of requests counted together.
@@ -116,8 +126,11 @@ class RequestSeries:
 class RequestMetrics:
     """Metrics of finished requests, and gauges of long-running ones."""
 
-    def __init__(self, registry: MetricRegistry) -> None:
+    def __init__(self, registry: MetricRegistry, authentication: AuthenticationMetrics) -> None:
         self._series: dict[SeriesKey, RequestSeries] = {}
+        self._authentication = authentication
+        self._records: list[FlowRecord] = []
+        registry.add_refresher(self._fold_records)
         counter, gauge, histogram = registry.counter, registry.gauge, registry.histogram
         counter("apiserver_request_total", "code", "dry_run", *_KIND_LABELS).set_collector(self._totals)
         histogram("apiserver_request_duration_seconds", "dry_run", *_KIND_LABELS, bounds=DURATION_BOUNDS).set_collector(
@@ -139,6 +152,51 @@ class RequestMetrics:
         self._translated = counter("apiserver_stream_translator_requests_total", "code")
         self._insecure_logs = counter("kube_apiserver_pod_logs_insecure_backend_total", "usage")
         self._terminated = counter("apiserver_request_terminations_total", "code", *_KIND_LABELS)
+
+    def record(self, trace: RequestTrace, ctx: RequestContext, response: Response, seconds: float) -> bool:
+        """Count a finished request in the record of its flow; returns False if it is not plain enough for that."""
+        flow, code = trace.flow, response.status
+        if flow is None or trace.query or not 0 < seconds <= _FAST_SECONDS:
+            return False
+        record = flow.record
+        if record is None or record.code != code or record.resource is not ctx.target.resource:
+            record = self._new_record(flow, trace, ctx, code)
+            if record is None:
+                return False
+        body, authentication = response.body if record.is_sized else ctx.request.body, trace.authentication_seconds
+        if (
+            type(body) is not bytes
+            or not 0 < len(body) <= record.plain_size
+            or ctx.latency is not None
+            or authentication > FAST_FILTER_SECONDS
+            or trace.username != record.username
+        ):
+            return False
+        record.count += 1
+        record.seconds += seconds
+        record.authentication_seconds += authentication
+        record.size += len(body)
+        return True
+
+    def _new_record(self, flow: RequestFlow, trace: RequestTrace, ctx: RequestContext, code: int) -> FlowRecord | None:
+        """Return a new record for requests like this one; None if there are several series for its flow."""
+        verb, target = trace.verb, ctx.target
+        if code not in _PLAIN_CODES or verb not in _PLAIN_VERBS or target.subresource in _CONNECT:
+            return None
+        if ctx.user.name == _SELF:
+            return None
+        if len(self._records) >= _MAX_RECORDS:
+            self._fold_records()
+        series = self._series_of(ctx, verb, code)
+        record = flow.record = FlowRecord(flow, series, target.resource, code)
+        record.plain_size = _SMALL_BYTES if series.is_sized else _SMALL_BODY_BYTES
+        self._records.append(record)
+        return record
+
+    def _fold_records(self) -> None:
+        records, self._records = self._records, []
+        for one in records:
+            one.fold(self._authentication)
 
     def observe(self, ctx: RequestContext, verb: str, response: Response, seconds: float) -> None:
         """Count a finished request by its duration in seconds."""

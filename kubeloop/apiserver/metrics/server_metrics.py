@@ -22,8 +22,8 @@ class ApiServerMetrics:
         self, storages: StorageRegistry, writes: InFlightLimiter, features: Features, registry: MetricRegistry
     ) -> None:
         self.registry = registry
-        self.requests = RequestMetrics(registry)
         self.authentication = AuthenticationMetrics(registry)
+        self.requests = RequestMetrics(registry, self.authentication)
         self.authorization = AuthorizationMetrics(registry)
         self.storage = StorageMetrics(storages, registry)
         self._terminated_watches = registry.counter("apiserver_terminated_watchers_total", "group", "resource")

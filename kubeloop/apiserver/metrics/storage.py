@@ -11,15 +11,15 @@ from collections.abc import Iterator
 from typing import Final
 
 from kubeloop.api.kinds import Resource
-from kubeloop.apiserver.metrics.requests import DURATION_BOUNDS
 from kubeloop.apiserver.registry.storage import ResourceStorage, StorageRegistry
-from kubeloop.apiserver.watch.counters import EVENT_SIZE_BOUNDS
-from kubeloop.metrics import Histogram, MetricRegistry
+from kubeloop.apiserver.watch.counters import EVENT_SIZE_BOUNDS, WRITE_BOUNDS
+from kubeloop.metrics import FastHistogram, Histogram, MetricRegistry
 
 _SAMPLE: Final = 1000  # objects from which the average size is estimated
 _DIGITS: Final = 10**15
 _KIND: Final = ("group", "resource")
 _OPERATIONS: Final = {"create": "create", "delete": "delete", "deletecollection": "delete"}
+_WRITES: Final = ("create", "update", "delete")
 _OPERATION: Final = ("operation", *_KIND)
 _LIST_LABELS: Final = (*_KIND, "storage", "index")
 _WATCH_CACHE: Final = ("watchcache", "")
@@ -30,11 +30,10 @@ Histograms = dict[tuple[str, ...], Histogram]
 
 
 class StorageMetrics:
-    """Gauges computed on collection from the storages, and durations of writes."""
+    """Metrics computed on collection from the storages, and failed requests."""
 
     def __init__(self, storages: StorageRegistry, registry: MetricRegistry) -> None:
         self._storages = storages
-        self._writes: dict[tuple[str, str, str], Histogram] = {}
         counter, gauge = registry.counter, registry.gauge
         gauge("apiserver_storage_objects", "resource").set_collector(self._objects_by_name)
         gauge("apiserver_resource_objects", *_KIND).set_collector(self._objects)
@@ -42,20 +41,11 @@ class StorageMetrics:
         gauge("apiserver_storage_size_bytes", "storage_cluster_id").set_collector(self._database_size)
         self._errors = counter("etcd_request_errors_total", *_OPERATION)
         counter("etcd_requests_total", *_OPERATION).set_collector(self._write_counts)
-        registry.histogram("etcd_request_duration_seconds", *_OPERATION, bounds=DURATION_BOUNDS).set_collector(
-            lambda: dict(self._writes)
+        registry.histogram("etcd_request_duration_seconds", *_OPERATION, bounds=WRITE_BOUNDS).set_collector(
+            self._write_durations
         )
         self._register_lists(registry)
         self._register_watches(registry)
-
-    def observe_write(self, operation: str, storage: ResourceStorage, seconds: float) -> None:
-        """Count a write by the seconds until it was durable."""
-        resource = storage.resource
-        key = (operation, resource.group, resource.plural)
-        found = self._writes.get(key)
-        if found is None:
-            found = self._writes[key] = Histogram(DURATION_BOUNDS)
-        found.observe(seconds)
 
     def count_error(self, verb: str, resource: Resource) -> None:
         """Count a request for which the store could not perform a write; a conflict is none."""
@@ -150,7 +140,20 @@ class StorageMetrics:
         return {(_DATABASE,): size} if size else {}
 
     def _write_counts(self) -> Counts:
-        return {labels: sum(one.counts) for labels, one in self._writes.items()}
+        return {labels: sum(one.counts) for labels, one in self._write_durations().items()}
+
+    def _write_durations(self) -> Histograms:
+        """Return the durations of writes; those of all versions of a resource together."""
+        found: Histograms = {}
+        for storage in self._storages.storages():
+            resource, writes = storage.resource, storage.writes
+            for operation in _WRITES:
+                series: FastHistogram = getattr(writes, operation)
+                if series.count:
+                    added = series.histogram()
+                    labels = (operation, resource.group, resource.plural)
+                    found.setdefault(labels, Histogram(WRITE_BOUNDS)).add(added.counts, added.total)
+        return found
 
     def _revisions(self) -> Counts:
         revision = self._storages.store.revision % _DIGITS

@@ -18,7 +18,7 @@ from kubeloop.api.structural.instance import CustomResourceObject
 from kubeloop.apiserver.registry.allocation import DEFAULT_RANGES, ServiceAllocator, ServiceRanges
 from kubeloop.apiserver.registry.selector_fields import SelectorFieldCache
 from kubeloop.apiserver.registry.serializer import StoredSerializer, encode_stored
-from kubeloop.apiserver.watch.counters import ListCounters, WatchEventCounters
+from kubeloop.apiserver.watch.counters import ListCounters, WatchEventCounters, WriteCounters
 from kubeloop.apiserver.watch.hub import WatchHub
 from kubeloop.store import Record, Store
 
@@ -85,6 +85,7 @@ class ResourceStorage:
         # Predicate: rewrite the record even if the object is unchanged, as after a change of the encryption key.
         self.is_stale: Callable[[Record], bool] = getattr(store, "is_stale", _never_stale)
         self.lists = ListCounters()
+        self.writes = WriteCounters()
         self.watch_events = WatchEventCounters()
         self.allocator: ServiceAllocator | None = None
         self.conversion: Conversion | None = None

@@ -39,7 +39,6 @@ from kubeloop.clock import Clock, new_uid, random_suffix
 from kubeloop.store import Record, StoreConflict
 
 if TYPE_CHECKING:
-    from kubeloop.apiserver.metrics.storage import StorageMetrics
     from kubeloop.apiserver.registry.allocation.service_allocation import ServiceAllocation
 
 T = TypeVar("T")
@@ -88,12 +87,10 @@ class ObjectStore:
         clock: Clock,
         features: Features,
         worker_thread: WorkerThread,
-        metrics: StorageMetrics,
         *,
         allow_privileged: bool = True,
         authorize_create: AuthorizeCreate = lambda _: None,
     ) -> None:
-        self._metrics = metrics
         self._authorize_create = authorize_create
         self.worker_thread = worker_thread
         self._registry = registry
@@ -216,7 +213,7 @@ class ObjectStore:
                     with storage.publish_struct(key, value, stored):
                         started = self._clock.monotonic()
                         event = await (claim or storage.store).write(key, value, 0)
-                    self._metrics.observe_write("create", storage, self._clock.monotonic() - started)
+                    storage.writes.create.observe(self._clock.monotonic() - started)
                     self.causes.record(ctx, key, event.revision)
                     return WriteResult(event.record.value if event.record else value, event.revision, True, key)
             if attempts_left:
@@ -324,7 +321,7 @@ class ObjectStore:
         with storage.publish_struct(record.key, value, new):
             started = self._clock.monotonic()
             event = await (claim or storage.store).write(record.key, value, record.mod_revision)
-        self._metrics.observe_write("update", storage, self._clock.monotonic() - started)
+        storage.writes.update.observe(self._clock.monotonic() - started)
         self.causes.record(ctx, record.key, event.revision)
         return WriteResult(event.record.value if event.record else value, event.revision, False, record.key)
 
@@ -367,7 +364,7 @@ class ObjectStore:
         with storage.publish_struct(record.key, value, obj):
             started = self._clock.monotonic()
             event = await storage.store.write(record.key, value, record.mod_revision)
-        self._metrics.observe_write("update", storage, self._clock.monotonic() - started)
+        storage.writes.update.observe(self._clock.monotonic() - started)
         self.causes.record(ctx, record.key, event.revision)
         return WriteResult(value, event.revision, False, record.key, obj)
 
@@ -379,7 +376,7 @@ class ObjectStore:
             event = await storage.allocator.remove(record, self._clock)
         else:
             event = await storage.store.write(record.key, None, record.mod_revision)
-        self._metrics.observe_write("delete", storage, self._clock.monotonic() - started)
+        storage.writes.delete.observe(self._clock.monotonic() - started)
         self.causes.record(ctx, record.key, event.revision)
         return WriteResult(last, event.revision)
 

@@ -63,6 +63,7 @@ class RequestContext:
     has_seat: bool = False  # set once a write has its seat
     _now: datetime | None = None
     flow: RequestFlow | None = None  # flow of priority and fairness; None for in-process callers
+    received: float | None = None  # reading of the monotonic clock when the request arrived
 
     @property
     def now(self) -> datetime:

@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counters of lists and watch events of one resource, read when metrics are collected."""
+"""Counters of lists, writes and watch events of one resource, read when metrics are collected."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from typing import Final
 
-from kubeloop.metrics import Histogram, exponential_bounds
+from kubeloop.metrics import FastHistogram, Histogram, exponential_bounds
 
 EVENT_SIZE_BOUNDS: Final = exponential_bounds(1024, 2, 8)
+WRITE_BOUNDS: Final = (
+    *(0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60),
+)
 
 
 class ListCounters:
@@ -21,6 +24,17 @@ class ListCounters:
         self.evaluated = 0
         self.fetched = 0
         self.returned = 0
+
+
+class WriteCounters:
+    """Writes of one resource to the store, by the seconds until they were durable."""
+
+    __slots__ = ("create", "delete", "update")
+
+    def __init__(self) -> None:
+        self.create = FastHistogram(WRITE_BOUNDS)
+        self.update = FastHistogram(WRITE_BOUNDS)
+        self.delete = FastHistogram(WRITE_BOUNDS)
 
 
 class WatchEventCounters:

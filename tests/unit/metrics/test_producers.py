@@ -20,6 +20,7 @@ from kubeloop.apiserver.flowcontrol.metrics import register_flowcontrol_metrics
 from kubeloop.apiserver.flowcontrol.request_flow import FlowSchemaCounters
 from kubeloop.apiserver.flowcontrol.seat_allocation import SeatDemand
 from kubeloop.apiserver.flowcontrol.watermark import InFlightWatermarks
+from kubeloop.apiserver.metrics.filters import AuthenticationMetrics
 from kubeloop.apiserver.metrics.requests import RequestMetrics
 from kubeloop.apiserver.request.context import RequestContext, User
 from kubeloop.apiserver.request.negotiation import PLAIN
@@ -52,7 +53,7 @@ def of_requests() -> str:
     registry = MetricRegistry()
     target = Target(RESOURCES[0], "get", subresource=RAW)
     ctx = RequestContext(Request("GET", "/"), target, Query(""), User("u"), PLAIN, SystemClock().now)
-    RequestMetrics(registry).observe(ctx, "get", Response(200), 0.5)
+    RequestMetrics(registry, AuthenticationMetrics(registry)).observe(ctx, "get", Response(200), 0.5)
     return registry.render()
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kubeloop.apiserver.authorization.attributes import AuthorizationAttributes
-from kubeloop.apiserver.flowcontrol.request_flow import RequestFlow
+from kubeloop.apiserver.flowcontrol.request_flow import RequestFlow, Seat
 from kubeloop.apiserver.request.context import User
 from kubeloop.apiserver.server import ApiServerConfig, RunningServer, start_server
 from kubeloop.clock import SystemClock
@@ -79,8 +79,8 @@ def test_waiting_and_executing_requests(config: ApiServerConfig) -> None:
             level = flow.level
             level.set_limit(1)
             source = Request("POST", "/apis/apps/v1/deployments")
-            async with flow.seat_of(source):
-                waiting = asyncio.ensure_future(flow.seat_of(source).__aenter__())
+            async with Seat(flow, source):
+                waiting = asyncio.ensure_future(Seat(flow, source).__aenter__())
                 await asyncio.sleep(0)
                 head, *rows = await table(server, "dump_requests?includeRequestDetails=1")
                 assert head[10:14] == ["UserName", "Verb", "APIPath", "Namespace"]

@@ -1,0 +1,44 @@
+"""Requests that are accumulated by flow are counted as others are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.unit.apiserver.metrics.live_plane import MAPS, LivePlane, run_live_plane
+
+
+def test_accumulated_requests_are_in_all_series(tmp_path: Path) -> None:
+    async def scenario(world: LivePlane) -> None:
+        before = await counts(world)
+        for name in ("a", "b", "c"):
+            await world.made("POST", MAPS, {"metadata": {"name": name}})
+            await world.made("GET", f"{MAPS}/{name}")
+        assert (await world.ask("GET", f"{MAPS}/none")).status == 404
+        await world.made("POST", f"{MAPS}?dryRun=All", {"metadata": {"name": "d"}})
+        after = await counts(world)
+        kind = 'component="apiserver",{}group="",resource="configmaps",scope="resource",subresource=""'
+        of = kind.format('dry_run="",')
+        assert after[f'apiserver_request_total{{code="201",{of},verb="POST",version="v1"}}'] == 3
+        assert after[f'apiserver_request_total{{code="200",{of},verb="GET",version="v1"}}'] == 3
+        assert after[f'apiserver_request_total{{code="404",{of},verb="GET",version="v1"}}'] == 1
+        assert after[f'apiserver_request_duration_seconds_count{{{of},verb="POST",version="v1"}}'] == 3
+        assert after[f'apiserver_response_sizes_count{{{kind.format("")},verb="GET",version="v1"}}'] == 4
+        bodies = 'apiserver_request_body_size_bytes_count{group="",resource="configmaps",verb="create"}'
+        assert after[bodies] == 4
+        # Eight requests for objects, and one for the first reading of metrics.
+        for name in (
+            'authentication_attempts{result="success"}',
+            'authenticated_user_requests{username="admin"}',
+            'authorization_attempts_total{result="allowed"}',
+        ):
+            assert after[name] - before.get(name, 0) == 9
+        executed = "apiserver_flowcontrol_request_execution_seconds_count"
+        flow = f'{executed}{{flow_schema="exempt",priority_level="exempt",type="regular"}}'
+        assert after[flow] - before.get(flow, 0) == 9
+
+    run_live_plane(tmp_path, scenario)
+
+
+async def counts(world: LivePlane) -> dict[str, float]:
+    lines = (line.rpartition(" ") for line in (await world.metrics()).splitlines() if not line.startswith("#"))
+    return {name: float(value) for name, _, value in lines}
