@@ -10,7 +10,6 @@ import random
 import time
 import zlib
 from datetime import UTC, datetime
-from functools import partial
 from typing import Protocol
 
 # Prefers the clock that advances while the system is suspended: a leader that wakes up must know the elapsed
@@ -42,12 +41,14 @@ class SystemClock:
 
     def __init__(self) -> None:
         self._random = random.Random()  # seeded by the system; names and UIDs are no secrets
-        # Returns the system's monotonic clock in seconds. No method: every request reads it several times.
-        self.monotonic = partial(time.clock_gettime, _MONOTONIC)
 
     def now(self) -> datetime:
         """Return the system's wall clock time in UTC."""
         return datetime.now(UTC)
+
+    def monotonic(self) -> float:
+        """Return the system's monotonic clock in seconds."""
+        return time.clock_gettime(_MONOTONIC)
 
     def random(self) -> random.Random:
         """Return this clock's random number generator."""

@@ -314,6 +314,7 @@ class ApiServer:
             if trail is not None:
                 await trail.begin(user, self._attributes_of(user, request, query), self.worker_thread)
                 if trail.is_blocked and not await trail.wait_stored():
+                    self.metrics.audit_rejections.value += 1
                     raise AuthorizationFailed("failed to store audit event")
             if _IMPERSONATE in "".join(request.headers):
                 user = await self._impersonate(user, request, course)

@@ -46,7 +46,7 @@ from kubeloop.apiserver.bootstrap.system_objects import SystemObjects
 from kubeloop.apiserver.bootstrap.writer import BootstrapWriter
 from kubeloop.apiserver.flowcontrol.inflight import InFlightLimiter
 from kubeloop.apiserver.metrics.admission import AdmissionStepMetrics
-from kubeloop.apiserver.metrics.tokens import ServiceAccountTokenMetrics
+from kubeloop.apiserver.metrics.tokens import ServiceAccountTokenMetrics, TokenCacheMetrics
 from kubeloop.apiserver.nonresource.health import Check, HealthChecks
 from kubeloop.apiserver.nonresource.post_start_hooks import PostStartHooks, hook_names
 from kubeloop.apiserver.peers.register import register_server
@@ -362,7 +362,8 @@ class RunningServer:
         except AdmissionConfigError as error:
             raise StartupError(str(error)) from None
         setup = replace(setup, run_options=config.run_options)
-        context = PluginContext(lookup, StoreQuotaAccessor(registry, lookup), authorizer, features, setup)
+        accessor = StoreQuotaAccessor(registry, lookup)
+        context = PluginContext(lookup, accessor, authorizer, features, setup, self._metrics)
         return default_chain(context, AdmissionStepMetrics(self._metrics, self._clock))
 
     def _authorizer(self, registry: StorageRegistry, lookup: RegistryLookup) -> UnionAuthorizer:
@@ -407,11 +408,12 @@ class RunningServer:
                 authenticators.append(token_webhook(config.token_webhook, config.kubeconfigs, audiences, self._clock))
         except ValueError as error:
             raise StartupError(str(error)) from None
+        metrics = TokenCacheMetrics(self._metrics, self._clock)
         if not authenticators:
             return None
         from kubeloop.apiserver.authentication.remote_tokens import RemoteTokenUnion
 
-        return RemoteTokenUnion(authenticators, audiences, self._clock)
+        return RemoteTokenUnion(authenticators, audiences, self._clock, metrics)
 
     def _enable_flowcontrol(self, app: ApiServer, parts: AsyncExitStack) -> None:
         if self._config.flowcontrol:

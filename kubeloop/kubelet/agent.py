@@ -7,6 +7,7 @@ queues ──▶ states, runtime, managers (each adds to the queues) ──▶ p
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from kubeloop.clock import Clock
 from kubeloop.kubelet.admission.admit_handler import PodAdmitHandler
 from kubeloop.kubelet.admission.allocator import AllocationManager
 from kubeloop.kubelet.agent_config import NodeAgentConfig, StandaloneConfig, nodes_to_register
+from kubeloop.kubelet.agent_metrics import NodeAgentMetrics
 from kubeloop.kubelet.config.static_pods import ALL_STATIC_PODS, StaticPodController, index_mirror_pods
 from kubeloop.kubelet.containers.env_sources import ApiEnvSources
 from kubeloop.kubelet.events.pod_events import PodEvents
@@ -28,8 +30,9 @@ from kubeloop.kubelet.node_status.registrar import NodeRegistrar
 from kubeloop.kubelet.node_status.served_nodes import STOPPED, ServedNodes
 from kubeloop.kubelet.node_status.shutdown import NodeShutdownManager
 from kubeloop.kubelet.server.dialer import LocalNodeDialer
-from kubeloop.kubelet.server.endpoints import KubeletEndpoints
+from kubeloop.kubelet.server.endpoints import KubeletEndpoints, pods_on
 from kubeloop.kubelet.server.metrics_api import MetricsGroup
+from kubeloop.kubelet.server.stats import StatsProvider
 from kubeloop.kubelet.server.status_endpoints import StatusEndpoints
 from kubeloop.kubelet.simulated import attacher
 from kubeloop.kubelet.simulated.addresses import PodAddressAllocator, network_offset_by_name
@@ -65,7 +68,8 @@ class NodeAgent:
         alone = config.standalone or StandaloneConfig({})
         own = next(iter(alone.endpoints)) if alone.has_node_rights_only else ""
         self._client, self._clock = client, clock
-        self._queues = new_sync_queues(clock)
+        self.kubelet_metrics = NodeAgentMetrics()
+        self._queues = new_sync_queues(clock, self.kubelet_metrics.registry)
         self._pods, self._nodes = _pods_and_nodes(informers, own)
         self.served_nodes = ServedNodes(self._nodes, clock, frozenset(alone.endpoints))
         made = nodes_to_register(config, SimulatedRuntime.name, clock)
@@ -79,7 +83,8 @@ class NodeAgent:
         watch = RestrictedVolumeWatch if own else VolumeWatch
         self._volumes = watch(self._pods, informers, self._queues, client)
         self._registrar = self._new_registrar(config, made)
-        status = StatusEndpoints(self._pods, self.served_nodes, self.runtime, clock, config.pages)
+        statistics = StatsProvider(partial(pods_on, self._pods), self.runtime, clock, self.kubelet_metrics)
+        status = StatusEndpoints(self.served_nodes, statistics, config.pages)
         endpoints = KubeletEndpoints(self._pods, self.runtime, self._status_manager, clock, status.handlers())
         self.dialer = LocalNodeDialer(self.served_nodes, self.runtime, endpoints)
         self.metrics = MetricsGroup(self._pods, self.served_nodes, self.runtime, clock)
@@ -127,7 +132,8 @@ class NodeAgent:
             self._volumes.new_volume_manager(self._events, self._clock),
             self._status_manager,
         )
-        syncer = PodSyncer(self.runtime, self._events, self._clock, ApiEnvSources(self._client))
+        env_sources = ApiEnvSources(self._client)
+        syncer = PodSyncer(self.runtime, self._events, self._clock, env_sources, self.kubelet_metrics)
         workers = PodWorkers(self._pods, self.served_nodes, self.pod_states, syncer, managers, self._clock)
         loop = Controller(PODS, workers.reconcile, self._clock, workers=_POD_WORKERS, queue=self._queues.pods)
         loop.watches(self._pods, own_key, _is_relevant_pod_update)

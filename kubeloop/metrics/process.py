@@ -17,6 +17,10 @@ _VERSION: Final = f"{_MAJOR}.{_MINOR}"
 _MIN_COMPATIBLE: Final = f"{_MAJOR}.{int(_MINOR) - 1}"
 _BUILD_LABELS: Final = ("major", "minor", "git_version", "git_commit", "git_tree_state", "build_date")
 _PLATFORM_LABELS: Final = ("go_version", "compiler", "platform")
+# No flag hides or disables metrics, or limits label values.
+_ALWAYS_ZERO: Final = (
+    *("cardinality_enforcement_unexpected_categorizations_total", "disabled_metrics_total", "hidden_metrics_total"),
+)
 _STATM: Final = "/proc/self/statm"
 
 
@@ -35,6 +39,8 @@ def register_process_metrics(registry: MetricRegistry) -> None:
     versions.with_labels("kube", _VERSION, _VERSION, _MIN_COMPATIBLE).value = 1
     registered = registry.counter("registered_metrics_total", "stability_level", "deprecated_version")
     registered.set_collector(lambda: _registered(registry))
+    for name in _ALWAYS_ZERO:
+        registry.counter(name).with_labels()
     cpu = registry.counter("process_cpu_seconds_total")
     cpu.set_function(lambda: sum(os.times()[:2]))
     for name, value_of in _PROCESS_GAUGES.items():

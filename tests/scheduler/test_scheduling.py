@@ -189,6 +189,7 @@ def test_metrics_have_upstreams_names(cluster: Cluster) -> None:
             )
         ),
         "scheduler_preemption_attempts_total 1",
+        'scheduler_preemption_evaluation_duration_seconds_count{preemptor="pod",result="Unschedulable"} 1',
         "scheduler_pod_scheduled_after_flush_total 0",
         'scheduler_cache_size{type="nodes"} 1',
         'scheduler_cache_size{type="assumed_pods"} 0',

@@ -24,6 +24,7 @@ from kubeloop.apiserver.admission.plugins.node.declared_feature_validator import
 from kubeloop.apiserver.admission.plugins.node.restriction import NodeRestriction
 from kubeloop.apiserver.admission.plugins.pod_security import PodSecurity
 from kubeloop.apiserver.admission.plugins.pod_security.configuration import PodSecurityConfiguration
+from kubeloop.apiserver.admission.plugins.pod_security.metrics import PodSecurityMetrics
 from kubeloop.apiserver.admission.plugins.pods.default_toleration_seconds import DefaultTolerationSeconds
 from kubeloop.apiserver.admission.plugins.pods.pod_group_protection import PodGroupProtection
 from kubeloop.apiserver.admission.plugins.pods.pod_resize_validator import PodResizeValidator
@@ -52,7 +53,9 @@ _FACTORIES: Final[dict[str, _Factory]] = {
     "ServiceAccount": lambda context: ServiceAccountPlugin(context.lookup),
     "TaintNodesByCondition": lambda context: TaintNodesByCondition(),
     "PodSecurity": lambda context: PodSecurity(
-        context.lookup, context.setup.configuration("PodSecurity", PodSecurityConfiguration)
+        context.lookup,
+        context.setup.configuration("PodSecurity", PodSecurityConfiguration),
+        PodSecurityMetrics(context.metrics),
     ),
     "Priority": lambda context: PriorityPlugin(context.lookup, context.features),
     "DefaultTolerationSeconds": lambda context: DefaultTolerationSeconds(

@@ -29,6 +29,7 @@ from kubeloop.apiserver.bootstrap.writer import BootstrapWriter
 from kubeloop.apiserver.registry.storage import StorageRegistry
 from kubeloop.apiserver.request.run_options import DEFAULT_RUN_OPTIONS, ServerRunOptions
 from kubeloop.clock import Clock, SystemClock
+from kubeloop.metrics import MetricRegistry
 
 if TYPE_CHECKING:
     from kubeloop.apiserver.admission.configuration import PluginConfigurations
@@ -75,6 +76,7 @@ class PluginContext:
     authorizer: UnionAuthorizer | None = None
     features: Features = DEFAULT_FEATURES
     setup: AdmissionSetup = field(default_factory=AdmissionSetup)
+    metrics: MetricRegistry = field(default_factory=MetricRegistry)
 
 
 class RegistryNamespaceWriter:

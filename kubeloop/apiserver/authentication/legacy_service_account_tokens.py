@@ -13,6 +13,8 @@ from kubeloop.apiserver.admission import Lookup
 ISSUER = "kubernetes/serviceaccount"
 _INVALID_SINCE = "kubernetes.io/legacy-token-invalid-since"
 _INVALIDATED = "Token has been invalidated"
+# End of the reason for a token whose secret is marked invalid.
+INVALIDATED_SECRET = f"the '{_INVALID_SINCE}' label from the secret to temporarily allow use of this token"
 
 
 class LegacyClaims(msgspec.Struct, frozen=True):
@@ -46,6 +48,12 @@ def invalid_reason(claims: LegacyClaims, token: str, objects: Lookup) -> str:
         return (
             f"the token in secret {namespace}/{claims.secret} for service account {namespace}/{account} has been "
             "marked invalid. Use tokens from the TokenRequest API or manually created secret-based tokens, or remove "
-            f"the '{_INVALID_SINCE}' label from the secret to temporarily allow use of this token"
+            f"{INVALIDATED_SECRET}"
         )
     return ""
+
+
+def is_auto_generated(claims: LegacyClaims, objects: Lookup) -> bool:
+    """Return True if the token's secret was created with its account, which then names it."""
+    account: Any = objects.get_object("serviceaccounts", claims.namespace, claims.account)
+    return account is not None and any(one.name == claims.secret for one in account.secrets)

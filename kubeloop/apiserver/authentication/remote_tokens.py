@@ -14,9 +14,11 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple, Protocol
 
 from kubeloop.api.meta.field_path import aggregate
+from kubeloop.apiserver.metrics.tokens import TokenCacheMetrics
 from kubeloop.apiserver.request.context import ANONYMOUS, AUTHENTICATED, User
 from kubeloop.apiserver.webhook_client.expiring_cache import ExpiringCache
 from kubeloop.clock import Clock
+from kubeloop.metrics import MetricRegistry
 
 _UNAUTHENTICATED: Final = "system:unauthenticated"
 _MAX_CACHED: Final = 32 * 1024
@@ -49,8 +51,13 @@ class RemoteTokenUnion:
     """Union of such authenticators, all of which are asked in order until one knows the token."""
 
     def __init__(
-        self, authenticators: Sequence[RemoteTokenAuthenticator], audiences: Sequence[str], clock: Clock
+        self,
+        authenticators: Sequence[RemoteTokenAuthenticator],
+        audiences: Sequence[str],
+        clock: Clock,
+        metrics: TokenCacheMetrics | None = None,
     ) -> None:
+        self._metrics = metrics or TokenCacheMetrics(MetricRegistry(), clock)
         self.audiences = tuple(audiences)  # of this API server
         self._authenticators = tuple(authenticators)
         self._cache: ExpiringCache[TokenReviewResult] = ExpiringCache(clock, _MAX_CACHED)
@@ -58,20 +65,31 @@ class RemoteTokenUnion:
 
     def cached_user(self, token: str) -> User | None:
         """Return the user of a token for this API server, if it was authenticated a few seconds ago."""
+        since = self._metrics.monotonic()
         found = self._cache.get(_digest(token, self.audiences))
-        return None if found is None else found.user
+        if found is None:
+            return None
+        self._metrics.observe(since, hit=True)
+        return found.user
 
     async def authenticate(self, token: str, audiences: Sequence[str]) -> TokenReviewResult | None:
         """Return the user of a token, or None if there is none; raises TokenRejected with all reasons."""
+        metrics, since = self._metrics, self._metrics.monotonic()
         key = _digest(token, audiences)
         known = self._cache.get(key)
         if known is not None:
+            metrics.observe(since, hit=True)
             return known
         lookup = self._lookups.get(key)
         if lookup is None:
             lookup = self._lookups[key] = asyncio.create_task(self._look_up(token, audiences, key))
             lookup.add_done_callback(lambda _: self._lookups.pop(key, None))
-        return await asyncio.shield(lookup)
+        metrics.blocked.value += 1
+        try:
+            return await asyncio.shield(lookup)
+        finally:
+            metrics.blocked.value -= 1
+            metrics.observe(since, hit=False)
 
     def close(self) -> None:
         """Cancel lookups and close connections."""
@@ -81,6 +99,18 @@ class RemoteTokenUnion:
             one.close()
 
     async def _look_up(self, token: str, audiences: Sequence[str], key: bytes) -> TokenReviewResult | None:
+        metrics, is_answered = self._metrics, False
+        metrics.in_flight.value += 1
+        try:
+            found = await self._ask(token, audiences, key)
+            is_answered = True
+            return found
+        finally:
+            metrics.in_flight.value -= 1
+            metrics.count_fetch(ok=is_answered)
+
+    async def _ask(self, token: str, audiences: Sequence[str], key: bytes) -> TokenReviewResult | None:
+        """Ask the authenticators in order, and cache the user that one of them knows."""
         problems: list[str] = []
         for one in self._authenticators:
             try:

@@ -18,8 +18,13 @@ from kubeloop.api.meta.field_path import quote
 from kubeloop.api.scalars.times import parse_time
 from kubeloop.api.signed_tokens import InvalidToken, PublicKey, SigningKey, read_public_keys, verify
 from kubeloop.apiserver.admission import Lookup
+from kubeloop.apiserver.authentication.legacy_service_account_tokens import (
+    INVALIDATED_SECRET,
+    LegacyClaims,
+    invalid_reason,
+    is_auto_generated,
+)
 from kubeloop.apiserver.authentication.legacy_service_account_tokens import ISSUER as LEGACY_ISSUER
-from kubeloop.apiserver.authentication.legacy_service_account_tokens import LegacyClaims, invalid_reason
 from kubeloop.apiserver.authentication.remote_tokens import TokenReviewResult
 from kubeloop.apiserver.metrics.tokens import ServiceAccountTokenMetrics
 from kubeloop.apiserver.request.context import AUTHENTICATED, CREDENTIAL_ID, User
@@ -149,9 +154,13 @@ class ServiceAccountTokens:
         """Validate a legacy token, which has no audience and is for this server alone."""
         shared = tuple(audience for audience in self.audiences if audience in audiences)
         problem = invalid_reason(claims, token, self._objects)
+        if problem.endswith(INVALIDATED_SECRET):
+            self._metrics.invalid_legacy_auto.value += 1
         if problem or not shared:
             raise InvalidTokenError(problem or f"token is not for the target audiences {_listed(audiences)}")
         self._metrics.legacy.value += 1
+        is_auto = is_auto_generated(claims, self._objects)
+        (self._metrics.legacy_auto if is_auto else self._metrics.legacy_manual).value += 1
         groups = _groups_of(claims.namespace)
         return TokenReviewResult(User(make_username(claims.namespace, claims.account), groups, claims.uid), shared)
 

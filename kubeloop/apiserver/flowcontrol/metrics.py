@@ -46,6 +46,7 @@ def _register_levels(registry: MetricRegistry, control: FlowController) -> None:
     gauge("demand_seats_smoothed", lambda level: level.last_demand.smoothed)
     gauge("demand_seats_average", lambda level: level.average_demand)
     gauge("target_seats", lambda level: level.target)
+    gauge("current_r", lambda level: level.progress)
 
 
 def _register_schemas(registry: MetricRegistry, control: FlowController) -> None:

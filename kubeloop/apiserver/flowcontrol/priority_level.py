@@ -90,6 +90,11 @@ class PriorityLevel:
         return self._queues
 
     @property
+    def progress(self) -> float:
+        """Progress of fair queuing: estimated seat-seconds that a queue which is never empty has received."""
+        return self._served * ESTIMATED_SERVICE_SECONDS
+
+    @property
     def max_seats(self) -> int:
         """Maximum number of seats of one request."""
         hand = self.queuing.hand_size if self.queuing is not None else 1

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Accumulated counts of the plain requests in a flow: fast, small, and with the same outcome.
 
 A request of this kind changes one object. When metrics are read, its counts are added to the series of requests, of

@@ -32,6 +32,7 @@ class ApiServerMetrics:
         queued = registry.gauge("apiserver_current_inqueue_requests", "request_kind")
         queued.set_function(lambda: writes.waiting, "mutating")
         registry.counter("apiserver_audit_event_total").with_labels()
+        self.audit_rejections = registry.counter("apiserver_audit_requests_rejected_total").with_labels()
         self._certificates = CertificateMetrics(registry, storages.store)
         register_service_metrics(registry, storages)
         register_process_metrics(registry)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """State of one request over HTTP that metrics and audit need, at whatever step the request ends."""
 
 from __future__ import annotations

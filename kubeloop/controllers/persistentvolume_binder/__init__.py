@@ -35,7 +35,11 @@ from kubeloop.controllers.app.context import ControllerContext
 from kubeloop.controllers.persistentvolume_binder.binding_writer import BindingWriter
 from kubeloop.controllers.persistentvolume_binder.claims import ClaimReconciler, is_default
 from kubeloop.controllers.persistentvolume_binder.dynamic_provisioner import DynamicProvisioner
-from kubeloop.controllers.persistentvolume_binder.metrics import MeasuredProvisioner, register_volume_metrics
+from kubeloop.controllers.persistentvolume_binder.metrics import (
+    DefaultClassMetrics,
+    MeasuredProvisioner,
+    register_volume_metrics,
+)
 from kubeloop.controllers.persistentvolume_binder.plugins import Plugins
 from kubeloop.controllers.persistentvolume_binder.provisioner import Provisioner, built_in_provisioners
 from kubeloop.controllers.persistentvolume_binder.reclaimer import VolumeReclaimer
@@ -117,6 +121,7 @@ def _reconciler(
         (shelf, latest_volumes, classes, pods),
         provisioning if context.config.enable_dynamic_provisioning else None,
         recorder,
+        DefaultClassMetrics(context.telemetry.registry),
     )
     of_volumes = VolumeReconciler(client, writer, latest_claims, reclaiming, recorder)
     return Reconciler(

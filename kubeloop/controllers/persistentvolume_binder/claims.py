@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kubeloop.api.errors import NotFound
+from kubeloop.api.errors import ApiError, NotFound
 from kubeloop.api.generated.core_v1 import PersistentVolume, PersistentVolumeClaim
 from kubeloop.api.generated.storage_v1 import StorageClass
 from kubeloop.api.pods.volumes import (
@@ -26,9 +26,11 @@ from kubeloop.api.pods.volumes import (
 )
 from kubeloop.api.scalars.times import parse_time
 from kubeloop.client import Client
+from kubeloop.client.errors import ClientError
 from kubeloop.controllers.persistentvolume_binder.binding_patches import OVER, migration_annotations
 from kubeloop.controllers.persistentvolume_binder.binding_writer import BindingWriter
 from kubeloop.controllers.persistentvolume_binder.dynamic_provisioner import DynamicProvisioner, current_claim
+from kubeloop.controllers.persistentvolume_binder.metrics import DefaultClassMetrics
 from kubeloop.controllers.persistentvolume_binder.volume_index import VolumeIndex
 from kubeloop.runtime.assume_cache import AssumeCache
 from kubeloop.runtime.events.recorder import EventRecorder
@@ -51,7 +53,9 @@ class ClaimReconciler:
         caches: tuple[VolumeIndex, AssumeCache, Informer, Informer],  # volumes twice, classes, pods
         provisioning: DynamicProvisioner | None,
         recorder: EventRecorder,
+        default_class_metrics: DefaultClassMetrics,
     ) -> None:
+        self._default_class_metrics = default_class_metrics
         self._client = client
         self._writer = writer
         self._shelf, self._volumes, self._classes, self._pods = caches
@@ -157,7 +161,12 @@ class ClaimReconciler:
         default = default_class(self._classes.list())
         if default is None:
             return False
-        await self._writer.change_claim(claim, {"spec": {"storageClassName": default.metadata.name}})
+        try:
+            await self._writer.change_claim(claim, {"spec": {"storageClassName": default.metadata.name}})
+        except (ApiError, ClientError):
+            self._default_class_metrics.failed.increment()
+            raise
+        self._default_class_metrics.assigned.increment()
         return True
 
     def _tell_wait(self, claim: PersistentVolumeClaim) -> None:

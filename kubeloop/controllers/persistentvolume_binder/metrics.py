@@ -48,6 +48,14 @@ def _labels(claim: PersistentVolumeClaim) -> tuple[str, ...]:
     return claim.metadata.namespace, class_of_claim(claim), claim.spec.volume_attributes_class_name or ""
 
 
+class DefaultClassMetrics:
+    """Counters of claims that got the default class after their creation."""
+
+    def __init__(self, registry: MetricRegistry) -> None:
+        self.assigned = registry.counter("retroactive_storageclass_total").with_labels()
+        self.failed = registry.counter("retroactive_storageclass_errors_total").with_labels()
+
+
 class MeasuredProvisioner:
     """Provisioner wrapper that measures durations and counts failures."""
 

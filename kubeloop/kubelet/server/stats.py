@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
-from kubeloop import KUBERNETES_VERSION
 from kubeloop.api.generated.core_v1 import ContainerStatus, Node, Pod
 from kubeloop.api.scalars.quantity import parse_quantity
 from kubeloop.api.scalars.times import format_time, parse_time
 from kubeloop.clock import Clock
+from kubeloop.kubelet.agent_metrics import NodeAgentMetrics
 from kubeloop.kubelet.eviction.thresholds import MEMORY, available_amount
 from kubeloop.kubelet.runtime import ContainerUsage, Runtime
 from kubeloop.kubelet.server.metrics_api import NODE_BASE_USAGE
@@ -30,7 +30,6 @@ def _counter(name: str, *labels: str) -> MetricDesc:
     return MetricDesc(name, "counter", labels)
 
 
-_BUILD: Final = _gauge("kubernetes_build_info", "git_version")
 _NODE_NAME: Final = _gauge("kubelet_node_name", "node")
 _DESIRED_PODS: Final = _gauge("kubelet_desired_pods", "static")
 _RUNNING_PODS: Final = _gauge("kubelet_running_pods")
@@ -69,7 +68,10 @@ class ContainerStats(NamedTuple):
 class StatsProvider:
     """Statistics of the nodes of an agent, computed on request."""
 
-    def __init__(self, pods_on: Callable[[str], list[Pod]], runtime: Runtime, clock: Clock) -> None:
+    def __init__(
+        self, pods_on: Callable[[str], list[Pod]], runtime: Runtime, clock: Clock, metrics: NodeAgentMetrics
+    ) -> None:
+        self._metrics = metrics
         self._pods_on = pods_on
         self._runtime = runtime
         self._clock = clock
@@ -83,13 +85,16 @@ class StatsProvider:
             for status in pod.status.container_statuses:
                 states[_state(status)] += 1
         running = sum(pod.status.phase == "Running" for pod in pods)
-        return _text(
-            (_BUILD, [((f"v{KUBERNETES_VERSION}",), 1)]),
+        return self._metrics.registry.render() + _text(
             (_NODE_NAME, [((node,), 1)]),
             (_DESIRED_PODS, [(("",), len(pods))]),
             (_RUNNING_PODS, [((), running)]),
             (_RUNNING_CONTAINERS, [((state,), count) for state, count in states.items()]),
         )
+
+    def probe_metrics(self, node: str) -> str:
+        """Return `/metrics/probes`."""
+        return self._metrics.probe_page(node)
 
     def resource_metrics(self, node: str) -> str:
         """Return `/metrics/resource`, read by metrics-server."""

@@ -8,14 +8,11 @@ from collections.abc import Mapping
 import msgspec
 
 from kubeloop.api.kubelet_requests import NodeRequest, NodeResponse
-from kubeloop.clock import Clock
 from kubeloop.kubelet.agent_config import NodePage
 from kubeloop.kubelet.node_status.served_nodes import ServedNodes
-from kubeloop.kubelet.runtime import Runtime
-from kubeloop.kubelet.server.endpoints import NOT_FOUND, EndpointHandler, pods_on
+from kubeloop.kubelet.server.endpoints import NOT_FOUND, EndpointHandler
 from kubeloop.kubelet.server.stats import StatsProvider
 from kubeloop.metrics import HealthCheckMetrics
-from kubeloop.runtime.informer.informer import Informer
 
 _JSON = "application/json"
 _METRICS = "text/plain; version=0.0.4; charset=utf-8"
@@ -25,17 +22,10 @@ _HEALTH = ("ping", "log", "syncloop")
 class StatusEndpoints:
     """Status endpoints of every node of an agent."""
 
-    def __init__(
-        self,
-        pods: Informer,
-        served_nodes: ServedNodes,
-        runtime: Runtime,
-        clock: Clock,
-        pages: Mapping[str, NodePage],
-    ) -> None:
+    def __init__(self, served_nodes: ServedNodes, statistics: StatsProvider, pages: Mapping[str, NodePage]) -> None:
         self._served_nodes = served_nodes
         self._pages = pages
-        self._statistics = StatsProvider(lambda node: pods_on(pods, node), runtime, clock)
+        self._statistics = statistics
         self._health_metrics: dict[str, HealthCheckMetrics] = {}
 
     def handlers(self) -> dict[str, EndpointHandler]:
@@ -72,7 +62,7 @@ class StatusEndpoints:
             case ["cadvisor"]:
                 text = self._statistics.container_metrics(node)
             case ["probes"]:
-                text = ""
+                text = self._statistics.probe_metrics(node)
             case ["slis"]:
                 return NodeResponse(200, self._health_metrics_of(node).respond(request.method), _METRICS)
             case _:

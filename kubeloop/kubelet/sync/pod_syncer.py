@@ -10,6 +10,7 @@ import msgspec
 
 from kubeloop.api.generated.core_v1 import Container, Pod
 from kubeloop.clock import Clock
+from kubeloop.kubelet.agent_metrics import NodeAgentMetrics
 from kubeloop.kubelet.containers import image_pulls, probes
 from kubeloop.kubelet.containers.env_sources import CONFIG_ERROR, EnvSources
 from kubeloop.kubelet.containers.environment import sub_path_error
@@ -29,7 +30,10 @@ StopHooks = Mapping[str, PreStopHookRun]
 class PodSyncer:
     """Syncs pods by one runtime."""
 
-    def __init__(self, runtime: Runtime, events: PodEvents, clock: Clock, sources: EnvSources) -> None:
+    def __init__(
+        self, runtime: Runtime, events: PodEvents, clock: Clock, sources: EnvSources, metrics: NodeAgentMetrics
+    ) -> None:
+        self._metrics = metrics
         self._runtime = runtime
         self._sources = sources
         self._events = events
@@ -57,6 +61,7 @@ class PodSyncer:
 
     async def remove_pod(self, uid: str) -> None:
         """Remove a pod that is gone from the runtime."""
+        self._metrics.remove_pod(uid)
         await self._runtime.remove_pod(uid)
 
     def _remember(self, pod: Pod, decision: PodSyncActions, memory: PodState) -> PodState:
@@ -193,6 +198,7 @@ class PodSyncer:
 
     async def _probe(self, pod: Pod, due: probes.DueProbe, memory: PodState) -> PodState:
         answer = await self._runtime.probe(pod, due.container, due.kind, due.probe)
+        self._metrics.count_probe(pod, due.container.name, due.kind, ok=answer.ok)
         if not answer.ok:
             self._events.record_unhealthy(pod, due, answer)
         key = (due.container.name, due.kind)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from kubeloop.clock import Clock
+from kubeloop.metrics import MetricRegistry
 from kubeloop.runtime.objects.keys import ObjectKey
 from kubeloop.runtime.queue.workqueue import WorkQueue
 
@@ -23,6 +24,9 @@ class SyncQueues(NamedTuple):
     nodes: WorkQueue[ObjectKey]
 
 
-def new_sync_queues(clock: Clock) -> SyncQueues:
-    """Return empty queues."""
-    return SyncQueues(WorkQueue(clock), WorkQueue(clock))
+def new_sync_queues(clock: Clock, registry: MetricRegistry) -> SyncQueues:
+    """Return empty queues, whose metrics are in a registry."""
+    return SyncQueues(
+        WorkQueue(clock, name="kubelet_pods", registry=registry),
+        WorkQueue(clock, name="kubelet_nodes", registry=registry),
+    )

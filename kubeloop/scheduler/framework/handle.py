@@ -30,8 +30,14 @@ ClusterEventSink = Callable[[ClusterEvent, Any, Any], None]
 class PreemptionMetrics(Protocol):
     """Metrics of preemption."""
 
-    def observe_preemption(self, victims: int | None) -> None:
-        """Count a preemption attempt (None), or observe its number of victims."""
+    def count_preemption_attempt(self) -> None:
+        """Count a preemption attempt."""
+
+    def observe_preemption_evaluation(self, is_nominated: bool, seconds: float) -> None:
+        """Observe the search for victims: if it found a node."""
+
+    def observe_victims(self, victims: int, budget_violations: int) -> None:
+        """Observe the number of victims, and count the violations of disruption budgets."""
 
     def observe_eviction(self, result: str, seconds: float) -> None:
         """Count an execution of a preemption and observe its duration."""

@@ -91,7 +91,15 @@ class DefaultPreemption(Plugin):
 
     def post_filter(self, cycle: SchedulingCycle, diagnosis: Diagnosis) -> PostFilterResult | Status | None:
         """Select a candidate, start the evictions, and nominate the node."""
-        self.handle.metrics.observe_preemption(None)
+        metrics, clock = self.handle.metrics, self.handle.clock
+        metrics.count_preemption_attempt()
+        began = clock.monotonic()
+        result = self._preempt(cycle, diagnosis)
+        is_nominated = isinstance(result, PostFilterResult) and bool(result.nominated_node_name)
+        metrics.observe_preemption_evaluation(is_nominated, clock.monotonic() - began)
+        return result
+
+    def _preempt(self, cycle: SchedulingCycle, diagnosis: Diagnosis) -> PostFilterResult | Status:
         why_not = self._ineligible_reason(cycle, diagnosis)
         if why_not:
             return unschedulable_status(self.name, f"preemption: {why_not}")
@@ -103,7 +111,7 @@ class DefaultPreemption(Plugin):
             return PostFilterResult("", f"preemption: {told}")
         best = pick_one_node_for_preemption(found.candidates)
         number = len(best.victims)
-        self.handle.metrics.observe_preemption(number)
+        self.handle.metrics.observe_victims(number, best.num_pdb_violations)
         if self._groups is not None:
             best = best._replace(victims=self._groups.whole_groups(best.victims, cycle.cluster))
         self._prepare_candidate(cycle.pod, best)

@@ -18,7 +18,9 @@ _BRIEF: Final = tuple(0.0001 * 2**power for power in range(12))
 _LONG: Final = tuple(0.01 * 2**power for power in range(20))
 _FEW: Final = (1.0, 2.0, 4.0, 8.0, 16.0)
 _VICTIMS: Final = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
+_PREEMPTION: Final = tuple(0.001 * 2**power for power in range(16))
 _MANY_ATTEMPTS: Final = 15
+_POD: Final = "pod"  # type of a preemptor
 
 
 class SchedulerMetrics:
@@ -69,6 +71,13 @@ class SchedulerMetrics:
         self._eviction_seconds = registry.histogram(
             "scheduler_preemption_goroutines_duration_seconds", "result", bounds=_LONG,
         )  # fmt: skip
+        self._evaluation_seconds = registry.histogram(
+            "scheduler_preemption_evaluation_duration_seconds", "preemptor", "result", bounds=_PREEMPTION
+        )
+        self._execution_seconds = registry.histogram(
+            "scheduler_preemption_execution_duration_seconds", "preemptor", "result", bounds=_PREEMPTION
+        )
+        self._budget_violations = registry.counter("scheduler_preemption_pdb_violations_total", "preemptor")
         self._victims = registry.histogram("scheduler_preemption_victims", bounds=_VICTIMS).with_labels()
 
     def register_queue_gauges(self, queue: SchedulingQueue) -> None:
@@ -160,17 +169,25 @@ class SchedulerMetrics:
         """Observe the time a pod waited for permits."""
         self._permits.with_labels(result).observe(seconds)
 
-    def observe_preemption(self, victims: int | None) -> None:
-        """Count a preemption attempt (None), or observe its number of victims."""
-        if victims is None:
-            self._preemptions.increment()
-        else:
-            self._victims.observe(float(victims))
+    def count_preemption_attempt(self) -> None:
+        """Count a preemption attempt."""
+        self._preemptions.increment()
+
+    def observe_preemption_evaluation(self, is_nominated: bool, seconds: float) -> None:
+        """Observe the search for victims: if it found a node."""
+        self._evaluation_seconds.with_labels(_POD, "Success" if is_nominated else "Unschedulable").observe(seconds)
+
+    def observe_victims(self, victims: int, budget_violations: int) -> None:
+        """Observe the number of victims, and count the violations of disruption budgets."""
+        self._victims.observe(float(victims))
+        if budget_violations:
+            self._budget_violations.with_labels(_POD).increment(budget_violations)
 
     def observe_eviction(self, result: str, seconds: float) -> None:
         """Count an execution of a preemption and observe its duration."""
         self._evictions.with_labels(result).increment()
         self._eviction_seconds.with_labels(result).observe(seconds)
+        self._execution_seconds.with_labels(_POD, result).observe(seconds)
 
     def _attempt(self, result: str, profile: str, seconds: float) -> None:
         self.attempts += 1

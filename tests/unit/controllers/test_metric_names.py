@@ -52,6 +52,7 @@ NAMES = {
     ),
     "pod_gc_collector": "force_delete_pod_errors_total force_delete_pods_total",
     "pv_collector": "bound_pv_count bound_pvc_count total_pv_count unbound_pv_count unbound_pvc_count",
+    "retroactive": "storageclass_errors_total storageclass_total",
     "replicaset_controller": "sorting_deletion_age_ratio",
     "root_ca_cert_publisher": "sync_duration_seconds sync_total",
     "selinux_warning_controller": "selinux_volume_conflict",

@@ -17,6 +17,7 @@ from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.patch.strategic import apply_strategic_merge_patch
 from kubeloop.api.scalars.wire import Time
 from kubeloop.client.discovery.rest_mapper import resource_of_class
+from kubeloop.kubelet.agent_metrics import NodeAgentMetrics
 from kubeloop.kubelet.events.pod_events import PodEvents
 from kubeloop.kubelet.simulated.addresses import PodAddressAllocator
 from kubeloop.kubelet.simulated.runtime import SimulatedRuntime
@@ -93,7 +94,7 @@ async def _history(pod: Pod, moments: int) -> list[PodStatus]:
     statuses: list[PodStatus] = []
     clock = ManualClock()
     runtime = SimulatedRuntime(clock, NoNodes(), PodAddressAllocator(lambda _: ()), (), lambda _: None)
-    actor = PodSyncer(runtime, PodEvents(NullRecorder(), "all"), clock, NoSources())
+    actor = PodSyncer(runtime, PodEvents(NullRecorder(), "all"), clock, NoSources(), NodeAgentMetrics())
     memory = PodState(reported_status=PodStatus(phase="Pending"), first_seen=Time("2026-01-01T00:00:00Z"))
     for _ in range(moments):
         decision, seen, memory = await actor.sync_pod(pod, memory)

@@ -4,28 +4,24 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, cast
 
 from kubeloop.api.features.gates import parse_feature_gates
-from kubeloop.clock import SystemClock
+from kubeloop.api.generated.core_v1 import Probe, TCPSocketAction
+from kubeloop.api.kubelet_requests import NodeRequest
 from kubeloop.controllers import CONTROLLERS
 from kubeloop.controllers.app.config import ManagerConfig
-from kubeloop.kubelet.server.stats import StatsProvider
 from kubeloop.metrics import MetricRegistry
 from kubeloop.metrics.process import register_feature_metrics, register_process_metrics
 from kubeloop.runtime.standard_metrics import RestClientMetrics, register_leader_election_metrics
 from kubeloop.scheduler.dra.metrics import DeviceMetrics
 from kubeloop.scheduler.podgroups.metrics import PodGroupMetrics
 from kubeloop.scheduler.status.metrics import SchedulerMetrics
-from kubeloop.testing import Cluster
+from kubeloop.testing import Cluster, builders
 from tests.metric_facts import differences, facts_of, missing
 
-NO_FLAGS = "there are no flags to hide or disable metrics"
 NO_FIFO = "an informer applies each batch of events at once: it has no queue to measure"
 NO_GO = "belongs to client-go's transports and credential plugins"
 SHARED = {
-    "disabled_metrics_total": NO_FLAGS,
-    "hidden_metrics_total": NO_FLAGS,
     "informer_processing_latency_seconds": "not counted yet",
     "informer_queued_items": NO_FIFO,
     "informer_store_resource_version": "not counted yet",
@@ -45,8 +41,6 @@ MANAGER = SHARED | {
     "daemonset_controller_stale_sync_skips_total": STALE,
     "horizontal_pod_autoscaler_controller_stale_sync_skips_total": STALE,
     "replicaset_controller_stale_sync_skips_total": STALE,
-    "retroactive_storageclass_errors_total": "not counted yet",
-    "retroactive_storageclass_total": "not counted yet",
     "statefulset_controller_stale_sync_skips_total": STALE,
 }
 NO_BATCH = "equal pods share results by signature, without upstream's batches"
@@ -63,9 +57,6 @@ SCHEDULER = SHARED | {
     "scheduler_get_node_hint_duration_seconds": NO_BATCH,
     "scheduler_pending_async_api_calls": NO_ASYNC,
     "scheduler_pre_queueing_hint_evaluations_total": "the gate SchedulerPreQueueingHints has no effect",
-    "scheduler_preemption_evaluation_duration_seconds": "not counted yet",
-    "scheduler_preemption_execution_duration_seconds": "not counted yet",
-    "scheduler_preemption_pdb_violations_total": "not counted yet",
     "scheduler_store_schedule_results_duration_seconds": NO_BATCH,
     "scheduler_volume_binder_cache_requests_total": "not counted yet",
     "scheduler_volume_scheduling_stage_error_total": "not counted yet",
@@ -80,26 +71,15 @@ BY_SCHEDULER = {
     *("workqueue_queue_duration_seconds", "workqueue_retries_total", "workqueue_unfinished_work_seconds"),
     "workqueue_work_duration_seconds",
 }
-NO_KUBELET_REGISTRY = "the simulated kubelet computes its pages from the nodes' state, without a registry"
+NO_VOLUME_TIMES = "simulated volumes are mounted at once: no operation has a duration or fails"
 KUBELET = {
-    "disabled_metrics_total": NO_FLAGS,
-    "hidden_metrics_total": NO_FLAGS,
-    "kubelet_image_volume_mounted_errors_total": NO_KUBELET_REGISTRY,
-    "kubelet_image_volume_mounted_succeed_total": NO_KUBELET_REGISTRY,
-    "kubelet_image_volume_requested_total": NO_KUBELET_REGISTRY,
+    "kubelet_image_volume_mounted_errors_total": NO_VOLUME_TIMES,
+    "kubelet_image_volume_mounted_succeed_total": NO_VOLUME_TIMES,
+    "kubelet_image_volume_requested_total": NO_VOLUME_TIMES,
     "kubernetes_feature_enabled": "the kubelet has no feature gates",
-    "prober_probe_total": "there is no /metrics/probes",
-    "registered_metrics_total": NO_KUBELET_REGISTRY,
     "running_managed_controllers": "a kubelet runs no managed controllers",
-    "storage_operation_duration_seconds": NO_KUBELET_REGISTRY,
-    "volume_operation_total_seconds": NO_KUBELET_REGISTRY,
-    "workqueue_adds_total": NO_KUBELET_REGISTRY,
-    "workqueue_depth": NO_KUBELET_REGISTRY,
-    "workqueue_longest_running_processor_seconds": NO_KUBELET_REGISTRY,
-    "workqueue_queue_duration_seconds": NO_KUBELET_REGISTRY,
-    "workqueue_retries_total": NO_KUBELET_REGISTRY,
-    "workqueue_unfinished_work_seconds": NO_KUBELET_REGISTRY,
-    "workqueue_work_duration_seconds": NO_KUBELET_REGISTRY,
+    "storage_operation_duration_seconds": NO_VOLUME_TIMES,
+    "volume_operation_total_seconds": NO_VOLUME_TIMES,
 }
 
 
@@ -133,10 +113,22 @@ def test_the_schedulers() -> None:
     assert missing(registry, facts) == set(SCHEDULER) | BY_SCHEDULER
 
 
-def test_the_kubelets() -> None:
-    provider = StatsProvider(lambda _: [], cast(Any, None), SystemClock())
-    pages = "".join(
-        getattr(provider, page)("n") for page in ("kubelet_metrics", "resource_metrics", "container_metrics")
-    )
-    found = {line.split()[2] for line in pages.splitlines() if line.startswith("# TYPE ")}
-    assert set(facts_of("kubelet")) - found == set(KUBELET)
+def test_the_kubelets(cluster: Cluster) -> None:
+    """Compare what the nodes of an agent serve while a pod with a probe runs."""
+    agent = cluster.add_nodes(1)
+    probe = Probe(tcp_socket=TCPSocketAction(port=80), period_seconds=1)
+    cluster.add(builders.pod("p", node="n1", containers=(builders.container(readiness_probe=probe),)))
+    cluster.advance(10)
+
+    def page(path: str) -> str:
+        response = cluster.run(agent.dialer.send_request("n1", NodeRequest(method="GET", path=path)))
+        assert isinstance(response.body, bytes)
+        return response.body.decode()
+
+    pages = "".join(page(f"/metrics{one}") for one in ("", "/resource", "/cadvisor", "/probes"))
+    kinds = {line.split()[2]: line.split()[3] for line in pages.splitlines() if line.startswith("# TYPE ")}
+    facts = facts_of("kubelet")
+    assert set(facts) - set(kinds) == set(KUBELET)
+    assert [name for name in kinds if name in facts and kinds[name] != facts[name].kind] == []
+    assert differences(agent.kubelet_metrics.registry, facts) == []
+    assert 'container="app",namespace="default",pod="p"' in page("/metrics/probes")

@@ -28,6 +28,7 @@ from kubeloop.apiserver.request.query import Query
 from kubeloop.apiserver.request.routing import Target
 from kubeloop.clock import SystemClock
 from kubeloop.http import Request, Response
+from kubeloop.kubelet.agent_metrics import NodeAgentMetrics
 from kubeloop.kubelet.runtime import ContainerUsage
 from kubeloop.kubelet.server.stats import StatsProvider
 from kubeloop.metrics import MetricRegistry
@@ -63,7 +64,7 @@ def of_flow_control() -> str:
     counts.rejected[RAW] = counts.dispatched = 1
     counts.observe(0.5, 1)
     level = fake(bounds=fake(nominal=1, lower=1, upper=1), limit=1, last_demand=SeatDemand(1, 1.0))
-    level.average_demand = level.target = 1
+    level.average_demand = level.target = level.progress = 1
     control = fake(levels={RAW: level}, counts={(RAW, RAW): counts}, watermarks=InFlightWatermarks(), fair_fraction=1)
     register_flowcontrol_metrics(registry, control)
     return registry.render()
@@ -101,7 +102,7 @@ def of_kubelet(page: str) -> str:
     status = PodStatus(container_statuses=(ContainerStatus(name=RAW, state=running),))
     pod = Pod(metadata=ObjectMeta(name=RAW, namespace=RAW, uid="1"), status=status)
     runtime = fake(usage=lambda _: {RAW: ContainerUsage(1, 1)})
-    provider = StatsProvider(lambda _: [pod], runtime, SystemClock())
+    provider = StatsProvider(lambda _: [pod], runtime, SystemClock(), NodeAgentMetrics())
     text: str = getattr(provider, page)(RAW)
     return text
 

@@ -18,8 +18,10 @@ from kubeloop.apiserver.admission.plugins.pod_security.configuration import (
 )
 from kubeloop.apiserver.admission.plugins.pod_security.evaluation import evaluate, forbidden_details
 from kubeloop.apiserver.admission.plugins.pod_security.labels import LevelVersion, policy_of
+from kubeloop.apiserver.admission.plugins.pod_security.metrics import PodSecurityMetrics
 from kubeloop.apiserver.request.context import User
 from kubeloop.apiserver.request.warning_recorder import WarningRecorder
+from kubeloop.metrics import MetricRegistry
 from tests.unit.apiserver.admission.conftest import resource_named
 
 ENFORCE = "pod-security.kubernetes.io/enforce"
@@ -352,6 +354,31 @@ def test_a_refused_pod_is_audited_without_a_warning(cluster):
         "audit-violations": f'would violate PodSecurity "baseline:latest": {VIOLATION}',
     }
     assert list(attempt.warnings) == []
+
+
+def test_evaluations_and_exemptions_are_counted(cluster):
+    registry = MetricRegistry()
+    exempt = PodSecurityConfiguration(exemptions=PodSecurityExemptions(usernames=("root",)))
+    plugin = PodSecurity(cluster, exempt, PodSecurityMetrics(registry))
+    _label(cluster, **{ENFORCE: "baseline", AUDIT: "restricted", AUDIT + "-version": "v1.30", WARN: "nothing"})
+    plugin.validate(_attempt("pods", HOST_PID, namespace="lax"))  # without labels
+    with pytest.raises(errors.Forbidden):
+        plugin.validate(_attempt("pods", HOST_PID))
+    plugin.validate(_attempt("jobs", {"template": {"spec": HOST_PID}}, user="root"))
+    of_pod = 'request_operation="create",resource="pod",subresource=""'
+
+    def evaluation(decision, mode, level, version):
+        policy = f'policy_level="{level}",policy_version="{version}"'
+        return f'pod_security_evaluations_total{{decision="{decision}",mode="{mode}",{policy},{of_pod}}} 1'
+
+    counted = [line for line in registry.render().splitlines() if line.endswith(" 1")]
+    assert counted == [
+        f'pod_security_errors_total{{fatal="false",{of_pod}}} 1',
+        evaluation("allow", "enforce", "privileged", "latest"),
+        evaluation("deny", "enforce", "baseline", "latest"),
+        evaluation("deny", "audit", "restricted", "v1.30"),
+        'pod_security_exemptions_total{request_operation="create",resource="controller",subresource=""} 1',
+    ]
 
 
 def test_labels_that_cannot_be_parsed_are_audited(cluster):

@@ -14,7 +14,12 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from kubeloop.api import errors
 from kubeloop.api.signed_tokens import InvalidToken
 from kubeloop.apiserver.authentication import Authenticator, read_token_file
-from kubeloop.apiserver.authentication.legacy_service_account_tokens import LegacyClaims, invalid_reason
+from kubeloop.apiserver.authentication.legacy_service_account_tokens import (
+    INVALIDATED_SECRET,
+    LegacyClaims,
+    invalid_reason,
+    is_auto_generated,
+)
 from kubeloop.apiserver.authentication.service_account_tokens import (
     ClaimReference,
     InvalidTokenError,
@@ -184,9 +189,16 @@ def test_a_token_in_a_secret(account, secret, sub, reason):
 
 def test_a_token_that_was_marked_invalid_is_refused():
     marked = _stored("x", labels=SINCE, data={"token": b"token"})
-    assert _legacy(_stored("u"), marked).startswith(
-        "the token in secret shop/s for service account shop/sa has been marked invalid."
-    )
+    reason = _legacy(_stored("u"), marked)
+    assert reason.startswith("the token in secret shop/s for service account shop/sa has been marked invalid.")
+    assert reason.endswith(INVALIDATED_SECRET)
+
+
+@pytest.mark.parametrize(("named", "is_auto"), [((), False), (("other",), False), (("other", "s"), True)])
+def test_a_token_that_was_created_with_its_account_is_told_apart(named, is_auto):
+    objects = Objects()
+    objects.found[ACCOUNT] = SimpleNamespace(secrets=[SimpleNamespace(name=one) for one in named])
+    assert is_auto_generated(LegacyClaims(VALID, "shop", "sa", "u", "s"), objects) is is_auto
 
 
 # -- the token file ---------------------------------------------------------------------------------------------------

@@ -9,10 +9,12 @@ import pytest
 
 from kubeloop.apiserver.authentication.remote_tokens import RemoteTokenUnion, TokenRejected, TokenReviewResult
 from kubeloop.apiserver.authentication.webhook import WebhookAuthenticatorConfig, WebhookTokenAuthenticator
+from kubeloop.apiserver.metrics.tokens import TokenCacheMetrics
 from kubeloop.apiserver.request.context import User
 from kubeloop.apiserver.webhook_client.review_client import ReviewClient
 from kubeloop.cli.apiserver.webhook_kubeconfig import WebhookKubeconfigReader
 from kubeloop.http import Response
+from kubeloop.metrics import MetricRegistry
 from tests.unit.apiserver.conftest import ManualClock
 from tests.unit.apiserver.review_server import ReviewServer, status_of
 
@@ -105,7 +107,9 @@ def test_answers_are_cached_but_failures_are_not(with_server):
 def test_union_shares_lookups_and_caches_users_for_ten_seconds(with_server):
     async def work(server, clock):
         server.answer = status_of(authenticated=True, user=BOB)
-        union = RemoteTokenUnion([subject(server, clock, cache_ttl=0.0)], ("api",), clock)
+        registry = MetricRegistry()
+        metrics = TokenCacheMetrics(registry, clock)
+        union = RemoteTokenUnion([subject(server, clock, cache_ttl=0.0)], ("api",), clock, metrics)
         assert union.cached_user("t") is None
         found = await asyncio.gather(*(union.authenticate("t", ("api",)) for _ in range(3)))
         assert len(server.reviews) == 1
@@ -115,6 +119,11 @@ def test_union_shares_lookups_and_caches_users_for_ten_seconds(with_server):
         clock.advance(10)
         assert union.cached_user("t") is None
         union.close()
+        shown = registry.render().splitlines()
+        for status, count in (("hit", 1), ("miss", 3)):
+            assert f'authentication_token_cache_request_total{{status="{status}"}} {count}' in shown
+        assert 'authentication_token_cache_fetch_total{status="ok"} 1' in shown
+        assert 'authentication_token_cache_active_fetch_count{status="in_flight"} 0' in shown
 
     with_server(work)
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Requests that are accumulated by flow are counted as others are."""
 
 from __future__ import annotations

@@ -29,6 +29,8 @@ from kubeloop.apiserver.admission.plugins.pod_security.labels import (
     labelled_modes,
     policy_of,
 )
+from kubeloop.apiserver.admission.plugins.pod_security.metrics import PodSecurityMetrics
+from kubeloop.metrics import MetricRegistry
 
 _Template = tuple[ObjectMeta, PodSpec]
 _TEMPLATED = frozenset(
@@ -56,8 +58,14 @@ class PodSecurity(AdmissionPlugin):
     name = "PodSecurity"
     operations = frozenset({"CREATE", "UPDATE"})
 
-    def __init__(self, lookup: Lookup, config: PodSecurityConfiguration = _NO_CONFIGURATION) -> None:
+    def __init__(
+        self,
+        lookup: Lookup,
+        config: PodSecurityConfiguration = _NO_CONFIGURATION,
+        metrics: PodSecurityMetrics | None = None,
+    ) -> None:
         self._lookup = lookup
+        self._metrics = metrics or PodSecurityMetrics(MetricRegistry())
         self._defaults = config.policy()
         self._exempt = config.exemptions
 
@@ -74,9 +82,9 @@ class PodSecurity(AdmissionPlugin):
         if attempt.resource.group_resource == "namespaces":
             self._check_namespace(attempt)
         elif attempt.namespace in self._exempt.namespaces:
-            _annotate(attempt, "exempt", "namespace")
+            self._exempt_by(attempt, "namespace")
         elif attempt.user.name in self._exempt.usernames:
-            _annotate(attempt, "exempt", "user")
+            self._exempt_by(attempt, "user")
         else:
             self._check_pod(attempt)
 
@@ -87,6 +95,7 @@ class PodSecurity(AdmissionPlugin):
         if not policy.errors and policy.is_privileged():
             if is_pod:
                 _annotate(attempt, "enforce-policy", "privileged:latest")
+                self._metrics.count_evaluation(policy.enforce, "enforce", attempt, allowed=True)
             return
         if is_pod and attempt.old_obj is not None and not _is_significant_update(attempt.obj, attempt.old_obj):
             return
@@ -94,9 +103,40 @@ class PodSecurity(AdmissionPlugin):
         if template is None:
             return
         if template[1].runtime_class_name in self._exempt.runtime_classes:
-            _annotate(attempt, "exempt", "runtimeClass")
+            self._exempt_by(attempt, "runtimeClass")
             return
-        _evaluate(attempt, policy, template, enforced=is_pod)
+        self._evaluate(attempt, policy, template, enforced=is_pod)
+
+    def _exempt_by(self, attempt: Attributes, what: str) -> None:
+        self._metrics.count_exemption(attempt)
+        _annotate(attempt, "exempt", what)
+
+    def _evaluate(self, attempt: Attributes, policy: PodSecurityPolicy, template: _Template, *, enforced: bool) -> None:
+        """Annotate the audit event with violations; then reject a pod, or warn."""
+        results: dict[LevelVersion, str] = {}
+
+        def violations(level: LevelVersion) -> str:
+            if level not in results:
+                results[level] = forbidden_details(evaluate(level, *template))
+            return results[level]
+
+        count = self._metrics.count_evaluation
+        if policy.errors:
+            texts = _texts(policy.errors)
+            text = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+            _annotate(attempt, "error", f"Failed to parse policy: {text}")
+            self._metrics.count_error(attempt)
+        if enforced:
+            _annotate(attempt, "enforce-policy", str(policy.enforce))
+            count(policy.enforce, "enforce", attempt, allowed=not violations(policy.enforce))
+        if found := violations(policy.audit):
+            _annotate(attempt, "audit-violations", f'would violate PodSecurity "{policy.audit}": {found}')
+            count(policy.audit, "audit", attempt, allowed=False)
+        if enforced and (found := violations(policy.enforce)):
+            raise attempt.forbidden(f'violates PodSecurity "{policy.enforce}": {found}')
+        if found := violations(policy.warn):
+            attempt.warn(f'would violate PodSecurity "{policy.warn}": {found}')
+            count(policy.warn, "warn", attempt, allowed=False)
 
     def _check_namespace(self, attempt: Attributes) -> None:
         assert attempt.obj is not None
@@ -142,29 +182,6 @@ def _is_tightened(new: LevelVersion, old: LevelVersion) -> bool:
     if new.level == "privileged":
         return False
     return new.version != old.version or is_stricter(new, old)
-
-
-def _evaluate(attempt: Attributes, policy: PodSecurityPolicy, template: _Template, *, enforced: bool) -> None:
-    """Annotate the audit event with violations; then reject a pod, or warn."""
-    results: dict[LevelVersion, str] = {}
-
-    def violations(level: LevelVersion) -> str:
-        if level not in results:
-            results[level] = forbidden_details(evaluate(level, *template))
-        return results[level]
-
-    if policy.errors:
-        texts = _texts(policy.errors)
-        text = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
-        _annotate(attempt, "error", f"Failed to parse policy: {text}")
-    if enforced:
-        _annotate(attempt, "enforce-policy", str(policy.enforce))
-    if found := violations(policy.audit):
-        _annotate(attempt, "audit-violations", f'would violate PodSecurity "{policy.audit}": {found}')
-    if enforced and (found := violations(policy.enforce)):
-        raise attempt.forbidden(f'violates PodSecurity "{policy.enforce}": {found}')
-    if found := violations(policy.warn):
-        attempt.warn(f'would violate PodSecurity "{policy.warn}": {found}')
 
 
 def _annotate(attempt: Attributes, key: str, value: str) -> None:
