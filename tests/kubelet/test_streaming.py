@@ -54,6 +54,9 @@ class AlwaysAdmin:
     def authenticate(self, request: Request) -> User:
         return User("admin", ("system:masters",))
 
+    def clear_credentials(self, request: Request) -> None:
+        pass
+
 
 def ask(cluster: Cluster, path: str, method: str = "GET", **headers: str) -> Response:
     """Ask the API server as its administrator."""
