@@ -60,7 +60,11 @@ SCOPES: Final = {
     "node-restriction": Scope((f"{_ADMISSION}/node",), _SECURITY_TESTS),
     "node-authorizer": Scope((f"{_AUTHORIZATION}/node.py", f"{_AUTHORIZATION}/node_graph.py"), _SECURITY_TESTS[:1]),
     "rbac-escalation": Scope(
-        (f"{_ADMISSION}/role_escalation.py", f"{_ADMISSION}/gc_fields.py", f"{_AUTHORIZATION}/escalation.py"),
+        (
+            f"{_ADMISSION}/authorization/role_escalation.py",
+            f"{_ADMISSION}/gc_fields.py",
+            f"{_AUTHORIZATION}/escalation.py",
+        ),
         _SECURITY_TESTS[:1],
     ),
     "pod-security": Scope((f"{_ADMISSION}/pod_security",), _SECURITY_TESTS[1:]),

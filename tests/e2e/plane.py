@@ -71,9 +71,20 @@ class _Connection(http.client.HTTPSConnection):
         try:
             self.sock = context.wrap_socket(self.sock, server_hostname=self.host, do_handshake_on_connect=False)
             self.sock.do_handshake()
-        except BaseException:
+        except BaseException as error:
             self.close()
+            _close_sockets_of(error)
             raise
+
+
+def _close_sockets_of(error: BaseException) -> None:
+    """Close a TLS socket that failed while it was made: only the frame that made it refers to it."""
+    trace = error.__traceback__
+    while trace is not None:
+        for value in trace.tb_frame.f_locals.values():
+            if isinstance(value, ssl.SSLSocket):
+                value.close()
+        trace = trace.tb_next
 
 
 # Several planes run at a time: their components would report ports that are taken. A test asks for what it needs: its
