@@ -290,6 +290,15 @@ QUIET = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCh
 
 @QUIET
 @given(steps(*USER, *NETWORK, *PASSING), st.integers(1, 6), st.integers(0, 3), st.integers(0, 3), st.integers(0, 2**16))
+# The creation of a replica set has no answer, and the template changes before the watch shows the set.
+@example(
+    taken=[("template", 2), ("lose answers", 0), ("template", 1), ("template", 0)],
+    replicas=1,
+    surge=0,
+    unavailable=0,
+    seed=1,
+)
+@example(taken=[("template", 2), ("lose answers", 0), ("template", 1)], replicas=1, surge=0, unavailable=0, seed=1)
 # A rollout is reverted twice before the replica sets have reported the pods they removed.
 @example(
     taken=[("template", 1), ("annotate", 0), ("annotate", 0), ("template", 0), ("template", 1)],

@@ -20,6 +20,7 @@ from kubeloop.api.meta.field_path import quote
 from kubeloop.api.meta.owner_references import is_controlled_by
 from kubeloop.api.requests import JSON_PATCH, MERGE_PATCH
 from kubeloop.client import Client
+from kubeloop.client.errors import ClientError, TransportError
 from kubeloop.clock import Clock
 from kubeloop.controllers.deployment.conditions import CREATE_ERROR, PROGRESSING, condition
 from kubeloop.controllers.deployment.observer import Observer
@@ -105,10 +106,21 @@ class DeploymentWriter:
             if not is_terminating(error):
                 await self._tell_of_failure(deployment, wanted, error)
             raise
+        except TransportError:
+            await self._assume_unanswered(deployment, wanted)
+            raise
         self._replica_sets.assume(made)
         if replicas_of(made) > 0:
             self._tell_of_scaling(deployment, made, 0)
         return made, True
+
+    async def _assume_unanswered(self, deployment: Deployment, wanted: ReplicaSet) -> None:
+        """Look for a replica set whose creation had no answer, so that the next sync counts its pods."""
+        meta = wanted.metadata
+        with suppress(ApiError, ClientError):
+            found = await self._client.get(ReplicaSet, meta.name, meta.namespace)
+            if is_controlled_by(found.metadata.owner_references, deployment.metadata.uid):
+                self._replica_sets.assume(found)
 
     async def _existing(self, deployment: Deployment, wanted: ReplicaSet) -> ReplicaSet | None:
         """Return the existing replica set if it is ours; otherwise the hash collides, so count the collision.
