@@ -161,12 +161,11 @@ class ApiServer:
         self._disabled_resources = frozenset(serving.stored_resources()) - frozenset(serving.resources)
         self._router = Router(self._built_in)
         issuer = self._issuer if dependencies.tokens is not None else None
-        health, address = dependencies.health, dependencies.server_address
         self.nonresource = NonResourceHandler(
             self._built_in,
-            health,
+            dependencies.health,
             self.metrics,
-            address,
+            dependencies.server_address,
             clock,
             issuer,
             dependencies.keys_uri,
@@ -303,19 +302,14 @@ class ApiServer:
             if query and query.text("timeout"):
                 time_limit_of(self._attributes_of(ANONYMOUS, request, query), query, self.run_options.request_timeout)
             try:
-                user = self.authenticator.authenticate(request)
-                if user is None:
-                    user = await self.authenticator.wait_user(request)
+                user = self.authenticator.authenticate(request) or await self.authenticator.wait_user(request)
             except errors.ApiError:
                 self.metrics.authentication.failure.observe(self.clock.monotonic() - started)
                 raise
             course.authentication_seconds = self.clock.monotonic() - started
             course.username = user.name
             if trail is not None:
-                await trail.begin(user, self._attributes_of(user, request, query), self.worker_thread)
-                if trail.is_blocked and not await trail.wait_stored():
-                    self.metrics.audit_rejections.value += 1
-                    raise AuthorizationFailed("failed to store audit event")
+                await self._begin_audit(trail, user, request, query)
             if _IMPERSONATE in "".join(request.headers):
                 user = await self._impersonate(user, request, course)
             if not _is_resource_path(request.path) or self.aggregator.remote_for(request.path) is not None:
@@ -340,11 +334,9 @@ class ApiServer:
             if self.flowcontrol is not None:
                 await self._acquire_seat(self.flowcontrol, ctx, course)
             if self.fault_injector is None:
-                response = await self.serve(ctx, course.verb)
+                response = await self.serve(ctx, verb)
             else:
-                response = await serve_with_faults(
-                    self.fault_injector, ctx, course.verb, partial(self.serve, ctx, course.verb)
-                )
+                response = await serve_with_faults(self.fault_injector, ctx, verb, partial(self.serve, ctx, verb))
         except AuthorizationFailed as error:
             response = Response(500, authorization_failure_text(request, error), TEXT, NO_SNIFF)
         except errors.ApiError as error:
@@ -360,6 +352,13 @@ class ApiServer:
         if course.flow is not None:
             response.headers = (*response.headers, *course.flow.headers)
         return response
+
+    async def _begin_audit(self, trail: AuditContext, user: User, request: Request, query: Query) -> None:
+        """Emit the audit event of a received request; raises AuthorizationFailed if it must be stored and was not."""
+        await trail.begin(user, self._attributes_of(user, request, query), self.worker_thread)
+        if trail.is_blocked and not await trail.wait_stored():
+            self.metrics.audit_rejections.value += 1
+            raise AuthorizationFailed("failed to store audit event")
 
     def _observe(self, course: RequestTrace, ctx: RequestContext, response: Response) -> Response:
         """Count a finished request, or return a response that is counted at its end."""

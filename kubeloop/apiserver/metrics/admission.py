@@ -66,7 +66,7 @@ class StepSeries:
         return readings
 
     def fold(self) -> None:
-        """Count the untimed runs until now: their plugins were not slow, as far as anybody knows."""
+        """Count the untimed runs until now, in the lowest bucket of each plugin."""
         untimed, self._period = self._period - 1 - self.left, self.left + 1
         for plugin in self._plugins:
             plugin.counts[0] += untimed

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""URLs of webhooks that a client config may contain, and responses of webhooks that nobody expects."""
+"""URLs of webhooks that a client config may contain, and unexpected responses of webhooks."""
 
 from __future__ import annotations
 

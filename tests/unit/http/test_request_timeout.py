@@ -20,7 +20,7 @@ def time_out(request: Request, seconds: float) -> Response | None:
 
 
 class Handler:
-    """Waits until it is told to go on, except for the path `/quick`."""
+    """Handler whose requests end after `go_on` is set, except for the path `/quick`."""
 
     def __init__(self) -> None:
         self.go_on = asyncio.Event()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whoever writes an admission policy or a binding must be allowed to read its parameters."""
+"""Permission to read the parameters of an admission policy is required to write the policy or its binding."""
 
 from __future__ import annotations
 

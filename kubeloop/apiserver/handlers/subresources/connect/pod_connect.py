@@ -165,7 +165,7 @@ async def log_response(pieces: AsyncIterator[bytes], ctx: RequestContext) -> Res
 
 
 async def _chain(first: bytes, pieces: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
-    """Yield all pieces of a log; the node is told when no more are wanted."""
+    """Yield all pieces of a log, and close the iterator of the node when the client leaves."""
     async with aclosing(pieces) as rest:  # type: ignore[type-var]  # a node's logs are a generator
         yield first
         async for piece in rest:
