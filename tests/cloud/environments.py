@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Equal test worlds for every cloud: instances that are added, stopped and removed, and a provider for them."""
+"""Equal test environments for every cloud: instances that are added, stopped and removed, and a provider for them."""
 
 from __future__ import annotations
 
@@ -211,7 +211,7 @@ def aws_environment(folder: Path, parts: ExitStack) -> CloudEnvironment:
     return AwsEnvironment(folder, parts.enter_context(moto_server()))
 
 
-WORLDS: dict[str, Callable[[Path, ExitStack], CloudEnvironment]] = {
+ENVIRONMENTS: dict[str, Callable[[Path, ExitStack], CloudEnvironment]] = {
     "memory": memory_environment,
     "local": local_environment,
     "aws": aws_environment,

@@ -108,85 +108,85 @@ def test_missing_boto3_is_reported_with_a_hint(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[AwsEnvironment]:
+def env(tmp_path: Path) -> Iterator[AwsEnvironment]:
     with ExitStack() as parts:
         made = aws_environment(tmp_path, parts)
         assert isinstance(made, AwsEnvironment)
         yield made
 
 
-def machine(world: AwsEnvironment) -> Node:
-    node = world.add_machine()
-    assert world.provider.instances is not None
-    found = asyncio.run(world.provider.instances.metadata(node))
+def machine(env: AwsEnvironment) -> Node:
+    node = env.add_machine()
+    assert env.provider.instances is not None
+    found = asyncio.run(env.provider.instances.metadata(node))
     assert found is not None
     return structs.replace(node, spec=structs.replace(node.spec, provider_id=found.provider_id))
 
 
-def ensure(world: AwsEnvironment, wanted: Service, *nodes: Node) -> None:
-    assert world.provider.load_balancers is not None
-    asyncio.run(world.provider.load_balancers.ensure(CLUSTER, wanted, nodes))
+def ensure(env: AwsEnvironment, wanted: Service, *nodes: Node) -> None:
+    assert env.provider.load_balancers is not None
+    asyncio.run(env.provider.load_balancers.ensure(CLUSTER, wanted, nodes))
 
 
-def delete(world: AwsEnvironment, wanted: Service) -> None:
-    assert world.provider.load_balancers is not None
-    asyncio.run(world.provider.load_balancers.delete(CLUSTER, wanted))
+def delete(env: AwsEnvironment, wanted: Service) -> None:
+    assert env.provider.load_balancers is not None
+    asyncio.run(env.provider.load_balancers.delete(CLUSTER, wanted))
 
 
-def listeners(world: AwsEnvironment) -> dict[int, int]:
+def listeners(env: AwsEnvironment) -> dict[int, int]:
     """Return the node port of the targets by listener port."""
-    (balancer,) = world.elb.describe_load_balancers()["LoadBalancers"]
-    groups = {one["TargetGroupArn"]: one["Port"] for one in world.elb.describe_target_groups()["TargetGroups"]}
-    found = world.elb.describe_listeners(LoadBalancerArn=balancer["LoadBalancerArn"])["Listeners"]
+    (balancer,) = env.elb.describe_load_balancers()["LoadBalancers"]
+    groups = {one["TargetGroupArn"]: one["Port"] for one in env.elb.describe_target_groups()["TargetGroups"]}
+    found = env.elb.describe_listeners(LoadBalancerArn=balancer["LoadBalancerArn"])["Listeners"]
     return {one["Port"]: groups[one["DefaultActions"][0]["TargetGroupArn"]] for one in found}
 
 
-def security_groups(world: AwsEnvironment) -> list[Any]:
+def security_groups(env: AwsEnvironment) -> list[Any]:
     filters = [{"Name": "group-name", "Values": [load_balancer_name(service())]}]
-    found: list[Any] = world.ec2.describe_security_groups(Filters=filters)["SecurityGroups"]
+    found: list[Any] = env.ec2.describe_security_groups(Filters=filters)["SecurityGroups"]
     return found
 
 
 @needs_moto
-def test_listeners_follow_ports_and_unused_target_groups_are_deleted(world: AwsEnvironment) -> None:
-    ensure(world, service(port(80, 30080), port(443, 30443)))
-    assert listeners(world) == {80: 30080, 443: 30443}
-    ensure(world, service(port(80, 31111), port(8443, 30443)))
-    assert listeners(world) == {80: 31111, 8443: 30443}
-    assert len(world.elb.describe_target_groups()["TargetGroups"]) == 2
+def test_listeners_follow_ports_and_unused_target_groups_are_deleted(env: AwsEnvironment) -> None:
+    ensure(env, service(port(80, 30080), port(443, 30443)))
+    assert listeners(env) == {80: 30080, 443: 30443}
+    ensure(env, service(port(80, 31111), port(8443, 30443)))
+    assert listeners(env) == {80: 31111, 8443: 30443}
+    assert len(env.elb.describe_target_groups()["TargetGroups"]) == 2
 
 
 @needs_moto
-def test_targets_are_the_nodes_instances(world: AwsEnvironment) -> None:
-    first, second = machine(world), machine(world)
-    ensure(world, service(), first)
-    ensure(world, service(), second)
-    (group,) = world.elb.describe_target_groups()["TargetGroups"]
-    told = world.elb.describe_target_health(TargetGroupArn=group["TargetGroupArn"])["TargetHealthDescriptions"]
+def test_targets_are_the_nodes_instances(env: AwsEnvironment) -> None:
+    first, second = machine(env), machine(env)
+    ensure(env, service(), first)
+    ensure(env, service(), second)
+    (group,) = env.elb.describe_target_groups()["TargetGroups"]
+    told = env.elb.describe_target_health(TargetGroupArn=group["TargetGroupArn"])["TargetHealthDescriptions"]
     there = [one["Target"]["Id"] for one in told if one["TargetHealth"]["State"] != "draining"]
     assert there == [instance_id_of(second.spec.provider_id)]
 
 
 @needs_moto
-def test_affinity_makes_targets_sticky(world: AwsEnvironment) -> None:
-    ensure(world, service(session_affinity="ClientIP"))
-    (group,) = world.elb.describe_target_groups()["TargetGroups"]
-    told = world.elb.describe_target_group_attributes(TargetGroupArn=group["TargetGroupArn"])["Attributes"]
+def test_affinity_makes_targets_sticky(env: AwsEnvironment) -> None:
+    ensure(env, service(session_affinity="ClientIP"))
+    (group,) = env.elb.describe_target_groups()["TargetGroups"]
+    told = env.elb.describe_target_group_attributes(TargetGroupArn=group["TargetGroupArn"])["Attributes"]
     assert {one["Key"]: one["Value"] for one in told}["stickiness.enabled"] == "true"
 
 
 @needs_moto
-def test_only_allowed_source_ranges_are_admitted(world: AwsEnvironment) -> None:
-    ensure(world, service())
-    ensure(world, service(load_balancer_source_ranges=("10.0.0.0/8", "192.168.0.0/16")))
-    (group,) = security_groups(world)
+def test_only_allowed_source_ranges_are_admitted(env: AwsEnvironment) -> None:
+    ensure(env, service())
+    ensure(env, service(load_balancer_source_ranges=("10.0.0.0/8", "192.168.0.0/16")))
+    (group,) = security_groups(env)
     assert parse_permissions(group["IpPermissions"]) == {("tcp", 80, "10.0.0.0/8"), ("tcp", 80, "192.168.0.0/16")}
 
 
 @needs_moto
-def test_deleted_load_balancer_leaves_no_resources(world: AwsEnvironment) -> None:
-    ensure(world, service(port(80, 30080), port(443, 30443)))
-    delete(world, service())
-    assert world.elb.describe_load_balancers()["LoadBalancers"] == []
-    assert world.elb.describe_target_groups()["TargetGroups"] == []
-    assert security_groups(world) == []
+def test_deleted_load_balancer_leaves_no_resources(env: AwsEnvironment) -> None:
+    ensure(env, service(port(80, 30080), port(443, 30443)))
+    delete(env, service())
+    assert env.elb.describe_load_balancers()["LoadBalancers"] == []
+    assert env.elb.describe_target_groups()["TargetGroups"] == []
+    assert security_groups(env) == []

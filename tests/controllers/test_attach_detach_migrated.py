@@ -18,7 +18,7 @@ UNIQUE = "kubernetes.io/csi/ebs.csi.aws.com^vol-1"
 
 
 @pytest.fixture
-def world(cluster: Cluster) -> Cluster:
+def env(cluster: Cluster) -> Cluster:
     add_node(cluster, "n1")
     add_node(cluster, "n2")
     cluster.start(wire)
@@ -41,118 +41,118 @@ def inline_user(name: str, node: str, source: dict[str, Any]) -> dict[str, Any]:
     return pod
 
 
-def test_an_in_tree_persistent_volume_is_attached_by_its_driver(world: Cluster) -> None:
-    add_volume(world, "v", EBS)
-    world.add(user_of("p", "v", node="n1"))
-    world.settle()
-    made = attachments(world)["n1"]
+def test_an_in_tree_persistent_volume_is_attached_by_its_driver(env: Cluster) -> None:
+    add_volume(env, "v", EBS)
+    env.add(user_of("p", "v", node="n1"))
+    env.settle()
+    made = attachments(env)["n1"]
     assert made.spec.attacher == "ebs.csi.aws.com"
     assert to_plain(made.spec.source) == {"persistentVolumeName": "v"}
-    attach(world, "n1")
-    assert reported(world, "n1") == [UNIQUE]
-    end(world, "p")
-    world.settle()
-    assert (attachments(world), reported(world, "n1")) == ({}, [])
+    attach(env, "n1")
+    assert reported(env, "n1") == [UNIQUE]
+    end(env, "p")
+    env.settle()
+    assert (attachments(env), reported(env, "n1")) == ({}, [])
 
 
-def test_an_inline_in_tree_volume_is_attached_with_its_translation(world: Cluster) -> None:
-    world.add(inline_user("p", "n1", EBS))
-    world.settle()
-    made = attachments(world)["n1"]
+def test_an_inline_in_tree_volume_is_attached_with_its_translation(env: Cluster) -> None:
+    env.add(inline_user("p", "n1", EBS))
+    env.settle()
+    made = attachments(env)["n1"]
     assert made.spec.attacher == "ebs.csi.aws.com"
     source = {"driver": "ebs.csi.aws.com", "volumeHandle": "vol-1", "fsType": "ext4"}
     spec = {"csi": {**source, "volumeAttributes": {"partition": "0"}}, "accessModes": ["ReadWriteOnce"]}
     assert to_plain(made.spec.source) == {"inlineVolumeSpec": spec}
-    attach(world, "n1")
-    assert reported(world, "n1") == [UNIQUE]
+    attach(env, "n1")
+    assert reported(env, "n1") == [UNIQUE]
     name = "ebs.csi.aws.com-vol-1"
-    assert events_about(world, "p") == [
+    assert events_about(env, "p") == [
         f'Normal SuccessfulAttachVolume: AttachVolume.Attach succeeded for volume "{name}" '
     ]
-    mount(world, "n1", UNIQUE)
-    end(world, "p")
-    world.settle()
-    assert set(attachments(world)) == {"n1"}
-    mount(world, "n1")
-    assert (attachments(world), reported(world, "n1")) == ({}, [])
+    mount(env, "n1", UNIQUE)
+    end(env, "p")
+    env.settle()
+    assert set(attachments(env)) == {"n1"}
+    mount(env, "n1")
+    assert (attachments(env), reported(env, "n1")) == ({}, [])
 
 
 @pytest.mark.parametrize(
     ("first", "second"),
     [("claims", "claims"), ("claims", "inline"), ("inline", "claims"), ("inline", "inline")],
 )
-def test_one_disk_is_attached_to_one_node_however_pods_name_it(world: Cluster, first: str, second: str) -> None:
+def test_one_disk_is_attached_to_one_node_however_pods_name_it(env: Cluster, first: str, second: str) -> None:
     """Two PersistentVolumes, or a PersistentVolume and an inline volume, with the same driver and handle."""
     for name, kind, node in (("a", first, "n1"), ("b", second, "n2")):
         if kind == "claims":
-            add_volume(world, name, EBS)
-            world.add(user_of(name, name, node=node))
+            add_volume(env, name, EBS)
+            env.add(user_of(name, name, node=node))
         else:
-            world.add(inline_user(name, node, EBS))
-        world.advance(5)
+            env.add(inline_user(name, node, EBS))
+        env.advance(5)
         if node == "n1":
-            attach(world, "n1")
-    assert set(attachments(world)) == {"n1"}
+            attach(env, "n1")
+    assert set(attachments(env)) == {"n1"}
     shown = "b" if second == "claims" else "ebs.csi.aws.com-vol-1"
     used = f'Waiting for detach for volume "{shown}" Volume is already used by pod(s) a'
-    assert events_about(world, "b") == [f"Warning FailedAttachVolume: {used}"]
-    end(world, "a")
-    world.advance(5)
-    assert set(attachments(world)) == {"n2"}
+    assert events_about(env, "b") == [f"Warning FailedAttachVolume: {used}"]
+    end(env, "a")
+    env.advance(5)
+    assert set(attachments(env)) == {"n2"}
 
 
-def test_two_volumes_with_one_handle_of_a_driver_are_one_disk(world: Cluster) -> None:
+def test_two_volumes_with_one_handle_of_a_driver_are_one_disk(env: Cluster) -> None:
     csi = {"csi": {"driver": "d.example.com", "volumeHandle": "h"}}
     for name, node in (("a", "n1"), ("b", "n2")):
-        add_volume(world, name, csi)
-        world.add(user_of(name, name, node=node))
-    world.advance(5)
-    assert len(attachments(world)) == 1
+        add_volume(env, name, csi)
+        env.add(user_of(name, name, node=node))
+    env.advance(5)
+    assert len(attachments(env)) == 1
 
 
-def test_two_volumes_with_one_handle_share_the_attachment_on_a_node(world: Cluster) -> None:
+def test_two_volumes_with_one_handle_share_the_attachment_on_a_node(env: Cluster) -> None:
     csi = {"csi": {"driver": "d.example.com", "volumeHandle": "h"}}
     for name in ("a", "b"):
-        add_volume(world, name, csi)
-        world.add(user_of(name, name, node="n1"))
-    world.settle()
-    attach(world, "n1")
-    end(world, "a")
-    world.advance(5)
-    assert set(attachments(world)) == {"n1"}
-    end(world, "b")
-    world.advance(5)
-    assert attachments(world) == {}
+        add_volume(env, name, csi)
+        env.add(user_of(name, name, node="n1"))
+    env.settle()
+    attach(env, "n1")
+    end(env, "a")
+    env.advance(5)
+    assert set(attachments(env)) == {"n1"}
+    end(env, "b")
+    env.advance(5)
+    assert attachments(env) == {}
 
 
-def test_a_gce_disk_is_exclusive_although_its_volume_says_shared(world: Cluster) -> None:
-    add_volume(world, "v", {"gcePersistentDisk": {"pdName": "d"}}, ("ReadWriteMany",))
-    world.add(user_of("p", "v", node="n1"))
-    world.settle()
-    world.add(user_of("q", "v", node="n2"))
-    world.advance(5)
-    assert set(attachments(world)) == {"n1"}
+def test_a_gce_disk_is_exclusive_although_its_volume_says_shared(env: Cluster) -> None:
+    add_volume(env, "v", {"gcePersistentDisk": {"pdName": "d"}}, ("ReadWriteMany",))
+    env.add(user_of("p", "v", node="n1"))
+    env.settle()
+    env.add(user_of("q", "v", node="n2"))
+    env.advance(5)
+    assert set(attachments(env)) == {"n1"}
 
 
-def test_a_driver_that_needs_no_attachment_gets_none_for_inline_volumes(world: Cluster) -> None:
+def test_a_driver_that_needs_no_attachment_gets_none_for_inline_volumes(env: Cluster) -> None:
     driver = {"apiVersion": "storage.k8s.io/v1", "kind": "CSIDriver", "metadata": {"name": "file.csi.azure.com"}}
-    world.add({**driver, "spec": {"attachRequired": False}})
+    env.add({**driver, "spec": {"attachRequired": False}})
     share = {"azureFile": {"secretName": "s", "shareName": "x"}}
-    world.add(inline_user("p", "n1", share))
-    world.advance(5)
-    assert attachments(world) == {}
-    world.client.delete("csidrivers", "file.csi.azure.com")
-    world.advance(5)
-    assert set(attachments(world)) == {"n1"}
+    env.add(inline_user("p", "n1", share))
+    env.advance(5)
+    assert attachments(env) == {}
+    env.client.delete("csidrivers", "file.csi.azure.com")
+    env.advance(5)
+    assert set(attachments(env)) == {"n1"}
 
 
-def test_an_attached_volume_that_is_gone_is_detached(world: Cluster) -> None:
-    add_volume(world, "v", EBS)
-    world.add(user_of("p", "v", node="n1"))
-    world.settle()
-    attach(world, "n1")
-    world.client.patch("persistentvolumes", "v", {"metadata": {"finalizers": None}})
-    world.client.delete("persistentvolumes", "v")
-    end(world, "p")
-    world.advance(5)
-    assert attachments(world) == {}
+def test_an_attached_volume_that_is_gone_is_detached(env: Cluster) -> None:
+    add_volume(env, "v", EBS)
+    env.add(user_of("p", "v", node="n1"))
+    env.settle()
+    attach(env, "n1")
+    env.client.patch("persistentvolumes", "v", {"metadata": {"finalizers": None}})
+    env.client.delete("persistentvolumes", "v")
+    end(env, "p")
+    env.advance(5)
+    assert attachments(env) == {}

@@ -100,17 +100,17 @@ async def _ticks(count: int) -> None:
 @given(st.integers(0, 2**32))
 def test_each_run_is_started_at_most_once_and_status_shows_active_jobs(seed: int) -> None:
     with Cluster(seed=seed, shuffle=True) as cluster:
-        world = CronJobHarness(cluster, seed)
+        env = CronJobHarness(cluster, seed)
         for _ in range(MINUTES):
             for _ in range(3):
-                world.step()
+                env.step()
                 cluster.advance(20)
         cluster.faults.clear()
         cluster.advance(59)  # not over the next minute's jobs, but over all retries
         found = cluster.client.get(CronJob, "job", NAMESPACE)
-        assert {one.name for one in found.status.active} == {one.metadata.name for one in world.running()}
-        assert len(world.running()) <= 1 or world.policy == "Allow"
-        if world.policy == "Allow":
-            assert len(world.made) >= MINUTES - 1, "the manager was never away for long"
-        ended = [one for one in world.jobs() if one.status.conditions]
-        assert len(ended) <= sum(world.kept), "no more are kept than were asked for"
+        assert {one.name for one in found.status.active} == {one.metadata.name for one in env.running()}
+        assert len(env.running()) <= 1 or env.policy == "Allow"
+        if env.policy == "Allow":
+            assert len(env.made) >= MINUTES - 1, "the manager was never away for long"
+        ended = [one for one in env.jobs() if one.status.conditions]
+        assert len(ended) <= sum(env.kept), "no more are kept than were asked for"

@@ -241,14 +241,14 @@ class _RecordingProxy:
 
     def __init__(self, inner: Any, harness: HorizontalPodAutoscalerHarness) -> None:
         self._inner = inner
-        self._world = harness
+        self._env = harness
         self._size = 0  # that was read last
 
     async def call(self, call: Call) -> Any:
         is_scale = call.subresource == "scale"
         answer = await self._inner.call(call)
         if is_scale and call.verb == "update":
-            self._world.note_resize(self._size, call.body.spec.replicas)
+            self._env.note_resize(self._size, call.body.spec.replicas)
         elif is_scale:
             self._size = answer.spec.replicas
         return answer
@@ -258,7 +258,7 @@ class _RecordingProxy:
         # A query that fails is not a recommendation: upstream's reconcileAutoscaler returns the error of
         # computeReplicasForMetrics before it stabilizes, which is where recommendations are recorded.
         if "external" in path:
-            self._world.looks.append((self._world.cluster.clock.now(), self._world.load))
+            self._env.looks.append((self._env.cluster.clock.now(), self._env.load))
         return answer
 
     def __getattr__(self, name: str) -> Any:

@@ -93,10 +93,10 @@ class NamespaceHarness:
 @given(seed=st.integers(0, 2**32 - 1))
 def test_deleted_namespace_is_finalized_and_others_keep_their_content(seed: int) -> None:
     with Cluster(seed=seed, shuffle=True) as cluster:
-        world = NamespaceHarness(cluster, seed)
+        env = NamespaceHarness(cluster, seed)
         cluster.client.delete(Namespace, "away")
         for _ in range(STEPS):
-            world.step()
-        world.end()
-        assert "away" not in world.left
-        assert world.still_kept == world.kept
+            env.step()
+        env.end()
+        assert "away" not in env.left
+        assert env.still_kept == env.kept

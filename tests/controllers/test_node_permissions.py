@@ -19,9 +19,9 @@ ACCOUNT = "system:serviceaccount:kube-system:node-controller"
 
 
 def test_node_controllers_role_is_sufficient_for_three_controllers(cluster: Cluster) -> None:
-    world = SimulatedNodes(cluster)
-    world.add("a", "b", labels={"kubernetes.io/os": "linux"})
-    world.run_pod("pod", "a")
+    env = SimulatedNodes(cluster)
+    env.add("a", "b", labels={"kubernetes.io/os": "linux"})
+    env.run_pod("pod", "a")
     configure(cluster, allocate_node_cidrs=True, cluster_cidr="10.0.0.0/16")
     client = Client(InProcessTransport(cluster.server, User(ACCOUNT, ("system:serviceaccounts", AUTHENTICATED))))
 
@@ -33,13 +33,13 @@ def test_node_controllers_role_is_sufficient_for_three_controllers(cluster: Clus
         return cluster.start(wire)
 
     loops = [with_rights(module) for module in (node_lifecycle, taint_eviction, node_ipam)]
-    world.advance(1)
-    world.silence("a")
-    world.advance(400)
-    assert world.taints("a") == world.taints("a", "NoSchedule") == ["unreachable"]
-    assert world.node("a").metadata.labels["beta.kubernetes.io/os"] == "linux"
+    env.advance(1)
+    env.silence("a")
+    env.advance(400)
+    assert env.taints("a") == env.taints("a", "NoSchedule") == ["unreachable"]
+    assert env.node("a").metadata.labels["beta.kubernetes.io/os"] == "linux"
     assert all(one.spec.pod_cidrs for one in cluster.client.list(Node).items)
-    pod = world.pod("pod")
+    pod = env.pod("pod")
     assert pod.metadata.deletion_timestamp is not None
     said = {one.type: one.status for one in pod.status.conditions}
     assert (said["Ready"], said["DisruptionTarget"]) == ("False", "True")

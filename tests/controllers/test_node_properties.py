@@ -65,11 +65,11 @@ def _check_networks(cluster: Cluster) -> None:
 @given(steps("taint", "untaint", "advance", "advance", *NETWORK, *LOSSES), st.integers(0, 1000))
 def test_pods_are_evicted_exactly_when_due(happenings: list[Step], seed: int) -> None:
     with Cluster(seed=seed, shuffle=True) as cluster:
-        world = SimulatedNodes(cluster)
-        world.add("a")
+        env = SimulatedNodes(cluster)
+        env.add("a")
         for name, seconds in TOLERATED.items():
             toleration = Toleration(key="away", operator="Exists", effect="NoExecute", toleration_seconds=seconds)
-            world.run_pod(name, "a", tolerations=(toleration,))
+            env.run_pod(name, "a", tolerations=(toleration,))
         process = ControllerProcess(cluster, taint_eviction.wire)
         tainted_since: datetime | None = None
         left: set[str] = set()
@@ -78,24 +78,24 @@ def test_pods_are_evicted_exactly_when_due(happenings: list[Step], seed: int) ->
                 cluster.client.patch(Node, "a", {"spec": {"taints": AWAY}})
                 tainted_since = cluster.clock.now()
             elif name == "untaint" and tainted_since is not None:
-                left |= _gone(world)
+                left |= _gone(env)
                 cluster.client.patch(Node, "a", {"spec": {"taints": None}})
                 # A partitioned controller cannot know yet that the taint is removed: only its own view counts.
                 cluster.advance(SLACK)
-                left |= {one for one in _gone(world) if not _too_early(one, tainted_since, cluster.clock.now())}
+                left |= {one for one in _gone(env) if not _too_early(one, tainted_since, cluster.clock.now())}
                 tainted_since = None
             elif name == "advance":
                 cluster.advance(10 * number)
             elif name not in ("taint", "untaint"):
                 process.disturb(name, number)
-            _check_no_early_eviction(world, tainted_since, left)
+            _check_no_early_eviction(env, tainted_since, left)
         cluster.faults.clear()
         cluster.advance(300)
-        assert _gone(world) == {"at-once", "soon", "later"}
+        assert _gone(env) == {"at-once", "soon", "later"}
 
 
-def _gone(world: SimulatedNodes) -> set[str]:
-    found = {name: world.pod(name) for name in TOLERATED}
+def _gone(env: SimulatedNodes) -> set[str]:
+    found = {name: env.pod(name) for name in TOLERATED}
     return {name for name, one in found.items() if one is None or one.metadata.deletion_timestamp is not None}
 
 
@@ -104,10 +104,10 @@ def _too_early(name: str, since: datetime, now: datetime) -> bool:
     return seconds is None or now < since + timedelta(seconds=seconds)
 
 
-def _check_no_early_eviction(world: SimulatedNodes, since: datetime | None, left: set[str]) -> None:
-    for name in _gone(world) - left:
+def _check_no_early_eviction(env: SimulatedNodes, since: datetime | None, left: set[str]) -> None:
+    for name in _gone(env) - left:
         assert since is not None, f"{name} left a node without taints"
-        assert not _too_early(name, since, world.cluster.clock.now()), f"{name} left too early"
+        assert not _too_early(name, since, env.cluster.clock.now()), f"{name} left too early"
 
 
 # Nodes
@@ -118,24 +118,24 @@ def _check_no_early_eviction(world: SimulatedNodes, since: datetime | None, left
 def test_taints_converge_to_node_conditions(happenings: list[Step], seed: int) -> None:
     with Cluster(seed=seed, shuffle=True) as cluster:
         configure(cluster, node_eviction_rate=1.0, unhealthy_zone_threshold=2.0)
-        world = SimulatedNodes(cluster)
-        world.add(*NODES)
+        env = SimulatedNodes(cluster)
+        env.add(*NODES)
         process = ControllerProcess(cluster, node_lifecycle.wire)
         for name, number in happenings:
             one = NODES[number % 3]
             if name == "silence":
-                world.silence(one)
-            elif name == "revive" and one not in world.living:
-                world.revive(one)
+                env.silence(one)
+            elif name == "revive" and one not in env.living:
+                env.revive(one)
             elif name == "advance":
-                world.advance(10 * number)
+                env.advance(10 * number)
             elif name != "revive":
                 process.disturb(name, number)
-            assert world.condition("n3").status == "True"  # it has never been silent, however little is seen of it
+            assert env.condition("n3").status == "True"  # it has never been silent, however little is seen of it
         cluster.faults.clear()
-        world.advance(400)
-        lost = [one for one in NODES if one not in world.living]
-        assert world.tainted(NODES) == lost
+        env.advance(400)
+        lost = [one for one in NODES if one not in env.living]
+        assert env.tainted(NODES) == lost
         for one in NODES:
-            expected = [] if one in world.living else ["unreachable"]
-            assert world.taints(one, "NoSchedule") == expected
+            expected = [] if one in env.living else ["unreachable"]
+            assert env.taints(one, "NoSchedule") == expected

@@ -54,71 +54,71 @@ def delete(cluster: Cluster, kind: Any, name: str) -> None:
 
 
 @pytest.fixture
-def world(make_cluster: Callable[..., Cluster]) -> Cluster:
+def env(make_cluster: Callable[..., Cluster]) -> Cluster:
     cluster = make_cluster(**SERVED)
     cluster.start(podgroup_protection.wire)
     return cluster
 
 
-def test_new_group_is_protected_and_deleted_immediately_if_unused(world: Cluster) -> None:
-    assert world.client.create(group()).metadata.finalizers == (FINALIZER,)
-    delete(world, PodGroup, "g")
-    assert there(world) is None
+def test_new_group_is_protected_and_deleted_immediately_if_unused(env: Cluster) -> None:
+    assert env.client.create(group()).metadata.finalizers == (FINALIZER,)
+    delete(env, PodGroup, "g")
+    assert there(env) is None
 
 
-def test_group_is_kept_until_its_last_pod_is_deleted(world: Cluster) -> None:
-    world.add(group(), member("a"), member("b"), member("other", "h"))
-    delete(world, PodGroup, "g")
-    delete(world, Pod, "a")
-    assert there(world) is not None
-    delete(world, Pod, "b")
-    assert there(world) is None
+def test_group_is_kept_until_its_last_pod_is_deleted(env: Cluster) -> None:
+    env.add(group(), member("a"), member("b"), member("other", "h"))
+    delete(env, PodGroup, "g")
+    delete(env, Pod, "a")
+    assert there(env) is not None
+    delete(env, Pod, "b")
+    assert there(env) is None
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
-def test_terminated_pod_does_not_protect_its_group(world: Cluster, phase: str) -> None:
-    world.add(group(), member("a"))
-    delete(world, PodGroup, "g")
-    end(world, "a", phase)
-    assert there(world) is None
+def test_terminated_pod_does_not_protect_its_group(env: Cluster, phase: str) -> None:
+    env.add(group(), member("a"))
+    delete(env, PodGroup, "g")
+    end(env, "a", phase)
+    assert there(env) is None
 
 
-def test_terminating_pod_protects_its_group(world: Cluster) -> None:
+def test_terminating_pod_protects_its_group(env: Cluster) -> None:
     pod = member("a")
     pod["metadata"]["finalizers"] = ["example.com/stay"]
-    world.add(group(), pod)
-    delete(world, PodGroup, "g")
-    delete(world, Pod, "a")
-    assert there(world) is not None
+    env.add(group(), pod)
+    delete(env, PodGroup, "g")
+    delete(env, Pod, "a")
+    assert there(env) is not None
 
 
-def test_active_group_keeps_its_finalizer_and_other_finalizers(world: Cluster) -> None:
-    world.add(group("g", "example.com/stay"), member("a"))
-    end(world, "a")
-    assert FINALIZER in there(world).metadata.finalizers  # type: ignore[union-attr]
-    delete(world, PodGroup, "g")
-    assert there(world).metadata.finalizers == ("example.com/stay",)  # type: ignore[union-attr]
+def test_active_group_keeps_its_finalizer_and_other_finalizers(env: Cluster) -> None:
+    env.add(group("g", "example.com/stay"), member("a"))
+    end(env, "a")
+    assert FINALIZER in there(env).metadata.finalizers  # type: ignore[union-attr]
+    delete(env, PodGroup, "g")
+    assert there(env).metadata.finalizers == ("example.com/stay",)  # type: ignore[union-attr]
 
 
-def test_recreated_pod_releases_the_former_group(world: Cluster) -> None:
-    world.add(group(), group("h"), member("a"))
-    delete(world, PodGroup, "g")
-    world.faults.drop_watches()
-    world.client.delete(Pod, "a", NS, grace_seconds=0)
-    world.client.create(member("a", "h"))
-    world.advance(minutes=1)
-    assert there(world) is None
-    assert there(world, "h") is not None
+def test_recreated_pod_releases_the_former_group(env: Cluster) -> None:
+    env.add(group(), group("h"), member("a"))
+    delete(env, PodGroup, "g")
+    env.faults.drop_watches()
+    env.client.delete(Pod, "a", NS, grace_seconds=0)
+    env.client.create(member("a", "h"))
+    env.advance(minutes=1)
+    assert there(env) is None
+    assert there(env, "h") is not None
 
 
-def test_pods_of_other_namespaces_do_not_protect(world: Cluster) -> None:
-    world.client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}})
-    world.settle()
+def test_pods_of_other_namespaces_do_not_protect(env: Cluster) -> None:
+    env.client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}})
+    env.settle()
     stranger = member("a")
     stranger["metadata"]["namespace"] = "other"
-    world.add(group(), stranger)
-    delete(world, PodGroup, "g")
-    assert there(world) is None
+    env.add(group(), stranger)
+    delete(env, PodGroup, "g")
+    assert there(env) is None
 
 
 def test_group_deleted_before_the_start_is_finalized(make_cluster: Callable[..., Cluster]) -> None:

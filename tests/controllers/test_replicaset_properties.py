@@ -27,7 +27,7 @@ from tests.controllers.replicas import NS, active_pods_of, counts, make_ready, p
 
 Step = tuple[str, int]
 USER = ("scale", "relabel", "orphan", "add orphan", "delete", "touch")
-WORLD = ("bind", "ready", "unready", "fail", "succeed", "finish")
+NODES = ("bind", "ready", "unready", "fail", "succeed", "finish")
 NETWORK = ("drop watches", "expire watches", "late watch", "conflict", "refuse create", "refuse delete")
 LOSSES = ("lose create", "lose delete", "crash")  # after which a surplus pod is expected
 PASSING = ("settle", "wait")
@@ -188,13 +188,13 @@ QUIET = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCh
 
 
 @QUIET
-@given(steps(*USER, *WORLD, *NETWORK, *PASSING), st.integers(0, 2**16))
+@given(steps(*USER, *NODES, *NETWORK, *PASSING), st.integers(0, 2**16))
 def test_replicas_never_exceed_and_converge_to_the_desired_count(taken: list[Step], seed: int) -> None:
     play(taken, seed)
 
 
 @QUIET
-@given(steps(*USER, *WORLD, *NETWORK, *LOSSES, *PASSING), st.integers(0, 2**16))
+@given(steps(*USER, *NODES, *NETWORK, *LOSSES, *PASSING), st.integers(0, 2**16))
 def test_lost_responses_and_crashes_converge_to_the_desired_state(taken: list[Step], seed: int) -> None:
     play(taken, seed)
 

@@ -52,24 +52,24 @@ def answer(cluster: Cluster, name: str = "r") -> ResourcePoolStatusRequestStatus
 
 
 @pytest.fixture
-def world(make_cluster: Callable[..., Cluster]) -> Cluster:
+def env(make_cluster: Callable[..., Cluster]) -> Cluster:
     cluster = make_cluster(**SERVED)
     cluster.start(resourcepoolstatusrequest.wire)
     return cluster
 
 
-def test_request_gets_pool_summaries_in_its_status(world: Cluster) -> None:
-    publish(world, "s", "g0", "g1", "g2")
-    claim(world, "c")
-    allocate(world, "c", device="g1")
+def test_request_gets_pool_summaries_in_its_status(env: Cluster) -> None:
+    publish(env, "s", "g0", "g1", "g2")
+    claim(env, "c")
+    allocate(env, "c", device="g1")
     taint = {"key": "k", "effect": "NoSchedule"}
     spec = {"deviceSelector": {"device": "g2"}, "taint": taint}
-    world.client.create(
+    env.client.create(
         {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceTaintRule", "metadata": {"name": "t"}, "spec": spec}
     )
-    world.settle()
-    ask(world)
-    found = answer(world)
+    env.settle()
+    ask(env)
+    found = answer(env)
     assert found is not None
     assert found.pool_count == 1
     (pool,) = found.pools
@@ -79,49 +79,49 @@ def test_request_gets_pool_summaries_in_its_status(world: Cluster) -> None:
     assert (condition.type, condition.status, condition.reason) == ("Complete", "True", "CalculationComplete")
 
 
-def test_completed_status_is_not_updated(world: Cluster) -> None:
-    publish(world, "s", "g0")
-    ask(world)
-    before = request(world)
-    world.client.delete("resourceslices", "s")
-    publish(world, "t", "g0", "g1")
-    assert request(world) == before
+def test_completed_status_is_not_updated(env: Cluster) -> None:
+    publish(env, "s", "g0")
+    ask(env)
+    before = request(env)
+    env.client.delete("resourceslices", "s")
+    publish(env, "t", "g0", "g1")
+    assert request(env) == before
     patch = {"status": {"poolCount": 7}}
     with pytest.raises(Invalid, match="field is immutable"):
-        world.client.patch(ResourcePoolStatusRequest, "r", patch, subresource="status")
+        env.client.patch(ResourcePoolStatusRequest, "r", patch, subresource="status")
 
 
-def test_request_waits_for_a_complete_pool(world: Cluster) -> None:
-    publish(world, "s", "g0", of=2)
-    ask(world)
-    world.advance(hours=3)
-    assert answer(world) is None
-    publish(world, "t", "g1", of=2)
-    found = answer(world)
+def test_request_waits_for_a_complete_pool(env: Cluster) -> None:
+    publish(env, "s", "g0", of=2)
+    ask(env)
+    env.advance(hours=3)
+    assert answer(env) is None
+    publish(env, "t", "g1", of=2)
+    found = answer(env)
     assert found is not None
     assert found.pools[0].total_devices == 2
 
 
-def test_driver_without_pools_is_reported_immediately(world: Cluster) -> None:
-    ask(world, driver="nobody.example.com")
-    found = answer(world)
+def test_driver_without_pools_is_reported_immediately(env: Cluster) -> None:
+    ask(env, driver="nobody.example.com")
+    found = answer(env)
     assert found is not None
     assert (found.pool_count, found.pools) == (0, ())
     assert found.conditions[0].message == "Calculated status for 0 pools"
 
 
-def test_completed_request_expires_after_an_hour_and_pending_one_after_a_day(world: Cluster) -> None:
-    ask(world, driver="nobody.example.com")
-    publish(world, "s", of=2)
-    ask(world, "waiting")
-    world.advance(minutes=60)
-    assert request(world) is not None
-    world.advance(seconds=2)
-    assert request(world) is None
-    world.advance(hours=22)
-    assert request(world, "waiting") is not None
-    world.advance(hours=1, seconds=2)
-    assert request(world, "waiting") is None
+def test_completed_request_expires_after_an_hour_and_pending_one_after_a_day(env: Cluster) -> None:
+    ask(env, driver="nobody.example.com")
+    publish(env, "s", of=2)
+    ask(env, "waiting")
+    env.advance(minutes=60)
+    assert request(env) is not None
+    env.advance(seconds=2)
+    assert request(env) is None
+    env.advance(hours=22)
+    assert request(env, "waiting") is not None
+    env.advance(hours=1, seconds=2)
+    assert request(env, "waiting") is None
 
 
 def test_request_from_before_the_start_is_processed(make_cluster: Callable[..., Cluster]) -> None:
@@ -133,16 +133,16 @@ def test_request_from_before_the_start_is_processed(make_cluster: Callable[..., 
     assert answer(cluster) is not None
 
 
-def test_rejected_status_is_not_retried(world: Cluster) -> None:
-    publish(world, "s", "g0", generation=0)
-    ask(world)
-    before = world.server.registry.store.revision
-    world.advance(hours=1)
-    assert answer(world) is None
-    assert world.server.registry.store.revision - before < 20
-    world.client.delete("resourceslices", "s")
-    publish(world, "t", "g0", generation=1)
-    assert answer(world) is not None
+def test_rejected_status_is_not_retried(env: Cluster) -> None:
+    publish(env, "s", "g0", generation=0)
+    ask(env)
+    before = env.server.registry.store.revision
+    env.advance(hours=1)
+    assert answer(env) is None
+    assert env.server.registry.store.revision - before < 20
+    env.client.delete("resourceslices", "s")
+    publish(env, "t", "g0", generation=1)
+    assert answer(env) is not None
 
 
 def test_taint_rules_are_ignored_without_the_feature_gate(make_cluster: Callable[..., Cluster]) -> None:

@@ -41,7 +41,7 @@ def versions(stored: str) -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-def world(cluster: Cluster) -> Cluster:
+def env(cluster: Cluster) -> Cluster:
     """Widgets were stored as v1, and are stored as v2 from now on."""
     names = {"plural": "widgets", "kind": "Widget"}
     spec = {"group": "example.com", "scope": "Namespaced", "names": names, "versions": versions("v1")}
@@ -74,23 +74,23 @@ DONE = {
 }
 
 
-def test_objects_are_rewritten_and_the_old_stored_version_is_removed(world: Cluster) -> None:
-    assert definition(world)[0] == ["v1", "v2"]
-    before = {one.metadata.name: one.metadata.resource_version for one in world.client.list(WIDGETS).items}
-    start_as(world, ACCOUNT, wire)
-    world.client.create(migration())
-    world.settle()
-    assert conditions(world) == DONE
-    after = {one.metadata.name: one.metadata.resource_version for one in world.client.list(WIDGETS).items}
+def test_objects_are_rewritten_and_the_old_stored_version_is_removed(env: Cluster) -> None:
+    assert definition(env)[0] == ["v1", "v2"]
+    before = {one.metadata.name: one.metadata.resource_version for one in env.client.list(WIDGETS).items}
+    start_as(env, ACCOUNT, wire)
+    env.client.create(migration())
+    env.settle()
+    assert conditions(env) == DONE
+    after = {one.metadata.name: one.metadata.resource_version for one in env.client.list(WIDGETS).items}
     assert all(int(after[name]) > int(before[name]) for name in before)
-    stored, told = definition(world)
+    stored, told = definition(env)
     assert stored == ["v2"]
     assert told == (
         "False",
         "MigrationSucceeded",
         "The migration has succeeded and the stored versions have been updated",
     )
-    assert world.client.get(StorageVersionMigration, "m").status.resource_version
+    assert env.client.get(StorageVersionMigration, "m").status.resource_version
 
 
 def test_builtin_resources_are_rewritten(cluster: Cluster) -> None:
@@ -102,54 +102,54 @@ def test_builtin_resources_are_rewritten(cluster: Cluster) -> None:
     assert cluster.client.get(ConfigMap, "a", "default").data == {}
 
 
-def test_concurrently_changed_definition_keeps_its_stored_versions(world: Cluster) -> None:
-    world.faults.fail("patch", "widgets", times=None)
-    loop = world.start(wire)
-    world.client.create(migration())
-    world.settle()
-    assert definition(world)[1] == ("True", "MigrationRunning", "Migration m is running")
+def test_concurrently_changed_definition_keeps_its_stored_versions(env: Cluster) -> None:
+    env.faults.fail("patch", "widgets", times=None)
+    loop = env.start(wire)
+    env.client.create(migration())
+    env.settle()
+    assert definition(env)[1] == ("True", "MigrationRunning", "Migration m is running")
     changed = versions("v2")
     changed[0]["served"] = False
-    world.client.patch(CustomResourceDefinition, WIDGETS, {"spec": {"versions": changed}})
-    world.faults.clear()
-    world.advance(60)
-    assert conditions(world) == DONE
-    stored, told = definition(world)
+    env.client.patch(CustomResourceDefinition, WIDGETS, {"spec": {"versions": changed}})
+    env.faults.clear()
+    env.advance(60)
+    assert conditions(env) == DONE
+    stored, told = definition(env)
     assert stored == ["v1", "v2"]
     assert told[2] == (
         "The migration has succeeded but the stored versions have not been updated due to a generation mismatch"
     )
-    world.stop(loop)
+    env.stop(loop)
 
 
-def test_transient_errors_are_reported_and_retried(world: Cluster) -> None:
-    world.faults.fail("patch", "widgets", times=None, error=lambda _: InternalError("the store is away"))
-    world.start(wire)
-    world.client.create(migration())
-    world.settle()
-    assert conditions(world)["Running"] == (
+def test_transient_errors_are_reported_and_retried(env: Cluster) -> None:
+    env.faults.fail("patch", "widgets", times=None, error=lambda _: InternalError("the store is away"))
+    env.start(wire)
+    env.client.create(migration())
+    env.settle()
+    assert conditions(env)["Running"] == (
         "True",
         "MigrationRunning",
         "The migration is running, 3/3 objects not yet migrated; transient error: the store is away",
     )
-    world.faults.clear()
-    world.advance(60)
-    assert conditions(world) == DONE
+    env.faults.clear()
+    env.advance(60)
+    assert conditions(env) == DONE
 
 
-def test_permanent_errors_fail_the_migration(world: Cluster) -> None:
-    world.faults.fail("patch", "widgets", times=None, error=lambda _: Invalid("it is wrong"))
-    world.start(wire)
-    world.client.create(migration())
-    world.settle()
-    told = conditions(world)
+def test_permanent_errors_fail_the_migration(env: Cluster) -> None:
+    env.faults.fail("patch", "widgets", times=None, error=lambda _: Invalid("it is wrong"))
+    env.start(wire)
+    env.client.create(migration())
+    env.settle()
+    told = conditions(env)
     assert told["Running"][0] == "False"
     assert told["Failed"] == (
         "True",
         "StorageVersionMigrationFailed",
         "3/3 not yet migrated. migration encountered unhandled error: it is wrong",
     )
-    stored, condition = definition(world)
+    stored, condition = definition(env)
     assert stored == ["v1", "v2"]
     assert condition == ("False", "MigrationFailed", "The migration has failed")
 
@@ -176,18 +176,18 @@ def test_resource_without_update_verb_fails_immediately(cluster: Cluster) -> Non
     )
 
 
-def test_migrations_of_a_resource_run_one_at_a_time(world: Cluster) -> None:
-    world.faults.fail("patch", "widgets", times=None)
-    world.start(wire)
-    world.client.create(migration("first"))
-    world.advance(2)
-    world.client.create(migration("second"))
-    world.advance(2)
-    assert "Running" in conditions(world, "first")
-    assert conditions(world, "second") == {}
-    world.faults.clear()
-    world.advance(60)
-    assert conditions(world, "first") == conditions(world, "second") == DONE
+def test_migrations_of_a_resource_run_one_at_a_time(env: Cluster) -> None:
+    env.faults.fail("patch", "widgets", times=None)
+    env.start(wire)
+    env.client.create(migration("first"))
+    env.advance(2)
+    env.client.create(migration("second"))
+    env.advance(2)
+    assert "Running" in conditions(env, "first")
+    assert conditions(env, "second") == {}
+    env.faults.clear()
+    env.advance(60)
+    assert conditions(env, "first") == conditions(env, "second") == DONE
 
 
 def test_running_migration_precedes_an_older_one() -> None:

@@ -35,87 +35,87 @@ def delete(cluster: Cluster, kind: Any, name: str, namespace: str = "") -> None:
 
 
 @pytest.fixture
-def world(cluster: Cluster) -> Cluster:
+def env(cluster: Cluster) -> Cluster:
     cluster.start(persistentvolumeclaim_protection.wire)
     return cluster
 
 
-def test_missing_finalizers_are_added(world: Cluster) -> None:
-    world.start(persistentvolume_protection.wire)
-    world.add(claim("c"), volume("v"))
-    world.client.patch(PersistentVolumeClaim, "c", {"metadata": {"finalizers": None}}, NS)
-    world.client.patch(PersistentVolume, "v", {"metadata": {"finalizers": ["test/kept"]}})
-    world.settle()
-    assert claim_of(world, "c").metadata.finalizers == (CLAIMS,)
-    assert volume_of(world, "v").metadata.finalizers == ("test/kept", VOLUMES)
+def test_missing_finalizers_are_added(env: Cluster) -> None:
+    env.start(persistentvolume_protection.wire)
+    env.add(claim("c"), volume("v"))
+    env.client.patch(PersistentVolumeClaim, "c", {"metadata": {"finalizers": None}}, NS)
+    env.client.patch(PersistentVolume, "v", {"metadata": {"finalizers": ["test/kept"]}})
+    env.settle()
+    assert claim_of(env, "c").metadata.finalizers == (CLAIMS,)
+    assert volume_of(env, "v").metadata.finalizers == ("test/kept", VOLUMES)
 
 
-def test_unused_claim_is_deleted_immediately(world: Cluster) -> None:
-    world.add(claim("c"), claim("d"), user_of("p", "d", node="n"))
-    delete(world, PersistentVolumeClaim, "c", NS)
-    assert not has_claim(world)
+def test_unused_claim_is_deleted_immediately(env: Cluster) -> None:
+    env.add(claim("c"), claim("d"), user_of("p", "d", node="n"))
+    delete(env, PersistentVolumeClaim, "c", NS)
+    assert not has_claim(env)
 
 
-def test_claim_is_kept_until_its_last_pod_is_deleted(world: Cluster) -> None:
-    world.add(claim("c"), user_of("p", "c", node="n"), user_of("q", "c", node="n"))
-    delete(world, PersistentVolumeClaim, "c", NS)
-    world.client.delete(Pod, "p", NS, grace_seconds=0)
-    world.settle()
-    assert has_claim(world)
-    world.client.delete(Pod, "q", NS, grace_seconds=0)
-    world.settle()
-    assert not has_claim(world)
+def test_claim_is_kept_until_its_last_pod_is_deleted(env: Cluster) -> None:
+    env.add(claim("c"), user_of("p", "c", node="n"), user_of("q", "c", node="n"))
+    delete(env, PersistentVolumeClaim, "c", NS)
+    env.client.delete(Pod, "p", NS, grace_seconds=0)
+    env.settle()
+    assert has_claim(env)
+    env.client.delete(Pod, "q", NS, grace_seconds=0)
+    env.settle()
+    assert not has_claim(env)
 
 
-def test_unscheduled_pod_does_not_protect_a_claim(world: Cluster) -> None:
-    world.add(claim("c"), user_of("p", "c"))
-    delete(world, PersistentVolumeClaim, "c", NS)
-    assert not has_claim(world)
+def test_unscheduled_pod_does_not_protect_a_claim(env: Cluster) -> None:
+    env.add(claim("c"), user_of("p", "c"))
+    delete(env, PersistentVolumeClaim, "c", NS)
+    assert not has_claim(env)
 
 
-def test_terminated_pod_protects_its_claim(world: Cluster) -> None:
-    world.add(claim("c"), user_of("p", "c", node="n"))
-    world.client.patch(Pod, "p", {"status": {"phase": "Succeeded"}}, NS, subresource="status")
-    delete(world, PersistentVolumeClaim, "c", NS)
-    assert has_claim(world)
+def test_terminated_pod_protects_its_claim(env: Cluster) -> None:
+    env.add(claim("c"), user_of("p", "c", node="n"))
+    env.client.patch(Pod, "p", {"status": {"phase": "Succeeded"}}, NS, subresource="status")
+    delete(env, PersistentVolumeClaim, "c", NS)
+    assert has_claim(env)
 
 
-def test_pod_missing_in_the_cache_protects_its_claim(world: Cluster) -> None:
-    world.add(claim("c"))
-    world.faults.delay(100, "watch", "pods", times=None)
-    world.faults.drop_watches("pods")
-    world.settle()
-    world.add(user_of("p", "c", node="n"))
-    delete(world, PersistentVolumeClaim, "c", NS)
-    assert has_claim(world)
+def test_pod_missing_in_the_cache_protects_its_claim(env: Cluster) -> None:
+    env.add(claim("c"))
+    env.faults.delay(100, "watch", "pods", times=None)
+    env.faults.drop_watches("pods")
+    env.settle()
+    env.add(user_of("p", "c", node="n"))
+    delete(env, PersistentVolumeClaim, "c", NS)
+    assert has_claim(env)
 
 
-def test_many_claims_are_released_with_few_lists(world: Cluster) -> None:
+def test_many_claims_are_released_with_few_lists(env: Cluster) -> None:
     for number in range(20):
-        world.add(claim(f"c{number}"))
-    lists = world.faults.delay(0.1, "list", "pods", times=None)
+        env.add(claim(f"c{number}"))
+    lists = env.faults.delay(0.1, "list", "pods", times=None)
     for number in range(20):
-        world.client.delete(PersistentVolumeClaim, f"c{number}", NS)
-    world.advance(5)
-    assert not any(has_claim(world, f"c{number}") for number in range(20))
+        env.client.delete(PersistentVolumeClaim, f"c{number}", NS)
+    env.advance(5)
+    assert not any(has_claim(env, f"c{number}") for number in range(20))
     assert lists.hits <= 4
 
 
-def test_terminated_pod_releases_its_ephemeral_claim(world: Cluster) -> None:
+def test_terminated_pod_releases_its_ephemeral_claim(env: Cluster) -> None:
     template = {"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}
     pod = user_of("p", node="n")
     pod["metadata"]["finalizers"] = ["test/kept"]
     pod["spec"]["volumes"] = [{"name": "v", "ephemeral": {"volumeClaimTemplate": template}}]
-    owner = world.add(pod)
+    owner = env.add(pod)
     made = claim("p-v")
     reference = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": owner.metadata.uid, "controller": True}
     made["metadata"]["ownerReferences"] = [reference]
-    world.add(made)
-    delete(world, PersistentVolumeClaim, "p-v", NS)
-    assert has_claim(world, "p-v")
-    world.client.delete(Pod, "p", NS, grace_seconds=0)
-    world.settle()
-    assert not has_claim(world, "p-v")
+    env.add(made)
+    delete(env, PersistentVolumeClaim, "p-v", NS)
+    assert has_claim(env, "p-v")
+    env.client.delete(Pod, "p", NS, grace_seconds=0)
+    env.settle()
+    assert not has_claim(env, "p-v")
 
 
 def bind(cluster: Cluster, name: str) -> None:
@@ -128,30 +128,30 @@ def use_of(cluster: Cluster, name: str = "c") -> list[tuple[str, str, str]]:
     return [(one.status, one.reason, one.message) for one in found if one.type == "Unused"]
 
 
-def test_bound_claim_has_the_in_use_condition(world: Cluster) -> None:
-    world.add(claim("c"))
-    world.settle()
-    assert use_of(world) == []
-    bind(world, "c")
-    assert use_of(world) == [("True", "NoPodsUsingPVC", "No pods are currently referencing this PVC")]
-    since = claim_of(world, "c").status.conditions[0].last_transition_time
-    world.advance(60)
-    world.add(user_of("p", "c"))
-    world.settle()
-    assert use_of(world) == [("False", "PodUsingPVC", "A pod is currently referencing this PVC")]
-    assert claim_of(world, "c").status.conditions[0].last_transition_time != since
-    world.client.patch(Pod, "p", {"status": {"phase": "Failed"}}, NS, subresource="status")
-    world.settle()
-    assert use_of(world)[0][0] == "True"
+def test_bound_claim_has_the_in_use_condition(env: Cluster) -> None:
+    env.add(claim("c"))
+    env.settle()
+    assert use_of(env) == []
+    bind(env, "c")
+    assert use_of(env) == [("True", "NoPodsUsingPVC", "No pods are currently referencing this PVC")]
+    since = claim_of(env, "c").status.conditions[0].last_transition_time
+    env.advance(60)
+    env.add(user_of("p", "c"))
+    env.settle()
+    assert use_of(env) == [("False", "PodUsingPVC", "A pod is currently referencing this PVC")]
+    assert claim_of(env, "c").status.conditions[0].last_transition_time != since
+    env.client.patch(Pod, "p", {"status": {"phase": "Failed"}}, NS, subresource="status")
+    env.settle()
+    assert use_of(env)[0][0] == "True"
 
 
-def test_other_conditions_of_a_claim_are_kept(world: Cluster) -> None:
-    world.add(claim("c"))
+def test_other_conditions_of_a_claim_are_kept(env: Cluster) -> None:
+    env.add(claim("c"))
     other = {"type": "Resizing", "status": "True"}
     status = {"phase": "Bound", "conditions": [other]}
-    world.client.patch(PersistentVolumeClaim, "c", {"status": status}, NS, subresource="status")
-    world.settle()
-    assert {one.type for one in claim_of(world, "c").status.conditions} == {"Resizing", "Unused"}
+    env.client.patch(PersistentVolumeClaim, "c", {"status": status}, NS, subresource="status")
+    env.settle()
+    assert {one.type for one in claim_of(env, "c").status.conditions} == {"Resizing", "Unused"}
 
 
 def test_bound_volume_is_protected(cluster: Cluster) -> None:

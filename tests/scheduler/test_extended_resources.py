@@ -20,7 +20,7 @@ GPU = "example.com/gpu"
 
 
 @pytest.fixture
-def world(cluster: Cluster) -> Cluster:
+def env(cluster: Cluster) -> Cluster:
     """Cluster of two nodes, one with devices."""
     cluster.start(wire)
     join(cluster, node("bare"), node("rich"))
@@ -34,22 +34,22 @@ def asking(number: int, name: str = GPU, **spec: Any) -> dict[str, Any]:
     return {"containers": (container(resources=resources),), **spec}
 
 
-def made_for(world: Cluster, name: str) -> Any:
+def made_for(env: Cluster, name: str) -> Any:
     """The claim for a pod's extended resources, if there is one."""
     owned = [
         one
-        for one in world.client.list("resourceclaims", "default").items or ()
+        for one in env.client.list("resourceclaims", "default").items or ()
         if one.metadata.name.startswith(f"{name}-extended-resources-")
     ]
     return owned[0] if owned else None
 
 
-def test_a_pod_gets_devices_for_an_extended_resource(world: Cluster) -> None:
-    make_class(world, extendedResourceName=GPU)
-    made = world.add(pod("web", **asking(2)))
-    world.settle()
-    assert node_of(world, "web") == "rich"
-    found = made_for(world, "web")
+def test_a_pod_gets_devices_for_an_extended_resource(env: Cluster) -> None:
+    make_class(env, extendedResourceName=GPU)
+    made = env.add(pod("web", **asking(2)))
+    env.settle()
+    assert node_of(env, "web") == "rich"
+    found = made_for(env, "web")
     assert found.metadata.annotations == {"resource.kubernetes.io/extended-resource-claim": "true"}
     (owner,) = found.metadata.owner_references
     assert (owner.kind, owner.uid, owner.controller) == ("Pod", made.metadata.uid, True)
@@ -58,69 +58,69 @@ def test_a_pod_gets_devices_for_an_extended_resource(world: Cluster) -> None:
         "container-0-request-0", "gpu", 2,
     )  # fmt: skip
     assert [one.uid for one in found.status.reserved_for] == [made.metadata.uid]
-    assert devices_of(world, found.metadata.name) == ["a", "b"]
-    status = world.client.get("pods", "web", "default").status.extended_resource_claim_status
+    assert devices_of(env, found.metadata.name) == ["a", "b"]
+    status = env.client.get("pods", "web", "default").status.extended_resource_claim_status
     (mapping,) = status.request_mappings
     assert (mapping.resource_name, mapping.request_name) == (GPU, "container-0-request-0")
     assert status.resource_claim_name == found.metadata.name
 
 
-def test_every_class_has_an_implicit_extended_resource(world: Cluster) -> None:
-    make_class(world)
-    world.add(pod("web", **asking(1, "deviceclass.resource.kubernetes.io/gpu")))
-    world.settle()
-    assert node_of(world, "web") == "rich"
-    assert made_for(world, "web") is not None
+def test_every_class_has_an_implicit_extended_resource(env: Cluster) -> None:
+    make_class(env)
+    env.add(pod("web", **asking(1, "deviceclass.resource.kubernetes.io/gpu")))
+    env.settle()
+    assert node_of(env, "web") == "rich"
+    assert made_for(env, "web") is not None
 
 
-def test_a_pod_waits_for_a_class_and_for_devices(world: Cluster) -> None:
-    world.add(pod("web", **asking(1)))
-    world.settle()
-    assert unschedulable_message(world, "web").startswith(f"0/2 nodes are available: 2 Insufficient {GPU}.")
-    make_class(world, extendedResourceName=GPU)
-    world.advance(seconds=3)
-    assert node_of(world, "web") == "rich"
-    world.add(pod("large", **asking(2)))
-    world.settle()
-    assert "2 cannot allocate all claims" in unschedulable_message(world, "large")
+def test_a_pod_waits_for_a_class_and_for_devices(env: Cluster) -> None:
+    env.add(pod("web", **asking(1)))
+    env.settle()
+    assert unschedulable_message(env, "web").startswith(f"0/2 nodes are available: 2 Insufficient {GPU}.")
+    make_class(env, extendedResourceName=GPU)
+    env.advance(seconds=3)
+    assert node_of(env, "web") == "rich"
+    env.add(pod("large", **asking(2)))
+    env.settle()
+    assert "2 cannot allocate all claims" in unschedulable_message(env, "large")
 
 
-def test_device_plugin_resources_take_precedence(world: Cluster) -> None:
-    make_class(world, extendedResourceName=GPU)
-    world.client.patch(
+def test_device_plugin_resources_take_precedence(env: Cluster) -> None:
+    make_class(env, extendedResourceName=GPU)
+    env.client.patch(
         "nodes", "bare", {"status": {"capacity": {GPU: "1"}, "allocatable": {GPU: "1"}}}, subresource="status"
     )
-    world.client.patch("nodes", "rich", {"spec": {"unschedulable": True}})
+    env.client.patch("nodes", "rich", {"spec": {"unschedulable": True}})
     for name in ("web", "other"):
-        world.add(pod(name, **asking(1)))
-        world.settle()
-    assert (node_of(world, "web"), made_for(world, "web")) == ("bare", None)
-    assert f"1 Insufficient {GPU}" in unschedulable_message(world, "other")
+        env.add(pod(name, **asking(1)))
+        env.settle()
+    assert (node_of(env, "web"), made_for(env, "web")) == ("bare", None)
+    assert f"1 Insufficient {GPU}" in unschedulable_message(env, "other")
 
 
-def test_pod_with_a_claim_gets_no_second_one_for_device_plugin_resources(world: Cluster) -> None:
-    make_class(world, extendedResourceName=GPU)
+def test_pod_with_a_claim_gets_no_second_one_for_device_plugin_resources(env: Cluster) -> None:
+    make_class(env, extendedResourceName=GPU)
     room = {"status": {"capacity": {GPU: "1"}, "allocatable": {GPU: "1"}}}
-    world.client.patch("nodes", "rich", room, subresource="status")
-    claim(world, "own")
-    world.add(pod("web", **asking(1), **using("own")))
-    world.settle()
-    assert (node_of(world, "web"), devices_of(world, "own")) == ("rich", ["a"])
-    assert made_for(world, "web") is None
+    env.client.patch("nodes", "rich", room, subresource="status")
+    claim(env, "own")
+    env.add(pod("web", **asking(1), **using("own")))
+    env.settle()
+    assert (node_of(env, "web"), devices_of(env, "own")) == ("rich", ["a"])
+    assert made_for(env, "web") is None
 
 
-def test_pod_gets_devices_for_claim_and_extended_resources(world: Cluster) -> None:
-    make_class(world, extendedResourceName=GPU)
-    claim(world, "own")
-    world.add(pod("web", **asking(1), **using("own")))
-    world.settle()
-    assert (node_of(world, "web"), devices_of(world, "own")) == ("rich", ["a"])
-    assert devices_of(world, made_for(world, "web").metadata.name) == ["b"]
+def test_pod_gets_devices_for_claim_and_extended_resources(env: Cluster) -> None:
+    make_class(env, extendedResourceName=GPU)
+    claim(env, "own")
+    env.add(pod("web", **asking(1), **using("own")))
+    env.settle()
+    assert (node_of(env, "web"), devices_of(env, "own")) == ("rich", ["a"])
+    assert devices_of(env, made_for(env, "web").metadata.name) == ["b"]
 
 
-def test_leftover_claim_is_deleted_and_the_pod_is_retried(world: Cluster) -> None:
-    make_class(world, extendedResourceName=GPU)
-    made = world.add(pod("web", **asking(1), scheduling_gates=({"name": "wait"},)))
+def test_leftover_claim_is_deleted_and_the_pod_is_retried(env: Cluster) -> None:
+    make_class(env, extendedResourceName=GPU)
+    made = env.add(pod("web", **asking(1), scheduling_gates=({"name": "wait"},)))
     owner = {"apiVersion": "v1", "kind": "Pod", "name": "web", "uid": made.metadata.uid, "controller": True}
     meta = {
         "name": "web-extended-resources-old", "namespace": "default", "ownerReferences": [owner],
@@ -128,32 +128,32 @@ def test_leftover_claim_is_deleted_and_the_pod_is_retried(world: Cluster) -> Non
     }  # fmt: skip
     requests = [{"name": "container-0-request-0", "exactly": {"deviceClassName": "gpu", "count": 1}}]
     body = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": meta}
-    world.client.create({**body, "spec": {"devices": {"requests": requests}}})
-    world.settle()
-    world.client.patch("pods", "web", {"spec": {"schedulingGates": None}}, "default")
-    world.settle()
-    world.advance(seconds=5)
-    notes = [one.note for one in world.client.list("events.events.k8s.io", "default").items]
+    env.client.create({**body, "spec": {"devices": {"requests": requests}}})
+    env.settle()
+    env.client.patch("pods", "web", {"spec": {"schedulingGates": None}}, "default")
+    env.settle()
+    env.advance(seconds=5)
+    notes = [one.note for one in env.client.list("events.events.k8s.io", "default").items]
     why = "0/2 nodes are available: 2 cannot schedule extended resource claim. deletion of ResourceClaim completed"
     assert any(one.startswith(why) for one in notes)
-    assert node_of(world, "web") == "rich"
-    assert made_for(world, "web").metadata.name != "web-extended-resources-old"
+    assert node_of(env, "web") == "rich"
+    assert made_for(env, "web").metadata.name != "web-extended-resources-old"
 
 
-def test_claim_is_deleted_if_its_pod_is_not_bound(world: Cluster) -> None:
-    make_class(world, extendedResourceName=GPU)
+def test_claim_is_deleted_if_its_pod_is_not_bound(env: Cluster) -> None:
+    make_class(env, extendedResourceName=GPU)
     slow = {"name": "far", "bindingConditions": ["attached"], "bindingFailureConditions": ["broken"]}
-    world.client.patch("resourceslices", "rich", {"spec": {"devices": [slow]}})
-    world.settle()
-    world.add(pod("web", **asking(1)))
-    world.settle()
-    first = made_for(world, "web").metadata.name
-    world.advance(seconds=602)
-    assert (node_of(world, "web"), unschedulable_message(world, "web")) == (
+    env.client.patch("resourceslices", "rich", {"spec": {"devices": [slow]}})
+    env.settle()
+    env.add(pod("web", **asking(1)))
+    env.settle()
+    first = made_for(env, "web").metadata.name
+    env.advance(seconds=602)
+    assert (node_of(env, "web"), unschedulable_message(env, "web")) == (
         "", f'running PreBind plugin "DynamicResources": device binding timeout: claim={first}',
     )  # fmt: skip
-    world.advance(seconds=10)
-    assert made_for(world, "web").metadata.name != first
+    env.advance(seconds=10)
+    assert made_for(env, "web").metadata.name != first
 
 
 def test_claim_is_deleted_when_its_pod_terminates(cluster: Cluster) -> None:

@@ -102,11 +102,11 @@ def test_no_pod_of_a_gang_is_bound_below_its_minimum(
 ) -> None:
     with Cluster(seed=seed, shuffle=True, **gated()) as cluster:
         start_scheduler(cluster)
-        world = GangHarness(cluster, dict(zip(GROUPS, least, strict=True)))
-        world.take(("node", "2"))
+        env = GangHarness(cluster, dict(zip(GROUPS, least, strict=True)))
+        env.take(("node", "2"))
         for number, step in enumerate(steps):
             for name, when in zip(GROUPS, groups, strict=True):
                 if when == number:
-                    world.take(("group", name))
-            world.take(step)
-        world.take(("wait", 60))
+                    env.take(("group", name))
+            env.take(step)
+        env.take(("wait", 60))

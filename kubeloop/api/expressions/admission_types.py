@@ -53,12 +53,14 @@ def type_check_policy(
 ) -> tuple[ExpressionWarning, ...]:
     """Return a warning for each expression that fails to compile for some kinds; params may be unknown."""
     has_params = spec.param_kind is not None
-    worlds = [(one.kind, _world(one.declared, params, has_params, spec.variables)) for one in subjects]
+    environments = [(one.kind, _environment(one.declared, params, has_params, spec.variables)) for one in subjects]
     found = []
     for field, text in _expressions(spec):
-        told = [f"{kind}: {problem}\n" for kind, world in worlds if (problem := _problem(text, world))]
-        if told:
-            found.append(ExpressionWarning(field_ref=field, warning="\n".join(told)))
+        problems = [
+            f"{kind}: {problem}\n" for kind, environment in environments if (problem := _problem(text, environment))
+        ]
+        if problems:
+            found.append(ExpressionWarning(field_ref=field, warning="\n".join(problems)))
     return tuple(found)
 
 
@@ -69,7 +71,7 @@ def _expressions(spec: ValidatingAdmissionPolicySpec) -> Iterator[tuple[str, str
             yield f"spec.validations[{index}].messageExpression", one.message_expression
 
 
-def _world(
+def _environment(
     declared: Declarations, params: Declarations | None, has_params: bool, variables: Iterable[_NamedExpression]
 ) -> Environment:
     """Return the environment of the expressions, typed for objects of one kind."""
@@ -83,26 +85,26 @@ def _world(
     known[VARIABLES] = object_named(_VARIABLES_TYPE)
     fields: dict[str, FieldType] = {}
     objects[_VARIABLES_TYPE] = ObjectType(_VARIABLES_TYPE, fields)
-    world = Environment(base.functions, known, objects, base.type_names, base.checks)
+    environment = Environment(base.functions, known, objects, base.type_names, base.checks)
     for one in variables:  # each may use those before it
-        fields[one.name] = FieldType(_type_of(one.expression, world), one.name)
-    return world
+        fields[one.name] = FieldType(_type_of(one.expression, environment), one.name)
+    return environment
 
 
 def _root(declared: Declarations) -> Type:
     return declared.root.type if declared.root is not None else DYN
 
 
-def _type_of(text: str, world: Environment) -> Type:
+def _type_of(text: str, environment: Environment) -> Type:
     try:
-        return declared_type(compile_expression(text, world).type)
+        return declared_type(compile_expression(text, environment).type)
     except (CompileError, CelError):
         return DYN
 
 
-def _problem(text: str, world: Environment) -> str:
+def _problem(text: str, environment: Environment) -> str:
     try:
-        compile_expression(text, world)
+        compile_expression(text, environment)
     except CompileError as error:
         return str(error)
     except CelError:  # its types are valid, whatever its literals are

@@ -157,9 +157,9 @@ class RandomCluster:
         return dict(zip(names, (int(one) for one in scores), strict=True))
 
 
-def by_node(world: RandomCluster, why_not: Callable[[Node], tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+def by_node(env: RandomCluster, why_not: Callable[[Node], tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
     """Apply a function of one node to all nodes; the result is like that of `RandomCluster.refusals`."""
-    found = {name: why_not(node) for name, node in world.nodes.items()}
+    found = {name: why_not(node) for name, node in env.nodes.items()}
     return {name: reasons for name, reasons in found.items() if reasons}
 
 
@@ -282,13 +282,13 @@ pod_affinity = st.fixed_dictionaries(
 @st.composite
 def generated_clusters(draw: st.DrawFn, spec: st.SearchStrategy[dict[str, Any]] | None = None) -> RandomCluster:
     """Up to five nodes with up to six pods, some of which have come and gone again."""
-    world = RandomCluster()
+    env = RandomCluster()
     for number in range(draw(st.integers(1, 5))):
-        world.add_node(draw(nodes(number)))
+        env.add_node(draw(nodes(number)))
     for number in range(draw(st.integers(0, 6))):
-        node = draw(st.sampled_from(sorted(world.nodes)))
+        node = draw(st.sampled_from(sorted(env.nodes)))
         pod = draw(pods(f"p{number}", spec))
-        world.add_pod(pod, node)
+        env.add_pod(pod, node)
         if draw(st.integers(0, 3)) == 0:
-            world.remove_pod(pod, node)
-    return world
+            env.remove_pod(pod, node)
+    return env

@@ -105,26 +105,26 @@ def test_unresolvable_service_has_an_error(spec: Any, message: str) -> None:
 
 
 def test_responding_server_is_available_and_in_discovery(play: Play) -> None:
-    async def scenario(world: AggregatorHarness) -> None:
-        await world.register()
-        assert await world.becomes("Passed") | {"lastTransitionTime": ""} == {
+    async def scenario(env: AggregatorHarness) -> None:
+        await env.register()
+        assert await env.becomes("Passed") | {"lastTransitionTime": ""} == {
             "type": "Available",
             "status": "True",
             "reason": "Passed",
             "message": "all checks passed",
             "lastTransitionTime": "",
         }
-        groups = (await world.json("/apis"))["groups"]
+        groups = (await env.json("/apis"))["groups"]
         assert groups[0]["name"] == "apiregistration.k8s.io"
         assert groups[-1]["name"] == GROUP
-        assert (await world.json(f"/apis/{GROUP}"))["preferredVersion"]["version"] == "v1"
-        told = (await world.json("/apis", accept=AGGREGATED))["items"][-1]
+        assert (await env.json(f"/apis/{GROUP}"))["preferredVersion"]["version"] == "v1"
+        told = (await env.json("/apis", accept=AGGREGATED))["items"][-1]
         assert told["versions"][0]["freshness"] == "Current"
         assert told["versions"][0]["resources"][0]["shortNames"] == ["gd"]
-        index = (await world.json("/openapi/v3"))["paths"]
+        index = (await env.json("/openapi/v3"))["paths"]
         link = index[ROOT[1:]]["serverRelativeURL"]
-        assert f"{ROOT}/gardens" in (await world.json(link))["paths"]
-        paths = (await world.json("/openapi/v2", accept="application/json"))["paths"]
+        assert f"{ROOT}/gardens" in (await env.json(link))["paths"]
+        paths = (await env.json("/openapi/v2", accept="application/json"))["paths"]
         assert f"{ROOT}/gardens" in paths
         assert "/elsewhere" not in paths
 
@@ -132,18 +132,18 @@ def test_responding_server_is_available_and_in_discovery(play: Play) -> None:
 
 
 def test_aggregated_discovery_is_used(play: Play) -> None:
-    async def scenario(world: AggregatorHarness) -> None:
-        world.gardens.all_at_once = True
-        await world.available()
-        told = (await world.json("/apis", accept=AGGREGATED))["items"][-1]
+    async def scenario(env: AggregatorHarness) -> None:
+        env.gardens.all_at_once = True
+        await env.available()
+        told = (await env.json("/apis", accept=AGGREGATED))["items"][-1]
         assert told["versions"][0]["resources"][0]["verbs"] == ["list"]
 
     play(scenario)
 
 
-async def measured(world: AggregatorHarness, name: str, reason: str = "") -> float:
+async def measured(env: AggregatorHarness, name: str, reason: str = "") -> float:
     """Return a metric of the extension server."""
-    answer = await world.ask("/metrics")
+    answer = await env.ask("/metrics")
     body = answer.body if isinstance(answer.body, bytes) else b"".join(answer.body)
     of = f',reason="{reason}"' if reason else ""
     found = [one for one in body.decode().splitlines() if one.startswith(f'{name}{{name="{NAME}"')]
@@ -153,59 +153,59 @@ async def measured(world: AggregatorHarness, name: str, reason: str = "") -> flo
 
 
 def test_failing_server_is_stale_in_discovery(play: Play) -> None:
-    async def scenario(world: AggregatorHarness) -> None:
-        before = (await world.json("/apis"))["groups"]
-        world.gardens.discovery_status = 403
-        await world.register()
-        said = await world.becomes("FailedDiscoveryCheck")
-        url = f"https://localhost:{world.extension_port}{ROOT}"
+    async def scenario(env: AggregatorHarness) -> None:
+        before = (await env.json("/apis"))["groups"]
+        env.gardens.discovery_status = 403
+        await env.register()
+        said = await env.becomes("FailedDiscoveryCheck")
+        url = f"https://localhost:{env.extension_port}{ROOT}"
         assert said["message"] == f"failing or missing response from {url}: bad status from {url}: 403"
         assert said["status"] == "False"
-        refused = await world.ask(f"{ROOT}/gardens")
+        refused = await env.ask(f"{ROOT}/gardens")
         assert (refused.status, refused.body) == (503, b"service unavailable\n")
-        assert (await world.json("/apis"))["groups"][: len(before)] == before
-        told = (await world.json("/apis", accept=AGGREGATED))["items"]
+        assert (await env.json("/apis"))["groups"][: len(before)] == before
+        told = (await env.json("/apis", accept=AGGREGATED))["items"]
         assert told[-1]["versions"] == [{"version": "v1", "freshness": "Stale"}]
-        assert (await world.json("/api/v1/namespaces/default"))["kind"] == "Namespace"
-        assert await measured(world, "aggregator_unavailable_apiservice") == 1
-        assert await measured(world, "aggregator_unavailable_apiservice_total", "FailedDiscoveryCheck") >= 1
-        world.gardens.discovery_status = 200
-        await world.becomes("Passed")
-        assert await measured(world, "aggregator_unavailable_apiservice") == 0
-        assert (await world.json(f"{ROOT}/gardens"))["kind"] == "GardenList"
+        assert (await env.json("/api/v1/namespaces/default"))["kind"] == "Namespace"
+        assert await measured(env, "aggregator_unavailable_apiservice") == 1
+        assert await measured(env, "aggregator_unavailable_apiservice_total", "FailedDiscoveryCheck") >= 1
+        env.gardens.discovery_status = 200
+        await env.becomes("Passed")
+        assert await measured(env, "aggregator_unavailable_apiservice") == 0
+        assert (await env.json(f"{ROOT}/gardens"))["kind"] == "GardenList"
 
     play(scenario)
 
 
 def test_server_with_an_untrusted_certificate_is_not_called(play: Play, tmp_path: Any) -> None:
-    async def scenario(world: AggregatorHarness) -> None:
+    async def scenario(env: AggregatorHarness) -> None:
         (tmp_path / "other").mkdir()
         other = Authority(tmp_path / "other")
-        await world.register(caBundle=base64.b64encode(other.pem).decode())
-        said = await world.becomes("FailedDiscoveryCheck")
+        await env.register(caBundle=base64.b64encode(other.pem).decode())
+        said = await env.becomes("FailedDiscoveryCheck")
         assert "tls: failed to verify certificate: x509: " in said["message"]
 
     play(scenario)
 
 
 def test_service_created_later_is_detected(play: Play) -> None:
-    async def scenario(world: AggregatorHarness) -> None:
-        await world.register(service={"name": "later", "namespace": "default", "port": 1})
-        said = await world.becomes("ServiceNotFound")
+    async def scenario(env: AggregatorHarness) -> None:
+        await env.register(service={"name": "later", "namespace": "default", "port": 1})
+        said = await env.becomes("ServiceNotFound")
         assert said["message"] == 'service/later in "default" is not present'
         external = {"metadata": {"name": "later"}, "spec": {"type": "ExternalName", "externalName": "localhost"}}
-        await world.json("/api/v1/namespaces/default/services", external)
-        said = await world.becomes("FailedDiscoveryCheck")
+        await env.json("/api/v1/namespaces/default/services", external)
+        said = await env.becomes("FailedDiscoveryCheck")
         assert said["message"].endswith("connect: connection refused")
 
     play(scenario)
 
 
 def test_api_service_of_this_server_is_local(play: Play) -> None:
-    async def scenario(world: AggregatorHarness) -> None:
+    async def scenario(env: AggregatorHarness) -> None:
         spec = {"group": "x.example.com", "version": "v1", "groupPriorityMinimum": 1, "versionPriority": 1}
-        await world.json(API_SERVICES, {"metadata": {"name": "v1.x.example.com"}, "spec": spec})
-        found = await world.json(f"{API_SERVICES}/v1.x.example.com")
+        await env.json(API_SERVICES, {"metadata": {"name": "v1.x.example.com"}, "spec": spec})
+        found = await env.json(f"{API_SERVICES}/v1.x.example.com")
         assert found["status"]["conditions"][0]["message"] == "Local APIServices are always available"
 
     play(scenario)

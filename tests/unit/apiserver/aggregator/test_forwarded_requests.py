@@ -24,11 +24,11 @@ Play = Callable[[Scenario], None]
 EDEN = f"{ROOT}/namespaces/default/gardens/eden"
 
 
-async def send(world: AggregatorHarness, *lines: str) -> bytes:
+async def send(env: AggregatorHarness, *lines: str) -> bytes:
     """Send the lines of a head, and return the response."""
     head = (*lines, "Host: x", "Authorization: Bearer admin-token", "", "")
     async with asyncio.timeout(GIVE_UP_SECONDS):
-        reader, writer = await asyncio.open_connection("127.0.0.1", world.server.port)
+        reader, writer = await asyncio.open_connection("127.0.0.1", env.server.port)
         try:
             writer.write("\r\n".join(head).encode())
             return await reader.read()
@@ -46,11 +46,11 @@ async def send(world: AggregatorHarness, *lines: str) -> bytes:
 def test_a_client_cannot_add_to_its_identity(play: Play, header: str) -> None:
     """Also with the names that --requestheader-* configures, which extension API servers believe as well."""
 
-    async def scenario(world: AggregatorHarness) -> None:
-        await world.available()
-        answer = await send(world, f"GET {EDEN} HTTP/1.1", f"{header}: forged", "Connection: close, X-Named")
+    async def scenario(env: AggregatorHarness) -> None:
+        await env.available()
+        answer = await send(env, f"GET {EDEN} HTTP/1.1", f"{header}: forged", "Connection: close, X-Named")
         assert answer.startswith(b"HTTP/1.1 200 ")
-        sent = world.gardens.last.headers
+        sent = env.gardens.last.headers
         assert "forged" not in sent.values()
         assert sent["x-remote-user"] == "admin"
         assert sent["x-remote-group"] == "system:masters, system:authenticated"
@@ -59,11 +59,11 @@ def test_a_client_cannot_add_to_its_identity(play: Play, header: str) -> None:
 
 
 def test_a_connection_header_cannot_remove_the_identity(play: Play) -> None:
-    async def scenario(world: AggregatorHarness) -> None:
-        await world.available()
+    async def scenario(env: AggregatorHarness) -> None:
+        await env.available()
         removed = "Connection: close, X-Remote-User, X-Remote-Group, X-Remote-Extra-A"
-        assert (await send(world, f"GET {EDEN} HTTP/1.1", removed)).startswith(b"HTTP/1.1 200 ")
-        assert world.gardens.last.headers["x-remote-user"] == "admin"
+        assert (await send(env, f"GET {EDEN} HTTP/1.1", removed)).startswith(b"HTTP/1.1 200 ")
+        assert env.gardens.last.headers["x-remote-user"] == "admin"
 
     play(scenario)
 
@@ -71,13 +71,13 @@ def test_a_connection_header_cannot_remove_the_identity(play: Play) -> None:
 def test_http_2_cannot_be_negotiated_through_the_proxy(play: Play) -> None:
     """The client could then send requests of any user through the connection of the proxy."""
 
-    async def scenario(world: AggregatorHarness) -> None:
-        await world.available()
+    async def scenario(env: AggregatorHarness) -> None:
+        await env.available()
         upgrade = ("Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABkAAQAAP__")
-        answer = await send(world, f"GET {EDEN} HTTP/1.1", *upgrade)
+        answer = await send(env, f"GET {EDEN} HTTP/1.1", *upgrade)
         assert answer.startswith(b"HTTP/1.1 503 ")
         assert b"invalid upgrade response: status code 200" in answer
-        assert not {"upgrade", "http2-settings"} & set(world.gardens.last.headers)
+        assert not {"upgrade", "http2-settings"} & set(env.gardens.last.headers)
 
     play(scenario)
 
@@ -99,14 +99,14 @@ def test_a_protocol_that_was_not_requested_is_not_relayed(play: Play) -> None:
 
     closed = asyncio.Event()
 
-    async def scenario(world: AggregatorHarness) -> None:
-        await world.available()
+    async def scenario(env: AggregatorHarness) -> None:
+        await env.available()
         server = await asyncio.start_server(switch, "127.0.0.1", 0)
-        remote = next(iter(world.server.app.aggregator.remotes.values()))
+        remote = next(iter(env.server.app.aggregator.remotes.values()))
         port = server.sockets[0].getsockname()[1]
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(remote, "_exchange", exchange_with(port))
-            answer = await world.ask(EDEN)
+            answer = await env.ask(EDEN)
         await closed.wait()
         server.close()
         assert answer.status == 503
@@ -133,41 +133,41 @@ def test_a_changed_proxy_certificate_is_used(play: Play, pki: Pki, tmp_path: Any
     ]
     originals = [own.read_bytes() for own, _ in pairs]
 
-    async def scenario(world: AggregatorHarness) -> None:
-        await world.available()
-        assert (await world.ask(EDEN)).status == 200
+    async def scenario(env: AggregatorHarness) -> None:
+        await env.available()
+        assert (await env.ask(EDEN)).status == 200
         for own, foreign in pairs:
             own.write_bytes(foreign.read_bytes())
-        assert (await world.ask(EDEN)).status == 503
+        assert (await env.ask(EDEN)).status == 503
         for (own, _), content in zip(pairs, originals, strict=True):
             own.write_bytes(content)
-        assert (await world.ask(EDEN)).status == 200
+        assert (await env.ask(EDEN)).status == 200
 
     play(scenario)
 
 
 def test_an_invalid_proxy_certificate_is_ignored(play: Play, pki: Pki) -> None:
-    async def scenario(world: AggregatorHarness) -> None:
-        await world.available()
+    async def scenario(env: AggregatorHarness) -> None:
+        await env.available()
         pki.front_proxy_key.write_text("no key")
-        assert (await world.ask(EDEN)).status == 200
+        assert (await env.ask(EDEN)).status == 200
 
     play(scenario)
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
 def test_a_silent_extension_server_is_a_timeout(play: Play, method: str) -> None:
-    async def scenario(world: AggregatorHarness) -> None:
-        await world.available()
-        world.gardens.pause = asyncio.Event()
+    async def scenario(env: AggregatorHarness) -> None:
+        await env.available()
+        env.gardens.pause = asyncio.Event()
         began = asyncio.get_running_loop().time()
         body = {} if method == "POST" else None
         async with asyncio.timeout(GIVE_UP_SECONDS):
-            answer = await world.ask(f"{ROOT}/namespaces/default/gardens", body)
+            answer = await env.ask(f"{ROOT}/namespaces/default/gardens", body)
         assert asyncio.get_running_loop().time() - began >= REQUEST_TIMEOUT
         status = json.loads(bytes(answer.body))  # type: ignore[arg-type]
         assert (answer.status, status["reason"]) == (504, "Timeout")
-        world.gardens.pause.set()
+        env.gardens.pause.set()
 
     play(scenario)
 

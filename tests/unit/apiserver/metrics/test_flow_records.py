@@ -9,14 +9,14 @@ from tests.unit.apiserver.metrics.live_plane import MAPS, LivePlane, run_live_pl
 
 
 def test_accumulated_requests_are_in_all_series(tmp_path: Path) -> None:
-    async def scenario(world: LivePlane) -> None:
-        before = await counts(world)
+    async def scenario(env: LivePlane) -> None:
+        before = await counts(env)
         for name in ("a", "b", "c"):
-            await world.made("POST", MAPS, {"metadata": {"name": name}})
-            await world.made("GET", f"{MAPS}/{name}")
-        assert (await world.ask("GET", f"{MAPS}/none")).status == 404
-        await world.made("POST", f"{MAPS}?dryRun=All", {"metadata": {"name": "d"}})
-        after = await counts(world)
+            await env.made("POST", MAPS, {"metadata": {"name": name}})
+            await env.made("GET", f"{MAPS}/{name}")
+        assert (await env.ask("GET", f"{MAPS}/none")).status == 404
+        await env.made("POST", f"{MAPS}?dryRun=All", {"metadata": {"name": "d"}})
+        after = await counts(env)
         kind = 'component="apiserver",{}group="",resource="configmaps",scope="resource",subresource=""'
         of = kind.format('dry_run="",')
         assert after[f'apiserver_request_total{{code="201",{of},verb="POST",version="v1"}}'] == 3
@@ -40,6 +40,6 @@ def test_accumulated_requests_are_in_all_series(tmp_path: Path) -> None:
     run_live_plane(tmp_path, scenario)
 
 
-async def counts(world: LivePlane) -> dict[str, float]:
-    lines = (line.rpartition(" ") for line in (await world.metrics()).splitlines() if not line.startswith("#"))
+async def counts(env: LivePlane) -> dict[str, float]:
+    lines = (line.rpartition(" ") for line in (await env.metrics()).splitlines() if not line.startswith("#"))
     return {name: float(value) for name, _, value in lines}

@@ -96,12 +96,12 @@ def sampled(text: str) -> set[str]:
 def test_what_is_missing_has_a_reason_and_the_rest_is_as_upstreams(tmp_path: Path) -> None:
     facts = facts_of("kube-apiserver")
 
-    async def scenario(world: LivePlane) -> None:
-        await world.cause_traffic()
-        registry = world.app.metrics.registry
+    async def scenario(env: LivePlane) -> None:
+        await env.cause_traffic()
+        registry = env.app.metrics.registry
         assert missing(registry, facts) == set(MISSING)
         assert differences(registry, facts) == []
-        found = sampled(await world.metrics())
+        found = sampled(await env.metrics())
         assert set(facts) - found - set(MISSING) == set(WITHOUT_SAMPLES)
 
     run_live_plane(tmp_path, scenario)

@@ -154,15 +154,15 @@ def test_a_watch_is_active_while_it_lasts_and_a_request_afterwards(tmp_path: Pat
         shown = [line for line in text.splitlines() if line.startswith(name) and 'resource="configmaps"' in line]
         return [float(line.rpartition(" ")[2]) for line in shown if 'verb="WATCH"' in line]
 
-    async def scenario(world: LivePlane) -> None:
+    async def scenario(env: LivePlane) -> None:
         async def look() -> None:
-            during = await world.metrics()
+            during = await env.metrics()
             assert watches(during, "apiserver_longrunning_requests{") == [1]
             assert watches(during, "apiserver_request_total{") == []
-            await world.made("POST", MAPS, {"metadata": {"name": "seen"}})
+            await env.made("POST", MAPS, {"metadata": {"name": "seen"}})
 
-        assert b"seen" in await world.watch(f"{MAPS}?watch=1", look)
-        after = await world.metrics()
+        assert b"seen" in await env.watch(f"{MAPS}?watch=1", look)
+        after = await env.metrics()
         assert watches(after, "apiserver_longrunning_requests{") == [0]
         assert watches(after, "apiserver_request_total{") == [1]
         events = [line for line in after.splitlines() if line.startswith("apiserver_watch_events_total{")]

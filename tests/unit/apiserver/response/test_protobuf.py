@@ -10,7 +10,7 @@ import pytest
 
 from kubeloop.api.protobuf import decode_object, encode_object, open_envelope
 from kubeloop.http import StreamResponse
-from tests.unit.apiserver.watch.test_watch import MemoryStream, WatchHarness, in_a_world
+from tests.unit.apiserver.watch.test_watch import MemoryStream, WatchHarness, in_test_environment
 
 MEDIA = "application/vnd.kubernetes.protobuf"
 CONFIG_MAPS = "/api/v1/namespaces/shop/configmaps"
@@ -113,46 +113,46 @@ def _event(chunk: bytes) -> dict[str, Any]:
     return {"type": kind.decode(), "object": plain(rest[rest.index(b"k8s\x00") :])}
 
 
-async def _watch(world: WatchHarness, query: str) -> FrameSink:
-    response = await world.ask("GET", f"{CONFIG_MAPS}?watch=1&{query}", accept=f"{MEDIA};stream=watch")
+async def _watch(env: WatchHarness, query: str) -> FrameSink:
+    response = await env.ask("GET", f"{CONFIG_MAPS}?watch=1&{query}", accept=f"{MEDIA};stream=watch")
     assert isinstance(response, StreamResponse)
     assert response.content_type == f"{MEDIA};stream=watch"
     sink = FrameSink()
-    world.tasks.append(asyncio.create_task(response.run(sink)))
-    await world.loop.settle()
+    env.tasks.append(asyncio.create_task(response.run(sink)))
+    await env.loop.settle()
     return sink
 
 
 def test_watch_delivers_existing_objects_and_events():
-    async def story(world: WatchHarness) -> None:
-        await world.make("a")
-        sink = await _watch(world, "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true")
+    async def story(env: WatchHarness) -> None:
+        await env.make("a")
+        sink = await _watch(env, "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true")
         assert sink.seen == [("ADDED", "a"), ("BOOKMARK", "")]
-        await world.make("b")
-        await world.ask("DELETE", f"{CONFIG_MAPS}/a")
-        await world.loop.settle()
+        await env.make("b")
+        await env.ask("DELETE", f"{CONFIG_MAPS}/a")
+        await env.loop.settle()
         assert sink.seen[2:] == [("ADDED", "b"), ("DELETED", "a")]
 
-    in_a_world(story)
+    in_test_environment(story)
 
 
 def test_watches_in_both_encodings_are_separate():
-    async def story(world: WatchHarness) -> None:
-        in_frames, in_json = await _watch(world, "resourceVersion=0"), await world.watch("resourceVersion=0")
-        await world.make("a")
-        await world.loop.settle()
+    async def story(env: WatchHarness) -> None:
+        in_frames, in_json = await _watch(env, "resourceVersion=0"), await env.watch("resourceVersion=0")
+        await env.make("a")
+        await env.loop.settle()
         assert in_frames.events == in_json.events
         assert in_frames.seen == [("ADDED", "a")]
 
-    in_a_world(story)
+    in_test_environment(story)
 
 
 def test_watch_from_a_compacted_version_ends_with_an_error():
-    async def story(world: WatchHarness) -> None:
+    async def story(env: WatchHarness) -> None:
         for name in "abc":
-            await world.make(name)
-        world.store.compact(world.store.revision)
-        sink = await _watch(world, "resourceVersion=1")
+            await env.make(name)
+        env.store.compact(env.store.revision)
+        sink = await _watch(env, "resourceVersion=1")
         assert [(event["type"], event["object"]["code"]) for event in sink.events] == [("ERROR", 410)]
 
-    in_a_world(story)
+    in_test_environment(story)

@@ -98,7 +98,7 @@ class WatchHarness:
         return sink
 
 
-def in_a_world(story) -> None:
+def in_test_environment(story) -> None:
     loop = VirtualLoop()
 
     async def main() -> None:
@@ -126,7 +126,7 @@ def test_watch_delivers_history_then_new_events():
         versions = [int(event["object"]["metadata"]["resourceVersion"]) for event in sink.events]
         assert versions == sorted(versions)
 
-    in_a_world(story)
+    in_test_environment(story)
 
 
 def test_watch_without_a_version_starts_with_existing_objects():
@@ -135,7 +135,7 @@ def test_watch_without_a_version_starts_with_existing_objects():
         assert (await harness.watch("")).seen == [("ADDED", "a")]
         assert (await harness.watch("resourceVersion=0")).seen == [("ADDED", "a")]
 
-    in_a_world(story)
+    in_test_environment(story)
 
 
 def test_initial_events_end_with_an_annotated_bookmark():
@@ -146,7 +146,7 @@ def test_initial_events_end_with_an_annotated_bookmark():
         assert [kind for kind, _ in sink.seen] == ["ADDED", "BOOKMARK"]
         assert sink.events[1]["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
 
-    in_a_world(story)
+    in_test_environment(story)
 
 
 def test_selector_changes_become_added_and_deleted():
@@ -160,7 +160,7 @@ def test_selector_changes_become_added_and_deleted():
         assert [kind for kind, _ in sink.seen] == ["ADDED", "MODIFIED", "DELETED"]
         assert sink.events[-1]["object"]["metadata"]["labels"] == {"shown": "yes"}
 
-    in_a_world(story)
+    in_test_environment(story)
 
 
 def test_watch_ends_after_its_timeout_with_bookmarks_every_minute():
@@ -174,7 +174,7 @@ def test_watch_ends_after_its_timeout_with_bookmarks_every_minute():
         await harness.loop.advance(2)
         assert sink.closed
 
-    in_a_world(story)
+    in_test_environment(story)
 
 
 def test_compacted_version_is_a_410_error_event():
@@ -187,7 +187,7 @@ def test_compacted_version_is_a_410_error_event():
         assert [event["type"] for event in sink.events] == ["ERROR"]
         assert sink.events[0]["object"]["code"] == 410
 
-    in_a_world(story)
+    in_test_environment(story)
 
 
 def test_watchers_get_the_same_events_of_their_namespace():
@@ -199,7 +199,7 @@ def test_watchers_get_the_same_events_of_their_namespace():
         await harness.loop.advance(1)
         assert all(sink.seen == [("ADDED", f"m{number}") for number in range(20)] for sink in sinks)
 
-    in_a_world(story)
+    in_test_environment(story)
 
 
 def test_bookmark_never_overtakes_a_pending_event():
@@ -214,7 +214,7 @@ def test_bookmark_never_overtakes_a_pending_event():
             assert [kind for kind, _ in sink.seen] == ["ADDED", "ADDED", "BOOKMARK"]
             assert versions == sorted(versions)
 
-    in_a_world(story)
+    in_test_environment(story)
 
 
 @pytest.mark.parametrize("kind", ["PartialObjectMetadata", "Table"])
@@ -228,7 +228,7 @@ def test_watch_supports_metadata_and_tables(kind):
         if kind == "Table":
             assert [bool(event["object"]["columnDefinitions"]) for event in sink.events] == [True, False]
 
-    in_a_world(story)
+    in_test_environment(story)
 
 
 def test_others_are_served_while_a_watch_begins_with_many_objects() -> None:
@@ -247,4 +247,4 @@ def test_others_are_served_while_a_watch_begins_with_many_objects() -> None:
         assert len(sink.events) == 451
         assert sink.seen[-1] == ("ADDED", "later")
 
-    in_a_world(story)
+    in_test_environment(story)

@@ -29,33 +29,31 @@ SCORES = (TaintToleration, NodeAffinity, NodeResourcesFit, BalancedAllocation, I
 _rules = st.builds(lambda rules, more: {**rules, "tolerations": more}, node_rules, w.tolerations)
 
 
-def new_view(world: RandomCluster, pod: Pod) -> SignatureResults:
-    filters = [world.plugin(kind) for kind in FILTERS]
-    return SignatureResults(
-        filters, [WeightedPlugin(world.plugin(kind), 2) for kind in SCORES], world.info(pod).signature
-    )
+def new_view(env: RandomCluster, pod: Pod) -> SignatureResults:
+    filters = [env.plugin(kind) for kind in FILTERS]
+    return SignatureResults(filters, [WeightedPlugin(env.plugin(kind), 2) for kind in SCORES], env.info(pod).signature)
 
 
-def change(world: RandomCluster, data: st.DataObject, number: int) -> None:
+def change(env: RandomCluster, data: st.DataObject, number: int) -> None:
     what = data.draw(st.sampled_from(("pod comes", "pod goes", "node changes", "node goes")))
-    names = sorted(world.nodes)
+    names = sorted(env.nodes)
     if what == "pod comes" and names:
-        world.add_pod(data.draw(pods(f"later{number}")), data.draw(st.sampled_from(names)))
-    elif what == "pod goes" and any(world.pods[name] for name in names):
-        name = data.draw(st.sampled_from([name for name in names if world.pods[name]]))
-        world.remove_pod(world.pods[name][0], name)
+        env.add_pod(data.draw(pods(f"later{number}")), data.draw(st.sampled_from(names)))
+    elif what == "pod goes" and any(env.pods[name] for name in names):
+        name = data.draw(st.sampled_from([name for name in names if env.pods[name]]))
+        env.remove_pod(env.pods[name][0], name)
     elif what == "node goes" and names:
         name = data.draw(st.sampled_from(names))
-        del world.nodes[name]
-        world.cluster.remove_node(name)
+        del env.nodes[name]
+        env.cluster.remove_node(name)
     else:
-        world.add_node(data.draw(nodes(data.draw(st.integers(0, 20)))))
+        env.add_node(data.draw(nodes(data.draw(st.integers(0, 20)))))
 
 
-def facts(view: SignatureResults, world: RandomCluster) -> Any:
+def facts(view: SignatureResults, env: RandomCluster) -> Any:
     if view.pre_filter_status is not None:
         return view.pre_filter_status
-    alive = world.cluster.in_use
+    alive = env.cluster.in_use
     return (
         view.feasible.tolist(),
         view.static_scores[alive].tolist(),
@@ -66,27 +64,27 @@ def facts(view: SignatureResults, world: RandomCluster) -> Any:
 
 @settings(max_examples=60, deadline=None)
 @given(generated_clusters(), pods(spec=_rules), st.data())
-def test_incrementally_updated_view_equals_a_new_one(world: RandomCluster, pod: Pod, data: st.DataObject) -> None:
-    followed, info = new_view(world, pod), world.info(pod)
-    followed.refresh(info, world.cluster, Stopwatch(world.around.clock.monotonic))
+def test_incrementally_updated_view_equals_a_new_one(env: RandomCluster, pod: Pod, data: st.DataObject) -> None:
+    followed, info = new_view(env, pod), env.info(pod)
+    followed.refresh(info, env.cluster, Stopwatch(env.around.clock.monotonic))
     for number in range(data.draw(st.integers(1, 6))):
-        change(world, data, number)
+        change(env, data, number)
         if data.draw(st.booleans()):
-            followed.refresh(info, world.cluster, Stopwatch(world.around.clock.monotonic))
-    followed.refresh(info, world.cluster, Stopwatch(world.around.clock.monotonic))
-    fresh = new_view(world, pod)
-    fresh.refresh(info, world.cluster, Stopwatch(world.around.clock.monotonic))
-    assert facts(followed, world) == facts(fresh, world)
-    assert not np.any(followed.feasible & ~world.cluster.in_use)
+            followed.refresh(info, env.cluster, Stopwatch(env.around.clock.monotonic))
+    followed.refresh(info, env.cluster, Stopwatch(env.around.clock.monotonic))
+    fresh = new_view(env, pod)
+    fresh.refresh(info, env.cluster, Stopwatch(env.around.clock.monotonic))
+    assert facts(followed, env) == facts(fresh, env)
+    assert not np.any(followed.feasible & ~env.cluster.in_use)
 
 
 def test_cluster_state_grows_with_the_number_of_nodes() -> None:
-    world = RandomCluster()
+    env = RandomCluster()
     for number in range(100):
         room = {"cpu": "2", "pods": str(number + 1)}
         plain = {"metadata": {"name": f"n{number}"}, "spec": {"unschedulable": number % 2 == 0}}
-        world.add_node(from_plain({**plain, "status": {"allocatable": room}}, Node))
-    cluster = world.cluster
+        env.add_node(from_plain({**plain, "status": {"allocatable": room}}, Node))
+    cluster = env.cluster
     rows = [cluster.row_of(f"n{number}") for number in range(100)]
     assert (len(cluster), cluster.in_use.sum(), len(set(rows))) == (100, 100, 100)
     assert cluster.allowed_pod_number[rows].tolist() == list(range(1, 101))

@@ -103,29 +103,29 @@ def of_class(name: str, born: str, resource: str = GPU) -> DeviceClass:
 
 
 def test_youngest_class_maps_a_resource() -> None:
-    world = RandomCluster()
-    world.add(of_class("old", "01"), of_class("b", "03"), of_class("a", "03"), of_class("other", "09", NIC))
-    classes = ExtendedResourceCache.shared_by(world.around)  # type: ignore[arg-type]
+    env = RandomCluster()
+    env.add(of_class("old", "01"), of_class("b", "03"), of_class("a", "03"), of_class("other", "09", NIC))
+    classes = ExtendedResourceCache.shared_by(env.around)  # type: ignore[arg-type]
     assert (classes[GPU], classes[NIC], classes["example.com/none"]) == ("a", "other", None)
     assert classes["deviceclass.resource.kubernetes.io/old"] == "old"
     assert classes["deviceclass.resource.kubernetes.io/none"] is None
     before = classes.version
-    world.add(of_class("new", "04"))
+    env.add(of_class("new", "04"))
     assert classes[GPU] == "new"
     assert classes.version > before
 
 
 def test_node_without_the_resource_is_left_to_the_fit_plugin() -> None:
-    world = RandomCluster()
+    env = RandomCluster()
     for name, room in (("none", {}), ("zero", {GPU: "0"}), ("few", {GPU: "1"}), ("many", {GPU: "4"})):
         status = {"allocatable": {"pods": "9", **room}}
-        world.add_node(from_plain({"metadata": {"name": name}, "status": status}, Node))
+        env.add_node(from_plain({"metadata": {"name": name}, "status": status}, Node))
     pod = pod_of([], [{GPU: "2"}])
     short = (f"Insufficient {GPU}",)
-    fit = world.plugin(NodeResourcesFit)
-    assert world.refusals(fit, pod) == {"none": short, "zero": short, "few": short}
-    world.add(device_class(extendedResourceName=GPU))
-    assert world.refusals(fit, pod) == {"few": short}
-    devices = world.plugin(DynamicResources)
-    world.add(slice_of([{"name": "a"}, {"name": "b"}], nodeName="zero"))
-    assert world.refusals(devices, pod) == {"none": ("cannot allocate all claims",)}
+    fit = env.plugin(NodeResourcesFit)
+    assert env.refusals(fit, pod) == {"none": short, "zero": short, "few": short}
+    env.add(device_class(extendedResourceName=GPU))
+    assert env.refusals(fit, pod) == {"few": short}
+    devices = env.plugin(DynamicResources)
+    env.add(slice_of([{"name": "a"}, {"name": "b"}], nodeName="zero"))
+    assert env.refusals(devices, pod) == {"none": ("cannot allocate all claims",)}

@@ -39,20 +39,18 @@ class DeviceSearch:
     """Plugin that is called repeatedly for a pod with an expensive device search."""
 
     def __init__(self, at_once: float) -> None:
-        self.world = RandomCluster()
+        self.env = RandomCluster()
         for name in ("n1", "n2"):
-            self.world.add_node(
-                from_plain({"metadata": {"name": name}, "status": {"allocatable": {"pods": "9"}}}, Node)
-            )
-        self.world.add(device_class(), slice_of([{"name": f"d{number}"} for number in range(6)]))
-        self.world.add(claim_of(exactly(count=6)))
-        self.world.around.clock = SteppingClock()
-        self.world.around.plugin_time_limit.set_limit(at_once)
-        self.plugin: Any = self.world.plugin(DynamicResources, {"filterTimeout": "10m"})
+            self.env.add_node(from_plain({"metadata": {"name": name}, "status": {"allocatable": {"pods": "9"}}}, Node))
+        self.env.add(device_class(), slice_of([{"name": f"d{number}"} for number in range(6)]))
+        self.env.add(claim_of(exactly(count=6)))
+        self.env.around.clock = SteppingClock()
+        self.env.around.plugin_time_limit.set_limit(at_once)
+        self.plugin: Any = self.env.plugin(DynamicResources, {"filterTimeout": "10m"})
 
     def answers(self) -> list[str]:
-        state = self.plugin.pre_filter(self.world.info(pod_with("c")), self.world.cluster)
-        found = self.plugin.filter(state, self.world.cluster, self.world.cluster.rows_in_use())
+        state = self.plugin.pre_filter(self.env.info(pod_with("c")), self.env.cluster)
+        found = self.plugin.filter(state, self.env.cluster, self.env.cluster.rows_in_use())
         return [self.plugin.filter_status(state, int(one)).message if one else "" for one in found]
 
     def answers_in_the_end(self) -> list[str]:
@@ -75,16 +73,16 @@ def test_search_within_its_budget_is_synchronous() -> None:
 def test_offloaded_result_is_used_in_the_next_attempt() -> None:
     asked = DeviceSearch(AT_ONCE)
     asked.slow().work(never)
-    began = asked.world.around.clock.seconds
+    began = asked.env.around.clock.seconds
     assert asked.answers() == ["", "cannot allocate all claims"]
-    assert asked.world.around.clock.seconds - began < AT_ONCE
+    assert asked.env.around.clock.seconds - began < AT_ONCE
 
 
 def test_devices_allocated_meanwhile_are_excluded() -> None:
     asked = DeviceSearch(AT_ONCE)
     slow = asked.slow()
     result = {"request": "r", "driver": DRIVER, "pool": "p", "device": "d0"}
-    asked.world.add(holding("other", devices={"results": [result]}))
+    asked.env.add(holding("other", devices={"results": [result]}))
     slow.work(never)
     assert asked.answers_in_the_end() == ["cannot allocate all claims"] * 2
 
@@ -93,9 +91,9 @@ def test_search_runs_synchronously_if_state_changes_too_often() -> None:
     asked = DeviceSearch(AT_ONCE)
     for number in range(4):
         asked.slow().work(never)
-        asked.world.add(holding(f"other-{number}", devices={"results": []}))
+        asked.env.add(holding(f"other-{number}", devices={"results": []}))
         result = {"request": "r", "driver": "another", "pool": "n1", "device": f"d{number}"}
-        asked.world.add(holding(f"more-{number}", devices={"results": [result]}))
+        asked.env.add(holding(f"more-{number}", devices={"results": [result]}))
     assert asked.answers() == ["", "cannot allocate all claims"]
 
 

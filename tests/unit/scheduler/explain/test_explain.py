@@ -49,24 +49,24 @@ def requesting(**amounts: str) -> dict[str, Any]:
     return {"container": {"resources": {"requests": amounts}}}
 
 
-def objections(world: RandomCluster, pod: Pod, *more: type[PerNodePlugin]) -> list[NodeRejection]:
-    around: Any = world.around
+def objections(env: RandomCluster, pod: Pod, *more: type[PerNodePlugin]) -> list[NodeRejection]:
+    around: Any = env.around
     around.nominator = Nominator()
     config = default_profile()
     names = (*config.plugin_names, *(one.name for one in more))
     registry = PluginRegistry({one.name: one for one in more})
     profile = Profile(type(config)(config.scheduler_name, names), registry, around)
-    return list(explain(profile, world.cluster, world.info(pod)))
+    return list(explain(profile, env.cluster, env.info(pod)))
 
 
 def advice(pod: Pod, node: Node | None = None, beside: Pod | None = None, *objects: Any) -> list[tuple[str, str]]:
     """Return the rejecting plugins of the only node, with remedies."""
-    world = RandomCluster()
-    world.add_node(node or a_node())
-    world.add(*objects)
+    env = RandomCluster()
+    env.add_node(node or a_node())
+    env.add(*objects)
     if beside is not None:
-        world.add_pod(beside, "n1")
-    found = objections(world, pod)
+        env.add_pod(beside, "n1")
+    found = objections(env, pod)
     assert all(one.reasons for one in found)
     return [(one.plugin, one.advice) for one in found]
 
@@ -229,9 +229,9 @@ class RejectAll(PerNodePlugin):
 
 
 def test_custom_plugin_has_a_remedy() -> None:
-    world = RandomCluster()
-    world.add_node(a_node())
-    assert objections(world, a_pod(), RejectAll) == [NodeRejection("n1", "RejectAll", ("never",), "ask n1 nicely")]
+    env = RandomCluster()
+    env.add_node(a_node())
+    assert objections(env, a_pod(), RejectAll) == [NodeRejection("n1", "RejectAll", ("never",), "ask n1 nicely")]
 
 
 def test_every_filter_plugin_has_a_remedy() -> None:

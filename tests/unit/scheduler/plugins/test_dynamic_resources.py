@@ -36,12 +36,12 @@ def pod_with(*claims: str) -> Pod:
     return from_plain({"metadata": {"name": "web", "namespace": "default", "uid": "u"}, "spec": spec}, Pod)
 
 
-def world_of(*objects: Any) -> RandomCluster:
-    world = RandomCluster()
+def environment_of(*objects: Any) -> RandomCluster:
+    env = RandomCluster()
     for name in ("n1", "n2"):
-        world.add_node(from_plain({"metadata": {"name": name}, "status": {"allocatable": {"pods": "9"}}}, Node))
-    world.add(device_class(), *objects)
-    return world
+        env.add_node(from_plain({"metadata": {"name": name}, "status": {"allocatable": {"pods": "9"}}}, Node))
+    env.add(device_class(), *objects)
+    return env
 
 
 MANY = slice_of([{"name": f"d{number}"} for number in range(6)])
@@ -56,11 +56,11 @@ MANY = slice_of([{"name": f"d{number}"} for number in range(6)])
     ],
 )
 def test_filter_timeout_is_enforced(args: dict[str, str], told: str) -> None:
-    world = world_of(MANY, claim_of(exactly(count=6)))
-    world.around.clock = FastClock()
-    plugin, pod = world.plugin(DynamicResources, args), pod_with("c")
-    state = plugin.pre_filter(world.info(pod), world.cluster)
-    answers = plugin.filter(state, world.cluster, world.cluster.rows_in_use())
+    env = environment_of(MANY, claim_of(exactly(count=6)))
+    env.around.clock = FastClock()
+    plugin, pod = env.plugin(DynamicResources, args), pod_with("c")
+    state = plugin.pre_filter(env.info(pod), env.cluster)
+    answers = plugin.filter(state, env.cluster, env.cluster.rows_in_use())
     refusals = [plugin.filter_status(state, int(one)) if one else None for one in answers]
     if told:
         assert [(one.code, one.message) for one in refusals if one] == [(Code.ERROR, told)] * 2
@@ -101,25 +101,25 @@ NOT_HERE = ("resourceclaim not available on the node",)
     ],
 )
 def test_devices_with_failed_binding_conditions_are_excluded(claim: ResourceClaim, reasons: tuple[str, ...]) -> None:
-    world = world_of(claim)
-    found = world.refusals(world.plugin(DynamicResources), pod_with("c"))
+    env = environment_of(claim)
+    found = env.refusals(env.plugin(DynamicResources), pod_with("c"))
     assert found == ({"n1": reasons, "n2": reasons} if reasons else {})
 
 
 def test_all_claims_of_a_pod_need_devices_on_one_node() -> None:
-    world = world_of(MANY, claim_of(exactly(count=4), name="a"), claim_of(exactly(count=3), name="b"))
-    plugin = world.plugin(DynamicResources)
-    assert world.refusals(plugin, pod_with("a")) == {"n2": ("cannot allocate all claims",)}
-    assert set(world.refusals(plugin, pod_with("a", "b"))) == {"n1", "n2"}
+    env = environment_of(MANY, claim_of(exactly(count=4), name="a"), claim_of(exactly(count=3), name="b"))
+    plugin = env.plugin(DynamicResources)
+    assert env.refusals(plugin, pod_with("a")) == {"n2": ("cannot allocate all claims",)}
+    assert set(env.refusals(plugin, pod_with("a", "b"))) == {"n1", "n2"}
 
 
 def test_profiles_share_pending_allocations() -> None:
-    world = world_of(MANY, claim_of(exactly(count=4), name="a"), claim_of(exactly(count=4), name="b"))
-    first, second = world.plugin(DynamicResources), world.plugin(DynamicResources)
-    state = first.pre_filter(world.info(pod_with("a")), world.cluster)
-    first.filter(state, world.cluster, world.cluster.rows_in_use())
+    env = environment_of(MANY, claim_of(exactly(count=4), name="a"), claim_of(exactly(count=4), name="b"))
+    first, second = env.plugin(DynamicResources), env.plugin(DynamicResources)
+    state = first.pre_filter(env.info(pod_with("a")), env.cluster)
+    first.filter(state, env.cluster, env.cluster.rows_in_use())
     cycle: Any = SimpleNamespace(states={first.name: state})  # all of it that is looked at
     assert first.reserve(cycle, "n1") is None
     waits = "resource claim default/a is in the process of being allocated"
-    assert world.refusals(second, pod_with("a")) == {"n1": (waits,), "n2": (waits,)}
-    assert "n1" in world.refusals(second, pod_with("b"))
+    assert env.refusals(second, pod_with("a")) == {"n1": (waits,), "n2": (waits,)}
+    assert "n1" in env.refusals(second, pod_with("b"))

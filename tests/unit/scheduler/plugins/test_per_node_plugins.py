@@ -72,77 +72,77 @@ node_rules = st.fixed_dictionaries(
 
 @some
 @given(generated_clusters(), pods(spec=st.fixed_dictionaries({"nodeName": st.sampled_from(("", "n0", "n9"))})))
-def test_node_name(world: RandomCluster, pod: Pod) -> None:
+def test_node_name(env: RandomCluster, pod: Pod) -> None:
     def why_not(node: Node) -> tuple[str, ...]:
         wanted = pod.spec.node_name
         return ("node(s) didn't match the requested node name",) if wanted not in ("", node.metadata.name) else ()
 
-    assert world.refusals(world.plugin(NodeName), pod) == by_node(world, why_not)
+    assert env.refusals(env.plugin(NodeName), pod) == by_node(env, why_not)
 
 
 @some
 @given(generated_clusters(), pods(spec=st.fixed_dictionaries({"tolerations": w.tolerations})))
-def test_node_unschedulable(world: RandomCluster, pod: Pod) -> None:
+def test_node_unschedulable(env: RandomCluster, pod: Pod) -> None:
     taint = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 
     def why_not(node: Node) -> tuple[str, ...]:
         tolerated = any(tolerates(one, taint) for one in pod.spec.tolerations)
         return ("node(s) were unschedulable",) if node.spec.unschedulable and not tolerated else ()
 
-    assert world.refusals(world.plugin(NodeUnschedulable), pod) == by_node(world, why_not)
+    assert env.refusals(env.plugin(NodeUnschedulable), pod) == by_node(env, why_not)
 
 
 @some
 @given(generated_clusters(), pods(spec=st.fixed_dictionaries({"tolerations": w.tolerations})))
-def test_taint_toleration(world: RandomCluster, pod: Pod) -> None:
+def test_taint_toleration(env: RandomCluster, pod: Pod) -> None:
     def why_not(node: Node) -> tuple[str, ...]:
         hard = ("NoSchedule", "NoExecute")
         found = first_untolerated(node.spec.taints, pod.spec.tolerations, hard)
         return () if found is None else ("node(s) had untolerated taint(s)",)
 
-    plugin = world.plugin(TaintToleration)
-    assert world.refusals(plugin, pod) == by_node(world, why_not)
+    plugin = env.plugin(TaintToleration)
+    assert env.refusals(plugin, pod) == by_node(env, why_not)
     soft = [one for one in pod.spec.tolerations if one.effect in ("", "PreferNoSchedule")]
     counts = {
         name: sum(
             taint.effect == "PreferNoSchedule" and not any(tolerates(one, taint) for one in soft)
             for taint in node.spec.taints
         )
-        for name, node in world.nodes.items()
+        for name, node in env.nodes.items()
     }
     most = max(counts.values())
     expected = {name: 100 - 100 * count // most if most else 100 for name, count in counts.items()}
-    found = world.scores(plugin, pod)
+    found = env.scores(plugin, pod)
     assert found == expected or (found is None and most == 0)
 
 
 @some
 @given(generated_clusters(), pods(spec=node_rules))
-def test_node_affinity(world: RandomCluster, pod: Pod) -> None:
+def test_node_affinity(env: RandomCluster, pod: Pod) -> None:
     def why_not(node: Node) -> tuple[str, ...]:
         return () if node_affinity_matches(pod.spec, node) else ("node(s) didn't match Pod's node affinity/selector",)
 
-    plugin = world.plugin(NodeAffinity)
-    found = world.refusals(plugin, pod)
+    plugin = env.plugin(NodeAffinity)
+    found = env.refusals(plugin, pod)
     if any("pod affinity terms conflict" in reasons for reasons in found.values()):
-        assert len(by_node(world, why_not)) == len(world.nodes)
+        assert len(by_node(env, why_not)) == len(env.nodes)
     else:
-        assert found == by_node(world, why_not)
+        assert found == by_node(env, why_not)
     affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
     preferences = affinity.preferred_during_scheduling_ignored_during_execution if affinity else ()
     if preferences:
         raw = {
             name: sum(one.weight for one in preferences if term_matches(one.preference, node))
-            for name, node in world.nodes.items()
+            for name, node in env.nodes.items()
         }
         most = max(raw.values())
         expected = {name: 100 * score // most if most else 0 for name, score in raw.items()}
-        assert world.scores(plugin, pod) == expected
+        assert env.scores(plugin, pod) == expected
 
 
 @some
 @given(generated_clusters(), pods())
-def test_node_ports(world: RandomCluster, pod: Pod) -> None:
+def test_node_ports(env: RandomCluster, pod: Pod) -> None:
     def ports(one: Pod) -> list[tuple[str, str, int]]:
         return [
             (port.host_ip or "0.0.0.0", port.protocol, port.host_port)
@@ -153,38 +153,38 @@ def test_node_ports(world: RandomCluster, pod: Pod) -> None:
 
     def why_not(node: Node) -> tuple[str, ...]:
         for wanted in ports(pod):
-            for one in world.pods[node.metadata.name]:
+            for one in env.pods[node.metadata.name]:
                 for taken in ports(one):
                     same_address = wanted[0] == taken[0] or "0.0.0.0" in (wanted[0], taken[0])
                     if wanted[1:] == taken[1:] and same_address:
                         return ("node(s) didn't have free ports for the requested pod ports",)
         return ()
 
-    assert world.refusals(world.plugin(NodePorts), pod) == by_node(world, why_not)
+    assert env.refusals(env.plugin(NodePorts), pod) == by_node(env, why_not)
 
 
-def used(world: RandomCluster, node: Node, name: str, presumed: bool = False) -> int:
+def used(env: RandomCluster, node: Node, name: str, presumed: bool = False) -> int:
     reading = amounts.nonzero_pod_requests if presumed else amounts.pod_requests
-    return sum(reading(one).get(name, 0) for one in world.pods[node.metadata.name])
+    return sum(reading(one).get(name, 0) for one in env.pods[node.metadata.name])
 
 
 @some
 @given(generated_clusters(), pods())
-def test_node_resources_fit(world: RandomCluster, pod: Pod) -> None:
+def test_node_resources_fit(env: RandomCluster, pod: Pod) -> None:
     wanted = amounts.pod_requests(pod)
 
     def why_not(node: Node) -> tuple[str, ...]:
         have = amounts.to_amounts(node.status.allocatable)
         reasons = []
-        if len(world.pods[node.metadata.name]) + 1 > have["pods"]:
+        if len(env.pods[node.metadata.name]) + 1 > have["pods"]:
             reasons.append("Too many pods")
         for name in ("cpu", "memory", "example.com/gpu"):
             amount = wanted.get(name, 0)
-            if amount and amount > have.get(name, 0) - used(world, node, name):
+            if amount and amount > have.get(name, 0) - used(env, node, name):
                 reasons.append(f"Insufficient {name}")
         return tuple(reasons)
 
-    assert world.refusals(world.plugin(NodeResourcesFit), pod) == by_node(world, why_not)
+    assert env.refusals(env.plugin(NodeResourcesFit), pod) == by_node(env, why_not)
 
 
 def strategies() -> st.SearchStrategy[dict[str, Any]]:
@@ -210,7 +210,7 @@ def line(percent: int) -> int:
 
 @some
 @given(generated_clusters(), pods(), strategies())
-def test_node_resources_fit_scores(world: RandomCluster, pod: Pod, strategy: dict[str, Any]) -> None:
+def test_node_resources_fit_scores(env: RandomCluster, pod: Pod, strategy: dict[str, Any]) -> None:
     wanted = amounts.nonzero_pod_requests(pod)
     resources = strategy["resources"] or [{"name": "cpu", "weight": 1}, {"name": "memory", "weight": 1}]
 
@@ -229,7 +229,7 @@ def test_node_resources_fit_scores(world: RandomCluster, pod: Pod, strategy: dic
             capacity, amount = have.get(name, 0), wanted.get(name, 0)
             if not capacity or (name == "example.com/gpu" and not amount):
                 continue
-            points = one_score(strategy["type"], used(world, node, name, True) + amount, capacity)
+            points = one_score(strategy["type"], used(env, node, name, True) + amount, capacity)
             if points > 0 or strategy["type"] != "RequestedToCapacityRatio":
                 total += points * weight
                 weights += weight
@@ -238,13 +238,13 @@ def test_node_resources_fit_scores(world: RandomCluster, pod: Pod, strategy: dic
         exact = strategy["type"] == "RequestedToCapacityRatio"
         return int(total / weights + 0.5) if exact else total // weights
 
-    plugin = world.plugin(NodeResourcesFit, {"scoringStrategy": strategy})
-    assert world.scores(plugin, pod) == {name: score(node) for name, node in world.nodes.items()}
+    plugin = env.plugin(NodeResourcesFit, {"scoringStrategy": strategy})
+    assert env.scores(plugin, pod) == {name: score(node) for name, node in env.nodes.items()}
 
 
 @some
 @given(generated_clusters(), pods())
-def test_balanced_allocation(world: RandomCluster, pod: Pod) -> None:
+def test_balanced_allocation(env: RandomCluster, pod: Pod) -> None:
     wanted = amounts.pod_requests(pod)
 
     def evenness(parts: list[float]) -> int:
@@ -253,15 +253,15 @@ def test_balanced_allocation(world: RandomCluster, pod: Pod) -> None:
 
     def score(node: Node) -> int:
         have = amounts.to_amounts(node.status.allocatable)
-        before = [min(used(world, node, name) / have[name], 1) for name in ("cpu", "memory")]
-        after = [min((used(world, node, name) + wanted.get(name, 0)) / have[name], 1) for name in ("cpu", "memory")]
+        before = [min(used(env, node, name) / have[name], 1) for name in ("cpu", "memory")]
+        after = [min((used(env, node, name) + wanted.get(name, 0)) / have[name], 1) for name in ("cpu", "memory")]
         return 50 + (50 + evenness(after) - evenness(before)) // 2
 
-    found = world.scores(world.plugin(BalancedAllocation), pod)
+    found = env.scores(env.plugin(BalancedAllocation), pod)
     if not wanted.get("cpu") and not wanted.get("memory"):
         assert found is None
     else:
-        assert found == {name: score(node) for name, node in world.nodes.items()}
+        assert found == {name: score(node) for name, node in env.nodes.items()}
 
 
 _MIB = 1024 * 1024
@@ -274,12 +274,12 @@ _held = st.dictionaries(
 
 @few
 @given(generated_clusters(), pods(), st.data())
-def test_image_locality(world: RandomCluster, pod: Pod, data: st.DataObject) -> None:
+def test_image_locality(env: RandomCluster, pod: Pod, data: st.DataObject) -> None:
     """Megabytes that are there already, weighed by how many nodes have them: a node is not flooded for its images."""
-    for node in tuple(world.nodes.values()):
+    for node in tuple(env.nodes.values()):
         held = [{"names": [image], "sizeBytes": size} for image, size in data.draw(_held).items()]
         images = from_plain(held, tuple[ContainerImage, ...])
-        world.add_node(replace(node, status=replace(node.status, images=images)))
+        env.add_node(replace(node, status=replace(node.status, images=images)))
 
     def has(node: Node, image: str) -> int:
         return next((one.size_bytes for one in node.status.images if image in (one.names or ())), 0)
@@ -288,14 +288,14 @@ def test_image_locality(world: RandomCluster, pod: Pod, data: st.DataObject) -> 
         total = 0
         for one in pod.spec.containers or ():
             image = one.image if ":" in one.image else f"{one.image}:latest"
-            spread = sum(has(each, image) > 0 for each in world.nodes.values()) / len(world.nodes)
+            spread = sum(has(each, image) > 0 for each in env.nodes.values()) / len(env.nodes)
             total += int(has(node, image) * spread)
         least, most = 23 * _MIB, 1000 * _MIB * len(pod.spec.containers or ())
         return 100 * (min(max(total, least), most) - least) // (most - least)
 
-    expected = {name: score(node) for name, node in world.nodes.items()}
-    found = world.scores(world.plugin(ImageLocality), pod)
-    assert (found or dict.fromkeys(world.nodes, 0)) == expected
+    expected = {name: score(node) for name, node in env.nodes.items()}
+    found = env.scores(env.plugin(ImageLocality), pod)
+    assert (found or dict.fromkeys(env.nodes, 0)) == expected
 
 
 _needs = st.fixed_dictionaries(
@@ -313,10 +313,10 @@ _FEATURES = ("RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkS
 
 @few
 @given(generated_clusters(), pods(spec=_needs), st.data())
-def test_node_declared_features(world: RandomCluster, pod: Pod, data: st.DataObject) -> None:
-    for node in tuple(world.nodes.values()):
+def test_node_declared_features(env: RandomCluster, pod: Pod, data: st.DataObject) -> None:
+    for node in tuple(env.nodes.values()):
         declared = tuple(name for name in _FEATURES if data.draw(st.booleans()))
-        world.add_node(replace(node, status=replace(node.status, declared_features=declared)))
+        env.add_node(replace(node, status=replace(node.status, declared_features=declared)))
 
     def why_not(node: Node) -> tuple[str, ...]:
         restarts, shares = _FEATURES
@@ -325,4 +325,4 @@ def test_node_declared_features(world: RandomCluster, pod: Pod, data: st.DataObj
         lacks |= own_users and shares not in node.status.declared_features
         return ("node(s) didn't match Pod's required features",) if lacks else ()
 
-    assert world.refusals(world.plugin(NodeDeclaredFeatures), pod) == by_node(world, why_not)
+    assert env.refusals(env.plugin(NodeDeclaredFeatures), pod) == by_node(env, why_not)

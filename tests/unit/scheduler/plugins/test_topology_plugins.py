@@ -24,10 +24,10 @@ some = settings(max_examples=80, deadline=None)
 TEAMS = {"default": {"team": "x"}, "other": {}}
 
 
-def with_namespaces(world: RandomCluster) -> RandomCluster:
-    objects = world.around.informers.for_resource(resource_of_class(Namespace)).objects
+def with_namespaces(env: RandomCluster) -> RandomCluster:
+    objects = env.around.informers.for_resource(resource_of_class(Namespace)).objects
     objects += [Namespace(metadata=ObjectMeta(name=name, labels=labels)) for name, labels in TEAMS.items()]
-    return world
+    return env
 
 
 def means(term: PodAffinityTerm, owner: Pod, pod: Pod) -> bool:
@@ -57,9 +57,9 @@ def same_place(term: PodAffinityTerm, one: Node, other: Node) -> bool:
 
 @some
 @given(generated_clusters(w.pod_affinity), pods(spec=w.pod_affinity))
-def test_inter_pod_affinity_filters(world: RandomCluster, pod: Pod) -> None:
-    with_namespaces(world)
-    existing = [(one, world.nodes[name]) for name, there in world.pods.items() for one in there]
+def test_inter_pod_affinity_filters(env: RandomCluster, pod: Pod) -> None:
+    with_namespaces(env)
+    existing = [(one, env.nodes[name]) for name, there in env.pods.items() for one in there]
     near, apart = required(pod, "pod_affinity"), required(pod, "pod_anti_affinity")
     friends = [(one, node) for one, node in existing if all(means(term, pod, one) for term in near)]
     placed = any(term.topology_key in node.metadata.labels for term in near for _, node in friends)
@@ -82,14 +82,14 @@ def test_inter_pod_affinity_filters(world: RandomCluster, pod: Pod) -> None:
                     return ("node(s) didn't satisfy existing pods anti-affinity rules",)
         return ()
 
-    assert world.refusals(world.plugin(InterPodAffinity), pod) == by_node(world, why_not)
+    assert env.refusals(env.plugin(InterPodAffinity), pod) == by_node(env, why_not)
 
 
 @some
 @given(generated_clusters(w.pod_affinity), pods(spec=w.pod_affinity))
-def test_inter_pod_affinity_scores(world: RandomCluster, pod: Pod) -> None:
-    with_namespaces(world)
-    existing = [(one, world.nodes[name]) for name, there in world.pods.items() for one in there]
+def test_inter_pod_affinity_scores(env: RandomCluster, pod: Pod) -> None:
+    with_namespaces(env)
+    existing = [(one, env.nodes[name]) for name, there in env.pods.items() for one in there]
 
     def raw(node: Node) -> int:
         total = 0
@@ -105,13 +105,13 @@ def test_inter_pod_affinity_scores(world: RandomCluster, pod: Pod) -> None:
                 total += means(term, one, pod) and same_place(term, node, other)
         return total
 
-    scores = {name: raw(node) for name, node in world.nodes.items()}
+    scores = {name: raw(node) for name, node in env.nodes.items()}
     least, most = min(scores.values()), max(scores.values())
     expected = {
         name: int(100 * ((one - least) / (most - least))) if most > least else 0 for name, one in scores.items()
     }
-    found = world.scores(world.plugin(InterPodAffinity), pod)
-    assert (found or dict.fromkeys(world.nodes, 0)) == expected
+    found = env.scores(env.plugin(InterPodAffinity), pod)
+    assert (found or dict.fromkeys(env.nodes, 0)) == expected
 
 
 _constraint = st.fixed_dictionaries(
@@ -143,8 +143,8 @@ _spread = st.builds(
 class TopologySpreadModel:
     """The rules of topology spread, one node and one pod after the other."""
 
-    def __init__(self, world: RandomCluster, pod: Pod, action: str) -> None:
-        self.world, self.pod = world, pod
+    def __init__(self, env: RandomCluster, pod: Pod, action: str) -> None:
+        self.env, self.pod = env, pod
         self.constraints = [one for one in pod.spec.topology_spread_constraints if one.when_unsatisfiable == action]
         self.keys = [one.topology_key for one in self.constraints]
 
@@ -164,7 +164,7 @@ class TopologySpreadModel:
             return 0
         return sum(
             one.metadata.namespace == self.pod.metadata.namespace and self.selects(constraint, one.metadata.labels)
-            for one in self.world.pods[name]
+            for one in self.env.pods[name]
         )
 
     def takes_part(self, constraint: Any, node: Node) -> bool:
@@ -178,7 +178,7 @@ class TopologySpreadModel:
 
     def domains(self, constraint: Any) -> dict[str, int]:
         found: dict[str, int] = {}
-        for name, node in self.world.nodes.items():
+        for name, node in self.env.nodes.items():
             if self.takes_part(constraint, node):
                 value = node.metadata.labels[constraint.topology_key]
                 found[value] = found.get(value, 0) + self.count(constraint, name)
@@ -187,8 +187,8 @@ class TopologySpreadModel:
 
 @some
 @given(generated_clusters(), pods(spec=_spread))
-def test_topology_spread_filters(world: RandomCluster, pod: Pod) -> None:
-    plain = TopologySpreadModel(world, pod, "DoNotSchedule")
+def test_topology_spread_filters(env: RandomCluster, pod: Pod) -> None:
+    plain = TopologySpreadModel(env, pod, "DoNotSchedule")
 
     def why_not(node: Node) -> tuple[str, ...]:
         for one in plain.constraints:
@@ -202,29 +202,29 @@ def test_topology_spread_filters(world: RandomCluster, pod: Pod) -> None:
                 return ("node(s) didn't match pod topology spread constraints",)
         return ()
 
-    assert world.refusals(world.plugin(PodTopologySpread), pod) == by_node(world, why_not)
+    assert env.refusals(env.plugin(PodTopologySpread), pod) == by_node(env, why_not)
 
 
 @some
 @given(generated_clusters(), pods(spec=_spread), st.data())
-def test_topology_spread_scores(world: RandomCluster, pod: Pod, data: st.DataObject) -> None:
-    plain = TopologySpreadModel(world, pod, "ScheduleAnyway")
-    among = data.draw(st.lists(st.sampled_from(sorted(world.nodes)), min_size=1, unique=True))
-    present = [name for name in among if all(key in world.nodes[name].metadata.labels for key in plain.keys)]
+def test_topology_spread_scores(env: RandomCluster, pod: Pod, data: st.DataObject) -> None:
+    plain = TopologySpreadModel(env, pod, "ScheduleAnyway")
+    among = data.draw(st.lists(st.sampled_from(sorted(env.nodes)), min_size=1, unique=True))
+    present = [name for name in among if all(key in env.nodes[name].metadata.labels for key in plain.keys)]
 
     def raw(name: str) -> int:
         total = 0.0
         for one in plain.constraints:
-            value = world.nodes[name].metadata.labels[one.topology_key]
+            value = env.nodes[name].metadata.labels[one.topology_key]
             if one.topology_key == HOST:
                 size, count = len(present), plain.count(one, name)
             else:
-                size = len({world.nodes[each].metadata.labels[one.topology_key] for each in present})
+                size = len({env.nodes[each].metadata.labels[one.topology_key] for each in present})
                 count = plain.domains(one).get(value, 0)
             total += count * math.log(size + 2) + (one.max_skew - 1)
         return math.floor(total + 0.5)
 
-    found = world.scores(world.plugin(PodTopologySpread), pod, among)
+    found = env.scores(env.plugin(PodTopologySpread), pod, among)
     if not plain.constraints:
         assert found is None
         return

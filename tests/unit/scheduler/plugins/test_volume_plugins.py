@@ -28,14 +28,14 @@ GIB = 1024**3
 @st.composite
 def cluster_of(draw: st.DrawFn) -> RandomCluster:
     """Up to four nodes in zones, or in none."""
-    world = RandomCluster()
+    env = RandomCluster()
     for number in range(draw(st.integers(1, 4))):
         labels = {"name": f"n{number}"}
         for label in (ZONE, OLD_ZONE):
             if draw(st.integers(0, 2)):
                 labels[label] = draw(st.sampled_from(("east", "west")))
-        world.add_node(from_plain({"metadata": {"name": f"n{number}", "labels": labels}}, Node))
-    return world
+        env.add_node(from_plain({"metadata": {"name": f"n{number}", "labels": labels}}, Node))
+    return env
 
 
 def pod_with(name: str, *claims: str, volumes: list[dict[str, Any]] | None = None) -> Pod:
@@ -69,8 +69,8 @@ def storage_class(name: str, mode: str, provisioner: str = DRIVER, **more: Any) 
     return from_plain(plain, StorageClass)
 
 
-def refusals(world: RandomCluster, why_not: Any) -> dict[str, tuple[str, ...]]:
-    found = {name: tuple(why_not(node)) for name, node in world.nodes.items()}
+def refusals(env: RandomCluster, why_not: Any) -> dict[str, tuple[str, ...]]:
+    found = {name: tuple(why_not(node)) for name, node in env.nodes.items()}
     return {name: reasons for name, reasons in found.items() if reasons}
 
 
@@ -79,11 +79,11 @@ def refusals(world: RandomCluster, why_not: Any) -> dict[str, tuple[str, ...]]:
 
 @few
 @given(cluster_of(), st.data())
-def test_volume_zone(world: RandomCluster, data: st.DataObject) -> None:
+def test_volume_zone(env: RandomCluster, data: st.DataObject) -> None:
     zones = data.draw(st.lists(st.sampled_from(("east", "west", "east__west")), min_size=1, max_size=2))
     labels = [data.draw(st.sampled_from((ZONE, OLD_ZONE))) for _ in zones]
     for number, (zone, label) in enumerate(zip(zones, labels, strict=True)):
-        world.add(volume(f"v{number}", labels={label: zone}), claim(f"c{number}", volumeName=f"v{number}"))
+        env.add(volume(f"v{number}", labels={label: zone}), claim(f"c{number}", volumeName=f"v{number}"))
     pod = pod_with("pod", *(f"c{number}" for number in range(len(zones))))
 
     def why_not(node: Node) -> list[str]:
@@ -96,7 +96,7 @@ def test_volume_zone(world: RandomCluster, data: st.DataObject) -> None:
                 return ["node(s) had no available volume zone"]
         return []
 
-    assert world.refusals(world.plugin(VolumeZone), pod) == refusals(world, why_not)
+    assert env.refusals(env.plugin(VolumeZone), pod) == refusals(env, why_not)
 
 
 # VolumeRestrictions.
@@ -142,16 +142,16 @@ def _collide(one: dict[str, Any], other: dict[str, Any]) -> bool:
 
 @few
 @given(cluster_of(), _disks, st.data())
-def test_volume_restrictions(world: RandomCluster, disks: list[dict[str, Any]], data: st.DataObject) -> None:
+def test_volume_restrictions(env: RandomCluster, disks: list[dict[str, Any]], data: st.DataObject) -> None:
     modes = {name: data.draw(st.sampled_from(("ReadWriteOnce", "ReadWriteOncePod"))) for name in CLAIMS}
-    world.add(*(claim(name, accessModes=[mode]) for name, mode in modes.items()))
+    env.add(*(claim(name, accessModes=[mode]) for name, mode in modes.items()))
     theirs: dict[str, list[dict[str, Any]]] = {}
     used: set[str] = set()
-    for number, name in enumerate(sorted(world.nodes)):
+    for number, name in enumerate(sorted(env.nodes)):
         theirs[name] = data.draw(_disks)
         claims = data.draw(st.sets(st.sampled_from(CLAIMS), max_size=1))
         used |= claims
-        world.add_pod(pod_with(f"p{number}", *claims, volumes=_named(theirs[name])), name)
+        env.add_pod(pod_with(f"p{number}", *claims, volumes=_named(theirs[name])), name)
     own = sorted(data.draw(st.sets(st.sampled_from(CLAIMS), max_size=2)))
     pod = pod_with("pod", *own, volumes=_named(disks))
     alone = any(name in used and modes[name] == "ReadWriteOncePod" for name in own)
@@ -163,7 +163,7 @@ def test_volume_restrictions(world: RandomCluster, disks: list[dict[str, Any]], 
         told = "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode "
         return [f"{told}already in-use by another pod"] if alone else []
 
-    assert world.refusals(world.plugin(VolumeRestrictions), pod) == refusals(world, why_not)
+    assert env.refusals(env.plugin(VolumeRestrictions), pod) == refusals(env, why_not)
 
 
 # NodeVolumeLimits.
@@ -171,33 +171,31 @@ def test_volume_restrictions(world: RandomCluster, disks: list[dict[str, Any]], 
 
 @few
 @given(cluster_of(), st.data())
-def test_node_volume_limits(world: RandomCluster, data: st.DataObject) -> None:
+def test_node_volume_limits(env: RandomCluster, data: st.DataObject) -> None:
     """Different volumes of a driver on a node, with those of the pod, are no more than it takes."""
     handles = {name: data.draw(st.sampled_from(("x", "y", "z"))) for name in CLAIMS}
     for name, handle in handles.items():
         csi = {"driver": DRIVER, "volumeHandle": handle}
-        world.add(volume(f"v-{name}", csi=csi), claim(name, volumeName=f"v-{name}"))
+        env.add(volume(f"v-{name}", csi=csi), claim(name, volumeName=f"v-{name}"))
     demanded = data.draw(st.booleans())
-    world.add(
-        from_plain({"metadata": {"name": DRIVER}, "spec": {"preventPodSchedulingIfMissing": demanded}}, CSIDriver)
-    )
+    env.add(from_plain({"metadata": {"name": DRIVER}, "spec": {"preventPodSchedulingIfMissing": demanded}}, CSIDriver))
     limits: dict[str, int | None] = {}
     attached: dict[str, set[str]] = {}
-    for number, name in enumerate(sorted(world.nodes)):
+    for number, name in enumerate(sorted(env.nodes)):
         limits[name] = data.draw(st.sampled_from((None, 0, 1, 2)))
         if limits[name] is not None:
             drivers = [{"name": DRIVER, "nodeID": name, "allocatable": {"count": limits[name]}}]
-            world.add(from_plain({"metadata": {"name": name}, "spec": {"drivers": drivers}}, CSINode))
+            env.add(from_plain({"metadata": {"name": name}, "spec": {"drivers": drivers}}, CSINode))
         claims = data.draw(st.sets(st.sampled_from(CLAIMS), max_size=2))
-        world.add_pod(pod_with(f"p{number}", *sorted(claims)), name)
+        env.add_pod(pod_with(f"p{number}", *sorted(claims)), name)
         attached[name] = {handles[one] for one in claims}
         if data.draw(st.booleans()):  # of a deleted pod, not yet detached
             source = {"persistentVolumeName": "v-c0"}
             spec = {"attacher": DRIVER, "nodeName": name, "source": source}
-            world.add(from_plain({"metadata": {"name": f"a{number}"}, "spec": spec}, VolumeAttachment))
+            env.add(from_plain({"metadata": {"name": f"a{number}"}, "spec": spec}, VolumeAttachment))
             attached[name].add(handles["c0"])
     own = sorted(data.draw(st.sets(st.sampled_from(CLAIMS), max_size=2)))
-    there = {name: {handles[one] for each in world.pods[name] for one in used_by(each)} for name in world.nodes}
+    there = {name: {handles[one] for each in env.pods[name] for one in used_by(each)} for name in env.nodes}
 
     def why_not(node: Node) -> list[str]:
         name = node.metadata.name
@@ -209,7 +207,7 @@ def test_node_volume_limits(world: RandomCluster, data: st.DataObject) -> None:
             return []
         return ["node(s) exceed max volume count"]
 
-    assert world.refusals(world.plugin(NodeVolumeLimits), pod_with("pod", *own)) == refusals(world, why_not)
+    assert env.refusals(env.plugin(NodeVolumeLimits), pod_with("pod", *own)) == refusals(env, why_not)
 
 
 # VolumeBinding.
@@ -222,13 +220,13 @@ def _only_on(names: list[str]) -> dict[str, Any]:
 
 @few
 @given(cluster_of(), st.data())
-def test_volume_binding(world: RandomCluster, data: st.DataObject) -> None:
+def test_volume_binding(env: RandomCluster, data: st.DataObject) -> None:
     """A bound claim's volume is reached from there; for one that waits there is a volume, or one can be made there."""
-    names = sorted(world.nodes)
+    names = sorted(env.nodes)
     makes = data.draw(st.booleans())
     counts = makes and data.draw(st.booleans())
-    world.add(storage_class("later", "WaitForFirstConsumer", DRIVER if makes else "kubernetes.io/no-provisioner"))
-    world.add(from_plain({"metadata": {"name": DRIVER}, "spec": {"storageCapacity": counts}}, CSIDriver))
+    env.add(storage_class("later", "WaitForFirstConsumer", DRIVER if makes else "kubernetes.io/no-provisioner"))
+    env.add(from_plain({"metadata": {"name": DRIVER}, "spec": {"storageCapacity": counts}}, CSIDriver))
     room = {name: data.draw(st.sampled_from((0, 2, 4))) for name in names}
     for name in names:
         plain = {
@@ -237,14 +235,14 @@ def test_volume_binding(world: RandomCluster, data: st.DataObject) -> None:
             "capacity": f"{room[name]}Gi",
             "nodeTopology": {"matchLabels": {"name": name}},
         }
-        world.add(from_plain(plain, CSIStorageCapacity))
+        env.add(from_plain(plain, CSIStorageCapacity))
     bound_on = data.draw(st.lists(st.sampled_from(names), unique=True))
-    world.add(volume("bound", **_only_on(bound_on)), claim("c0", volumeName="bound"))
+    env.add(volume("bound", **_only_on(bound_on)), claim("c0", volumeName="bound"))
     free = {f"v{number}": (data.draw(st.integers(1, 3)), data.draw(st.lists(st.sampled_from(names), unique=True)))
             for number in range(data.draw(st.integers(0, 3)))}  # fmt: skip
-    world.add(*(volume(name, size, storageClassName="later", **_only_on(on)) for name, (size, on) in free.items()))
+    env.add(*(volume(name, size, storageClassName="later", **_only_on(on)) for name, (size, on) in free.items()))
     wanted = {name: data.draw(st.integers(1, 3)) for name in ("c1", "c2")}
-    world.add(*(claim(name, size, storageClassName="later") for name, size in wanted.items()))
+    env.add(*(claim(name, size, storageClassName="later") for name, size in wanted.items()))
     own = sorted(data.draw(st.sets(st.sampled_from(CLAIMS))))
 
     def chosen(node: str) -> dict[str, str | None]:
@@ -282,9 +280,9 @@ def test_volume_binding(world: RandomCluster, data: st.DataObject) -> None:
             return 0
         return 100 - (100 if not there or asked > there else asked * 100 // there)
 
-    pod, plugin = pod_with("pod", *own), world.plugin(VolumeBinding)
-    refused = refusals(world, why_not)
-    assert world.refusals(plugin, pod) == refused
+    pod, plugin = pod_with("pod", *own), env.plugin(VolumeBinding)
+    refused = refusals(env, why_not)
+    assert env.refusals(plugin, pod) == refused
     fitting = [name for name in names if name not in refused]
-    found = world.scores(plugin, pod, fitting)
+    found = env.scores(plugin, pod, fitting)
     assert (found or dict.fromkeys(fitting, 0)) == {name: score(name) for name in fitting}

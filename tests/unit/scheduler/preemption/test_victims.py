@@ -45,18 +45,18 @@ budgets = st.dictionaries(st.sampled_from("ab"), st.integers(0, 1))
 
 
 def built(layout: list[tuple[int, list[RunningPod]]]) -> tuple[RandomCluster, dict[str, tuple[int, list[RunningPod]]]]:
-    world, plain = RandomCluster(), {}
+    env, plain = RandomCluster(), {}
     for index, (size, pods) in enumerate(layout):
         name, left, kept = f"n{index}", size, []
         room = {"cpu": str(size), "pods": "110", "memory": "1Gi"}
-        world.add_node(from_plain({"metadata": {"name": name}, "status": {"allocatable": room}}, Node))
+        env.add_node(from_plain({"metadata": {"name": name}, "status": {"allocatable": room}}, Node))
         for number, one in enumerate(pods):
             if one.cpu <= left:
                 left -= one.cpu
                 kept.append(one._replace(name=f"{name}-{number}"))
-                world.add_pod(made(kept[-1]), name)
+                env.add_pod(made(kept[-1]), name)
         plain[name] = (size, kept)
-    return world, plain
+    return env, plain
 
 
 def made(one: RunningPod) -> Pod:
@@ -76,11 +76,11 @@ def budget(app: str, allowed: int) -> PodDisruptionBudget:
     return from_plain(plain, PodDisruptionBudget)
 
 
-def cycle_of(world: RandomCluster, pod: Pod) -> SchedulingCycle:
-    around: Any = world.around
+def cycle_of(env: RandomCluster, pod: Pod) -> SchedulingCycle:
+    around: Any = env.around
     around.nominator = Nominator()
     profile = Profile(default_profile(), PluginRegistry(), around)
-    cycle = SchedulingCycle(profile, world.cluster, world.info(pod))
+    cycle = SchedulingCycle(profile, env.cluster, env.info(pod))
     cycle.find_nodes_that_fit()
     return cycle
 
@@ -115,12 +115,12 @@ def by_hand(size: int, pods: list[RunningPod], cpu: int, allowed: dict[str, int]
 def test_victims_match_a_simple_calculation(
     layout: list[tuple[int, list[RunningPod]]], cpu: int, allowed: dict[str, int]
 ) -> None:
-    world, plain = built(layout)
-    cycle = cycle_of(world, made(RunningPod("new", cpu, 10, 0, "c")))
+    env, plain = built(layout)
+    cycle = cycle_of(env, made(RunningPod("new", cpu, 10, 0, "c")))
     limits = [budget(*one) for one in allowed.items()]
-    before = world.cluster.requested["cpu"].tolist() if "cpu" in world.cluster.requested else []
+    before = env.cluster.requested["cpu"].tolist() if "cpu" in env.cluster.requested else []
     for name, (size, pods) in plain.items():
-        row = world.cluster.row_of(name)
+        row = env.cluster.row_of(name)
         assert row is not None
         found = select_victims_on_node(cycle, row, limits)
         expected = by_hand(size, pods, cpu, allowed)
@@ -130,13 +130,13 @@ def test_victims_match_a_simple_calculation(
             assert isinstance(found, PreemptionCandidate)
             assert sorted(one.uid for one in found.victims) == sorted(expected[0])
             assert found.num_pdb_violations == expected[1]
-    after = world.cluster.requested["cpu"].tolist() if "cpu" in world.cluster.requested else []
+    after = env.cluster.requested["cpu"].tolist() if "cpu" in env.cluster.requested else []
     assert after == before  # trying leaves no trace
 
 
 def test_pod_protected_by_one_budget_is_not_charged_to_the_next() -> None:
-    world = RandomCluster()
-    first, second = (world.info(made(RunningPod(name, 1, 0, 0, "a"))) for name in ("first", "second"))
+    env = RandomCluster()
+    first, second = (env.info(made(RunningPod(name, 1, 0, 0, "a"))) for name in ("first", "second"))
     exhausted, roomy = budget("a", 0), budget("a", 1)
     assert filter_victims_with_pdb_violation([first, second], [exhausted, roomy]) == ([first, second], [])
     assert filter_victims_with_pdb_violation([first, second], [roomy]) == ([second], [first])
@@ -147,12 +147,12 @@ def test_pod_protected_by_one_budget_is_not_charged_to_the_next() -> None:
 @given(st.lists(st.tuples(st.lists(running, min_size=1, max_size=3), st.integers(0, 2)), min_size=1, max_size=4))
 def test_node_with_the_least_disruption_is_chosen(offers: list[tuple[list[RunningPod], int]]) -> None:
     """Check that no other candidate is better by the first differing criterion."""
-    world = RandomCluster()
+    env = RandomCluster()
     candidates = []
     for index, (pods, violations) in enumerate(offers):
         named = [one._replace(name=f"{index}-{number}") for number, one in enumerate(pods)]
         named.sort(key=lambda one: (-one.priority, one.started))
-        candidates.append(PreemptionCandidate(f"n{index}", [world.info(made(one)) for one in named], violations))
+        candidates.append(PreemptionCandidate(f"n{index}", [env.info(made(one)) for one in named], violations))
 
     def harm(index: int) -> tuple[int, ...]:
         pods, violations = offers[index]

@@ -31,13 +31,13 @@ class ObjectChange(NamedTuple):
 
 
 def helps(kind: type[Plugin], pod: Pod, change: ObjectChange, *, around: tuple[Any, ...] = (), **args: Any) -> bool:
-    world = RandomCluster()
-    world.add(*around)
-    plugin = world.plugin(kind, args)
+    env = RandomCluster()
+    env.add(*around)
+    plugin = env.plugin(kind, args)
     heard = [
         one for one in plugin.events_to_register() if one.resource == change.resource and one.actions & change.action
     ]
-    info = world.info(pod)
+    info = env.info(pod)
     return any(one.queueing_hint_fn is None or one.queueing_hint_fn(info, change.old, change.new) for one in heard)
 
 

@@ -83,20 +83,20 @@ def claimed(name: str) -> dict[str, Any]:
 
 
 def test_driver_limit_applies_to_in_tree_volumes() -> None:
-    world = RandomCluster()
-    world.add_node(from_plain({"metadata": {"name": "n"}, "status": {"allocatable": {"pods": "9"}}}, Node))
+    env = RandomCluster()
+    env.add_node(from_plain({"metadata": {"name": "n"}, "status": {"allocatable": {"pods": "9"}}}, Node))
     drivers = [{"name": EBS, "nodeID": "n", "allocatable": {"count": 2}}]
-    world.add(from_plain({"metadata": {"name": "n"}, "spec": {"drivers": drivers}}, CSINode))
-    world.add(from_plain({"metadata": {"name": "ebs"}, "provisioner": "kubernetes.io/aws-ebs"}, StorageClass))
+    env.add(from_plain({"metadata": {"name": "n"}, "spec": {"drivers": drivers}}, CSINode))
+    env.add(from_plain({"metadata": {"name": "ebs"}, "provisioner": "kubernetes.io/aws-ebs"}, StorageClass))
     for name in ("old", "new"):
         spec = {"storageClassName": "ebs", **({"volumeName": "old"} if name == "old" else {})}
         meta = {"name": name, "namespace": "default"}
-        world.add(from_plain({"metadata": meta, "spec": spec}, PersistentVolumeClaim))
-    world.add(from_plain({"metadata": {"name": "old"}, "spec": disk("aws://zone/vol-1")}, PersistentVolume))
-    world.add_pod(pod_of("there", disk("vol-1")), "n")
-    plugin = world.plugin(NodeVolumeLimits)
+        env.add(from_plain({"metadata": meta, "spec": spec}, PersistentVolumeClaim))
+    env.add(from_plain({"metadata": {"name": "old"}, "spec": disk("aws://zone/vol-1")}, PersistentVolume))
+    env.add_pod(pod_of("there", disk("vol-1")), "n")
+    plugin = env.plugin(NodeVolumeLimits)
     full = {"n": ("node(s) exceed max volume count",)}
-    assert world.refusals(plugin, pod_of("same", claimed("old"))) == {}
-    assert world.refusals(plugin, pod_of("one", claimed("new"))) == {}
-    assert world.refusals(plugin, pod_of("two", claimed("new"), disk("vol-2"))) == full
-    assert world.refusals(plugin, pod_of("other", {"emptyDir": {}})) == {}
+    assert env.refusals(plugin, pod_of("same", claimed("old"))) == {}
+    assert env.refusals(plugin, pod_of("one", claimed("new"))) == {}
+    assert env.refusals(plugin, pod_of("two", claimed("new"), disk("vol-2"))) == full
+    assert env.refusals(plugin, pod_of("other", {"emptyDir": {}})) == {}
