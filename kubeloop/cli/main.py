@@ -7,6 +7,7 @@ The modules of a command are imported when it runs, so that `--help` is fast.
 from __future__ import annotations
 
 import argparse
+import platform
 import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
@@ -126,7 +127,7 @@ GROUPS: Final[tuple[tuple[str, tuple[Command, ...]], ...]] = (
                 "commands.completion:run_completion",
                 "commands.completion:add_flags",
             ),
-            Command("version", "print the version", "main:run_version"),
+            Command("version", "print the version", "main:run_version", "main:add_version_flags"),
         ),
     ),
 )
@@ -164,8 +165,21 @@ def parse_command(arguments: Sequence[str]) -> argparse.Namespace:
     return build_parser(arguments[0]).parse_args(arguments[1:])
 
 
-def run_version(_: argparse.Namespace | None = None) -> int:
+def add_version_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of `version`."""
+    from kubeloop.cli.program.output import add_output_flag
+
+    add_output_flag(parser)
+
+
+def run_version(options: argparse.Namespace | None = None) -> int:
     """Print the version; returns the exit code."""
+    if options is not None and options.output:
+        from kubeloop.cli.program.output import format_document
+
+        versions = {"kubeloop": __version__, "kubernetes": KUBERNETES_VERSION, "python": platform.python_version()}
+        print(format_document(versions, options.output))
+        return 0
     print(f"kubeloop {__version__} (Kubernetes {KUBERNETES_VERSION})")
     return 0
 

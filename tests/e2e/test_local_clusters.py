@@ -62,7 +62,10 @@ def test_cluster_in_the_background_is_shown_stopped_restarted_and_deleted(shell:
     assert shell.run("stop") == "cluster 'kubeloop' stopped\n"
     assert shell.clusters("kubeloop", code=1)["kubeloop"]["status"] == "Stopped"
     assert "'kubeloop' is not running" in shell.run("stop", code=1)
-    shell.up()
+    record = json.loads(shell.up("-o", "json"))
+    assert (record["name"], record["dataDir"]) == ("kubeloop", str(shell.folder / "kubeloop" / "clusters" / "kubeloop"))
+    assert "is ready at" in Path(record["log"]).read_text()
+    assert shell.run("status", "-o", "name") == "kubeloop\n"
     assert shell.run("delete") == "cluster 'kubeloop' deleted\n"
     assert shell.clusters() == {}
     assert [path.name for path in shell.folder.rglob("*") if path.is_file()] == []
@@ -84,7 +87,7 @@ def test_contexts_are_named_after_clusters_and_the_current_one_stays(shell: Shel
     shell.run("stop", "b")
     shell.up("--name", "b", "--kubeconfig", str(config), "--switch-context")
     assert contexts(config) == (["a", "b"], "b")
-    shell.run("delete", "b")
+    assert yaml.safe_load(shell.run("delete", "b", "-o", "yaml"))["results"][0]["result"] == "deleted"
     assert contexts(config) == (["a"], "")
     assert "which cluster" not in shell.run("stop")  # the only one that is left
 

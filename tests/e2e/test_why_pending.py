@@ -23,10 +23,10 @@ def test_output_has_a_remedy_for_every_node(server_alone: Plane, capsys: pytest.
     asked = ["why-pending", "web", "-n", namespace, "--kubeconfig", str(server_alone.kubeconfig)]
     assert main([*asked, "-o", "json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    advice = {one["plugin"]: one["advice"] for one in told["objections"] if one["node"] == "why-n1"}
+    advice = {one["plugin"]: one["advice"] for one in told["rejections"] if one["node"] == "why-n1"}
     assert advice["NodeUnschedulable"] == "kubectl uncordon why-n1"
     assert "2 requested" in advice["NodeResourcesFit"]
-    assert told["fitting"] == []
+    assert told["feasibleNodes"] == []
     assert main(["why-pending", "absent", *asked[2:]]) == 1
     assert 'pods "absent" not found' in capsys.readouterr().err
     server_alone.call("DELETE", "/api/v1/nodes/why-n1")

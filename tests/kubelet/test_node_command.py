@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Coroutine
 from typing import Any
 
 import pytest
+import yaml
 
 from kubeloop.api.generated.core_v1 import Node
-from kubeloop.cli.commands.node import NodeCommandError, NodeCommands, is_drainable
+from kubeloop.cli.commands.node import NodeCommandError, NodeCommands, format_nodes, is_drainable
 from kubeloop.testing import Cluster, builders
 from tests.kubelet.pods import get, is_gone, put, state
 
@@ -20,7 +22,10 @@ class Commands:
     def __init__(self, cluster: Cluster) -> None:
         self.said: list[str] = []
         self._cluster = cluster
-        self.nodes = NodeCommands(cluster.async_client, cluster.clock, self.said.append)
+        self.nodes = NodeCommands(cluster.async_client, cluster.clock, self._report)
+
+    def _report(self, kind: str, name: str, result: str) -> None:
+        self.said.append(f"{kind}/{name} {result}")
 
     def do(self, command: Coroutine[Any, Any, None]) -> None:
         self._cluster.run(command)
@@ -38,14 +43,17 @@ def test_list_shows_status_and_state(cluster: Cluster, commands: Commands) -> No
     cluster.add(builders.node("metal"))
     commands.do(commands.nodes.cordon("n1"))
     commands.do(commands.nodes.stop("n2"))
-    commands.said.clear()
-    commands.do(commands.nodes.list())
-    assert [line.split() for line in commands.said] == [
+    found = cluster.run(commands.nodes.list())
+    assert [line.split() for line in format_nodes(found, "", cluster.clock).splitlines()] == [
         ["NAME", "STATUS", "STATE", "PODS", "AGE"],
         ["metal", "Ready", "real", "0", "0s"],
         ["n1", "Ready,SchedulingDisabled", "running", "1", "0s"],
         ["n2", "Ready", "stopped", "0", "0s"],
     ]
+    assert format_nodes(found, "name", cluster.clock).splitlines() == ["node/metal", "node/n1", "node/n2"]
+    document = json.loads(format_nodes(found, "json", cluster.clock))
+    assert document == yaml.safe_load(format_nodes(found, "yaml", cluster.clock))
+    assert document["nodes"][1]["pods"] == 1
 
 
 def test_stopped_node_is_started_again(cluster: Cluster, commands: Commands) -> None:

@@ -20,6 +20,7 @@ from kubeloop.chaos.plane import ETCD_ELECTION_TIMEOUT, TERMS, CannotRun
 from kubeloop.chaos.report import Report
 from kubeloop.chaos.run import ChaosRun, RunDependencies
 from kubeloop.cli.commands import balancer
+from kubeloop.cli.program.output import add_output_flag, format_document, format_table
 from kubeloop.clock import SystemClock
 from kubeloop.store.etcd.client import ATTEMPT_SECONDS, GIVE_UP_SECONDS
 
@@ -33,10 +34,11 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     run.add_argument(
         "--folder", type=Path, help="folder for logs and data, kept after the run (default: a temporary folder)"
     )
-    run.add_argument("-o", "--output", choices=("text", "json"), default="text", help="output format (default: text)")
+    add_output_flag(run)
     show = actions.add_parser("show", help="print the schedule of faults", allow_abbrev=False)
     show.add_argument("plan", type=Path, help="file with a ChaosPlan")
     show.add_argument("--seed", type=int, help="seed that replaces the plan's")
+    add_output_flag(show)
 
 
 def run_chaos(options: argparse.Namespace) -> int:
@@ -46,7 +48,7 @@ def run_chaos(options: argparse.Namespace) -> int:
         if options.seed is not None:
             plan = msgspec.structs.replace(plan, seed=options.seed)
         if options.action == "show":
-            _show(plan)
+            print(_shown(plan, options.output))
             return 0
         with tempfile.TemporaryDirectory(prefix="kubeloop-chaos-") as temporary:
             report = _report_on(plan, options.folder or Path(temporary))
@@ -55,10 +57,7 @@ def run_chaos(options: argparse.Namespace) -> int:
         return 2
     except KeyboardInterrupt:
         return 130
-    if options.output == "json":
-        print(msgspec.json.encode(report).decode())
-    else:
-        print("\n".join(report.lines()))
+    print(format_document(report, options.output) if options.output else "\n".join(report.lines()))
     return 1 if report.problems else 0
 
 
@@ -91,9 +90,25 @@ def _pace() -> TimeConstants:
     )
 
 
-def _show(plan: ChaosPlan) -> None:
-    for moment in plan.schedule():
-        what = type(moment.fault).__name__
-        print(f"{moment.at:8.2f} s  {what:12} {moment.target:22} until {moment.until:.2f} s")
-    for fault in plan.on_calls():
-        print(f"   always    {type(fault).__name__:12} with a chance of {fault.chance:g}")
+def _shown(plan: ChaosPlan, output: str) -> str:
+    """Format the schedule of a plan, and its faults of calls."""
+    schedule, calls = plan.schedule(), plan.on_calls()
+    if output:
+        document = {
+            "seed": plan.seed,
+            "schedule": [
+                {"at": one.at, "until": one.until, "fault": _name_of(one.fault), "target": one.target}
+                for one in schedule
+            ],
+            "calls": [{"fault": _name_of(fault), "chance": float(fault.chance)} for fault in calls],
+        }
+        return format_document(document, output)
+    rows = [("AT", "UNTIL", "FAULT", "TARGET")]
+    rows += [(f"{one.at:.2f} s", f"{one.until:.2f} s", _name_of(one.fault), one.target) for one in schedule]
+    rows += [("always", "", _name_of(fault), f"calls, with a chance of {fault.chance:g}") for fault in calls]
+    return format_table(rows)
+
+
+def _name_of(fault: msgspec.Struct) -> str:
+    """Return the name of a fault in plans."""
+    return str(fault.__struct_config__.tag)

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import sys
-from collections.abc import Awaitable, Callable
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+
+import msgspec
 
 from kubeloop.api.errors import ApiError, NotFound, TooManyRequests
 from kubeloop.api.generated.core_v1 import Node, Pod
@@ -15,6 +17,7 @@ from kubeloop.api.meta.conditions import find_condition
 from kubeloop.api.meta.owner_references import controller_of
 from kubeloop.api.scalars.times import human_age
 from kubeloop.cli.local_clusters.advice import explain_error
+from kubeloop.cli.program.output import NAME, ResultPrinter, format_document, format_table
 from kubeloop.client import Client
 from kubeloop.client.config.server_config import load_config
 from kubeloop.client.errors import ClientError
@@ -53,13 +56,18 @@ async def _run(options: argparse.Namespace) -> int:
     config = load_config(str(options.kubeconfig) if options.kubeconfig else None)
     clock = SystemClock()
     async with Client(HttpTransport(config, clock), user_agent="kubeloop") as client:
-        nodes = NodeCommands(client, clock, print)
+        printer = ResultPrinter(options.output)
+        nodes = NodeCommands(client, clock, printer.report)
         if options.action == "list":
-            await nodes.list(options.output)
+            shown = format_nodes(await nodes.list(), options.output, clock)
+            print(shown, end="\n" if shown else "")
             return 0
         action = _action(nodes, options)
-        for name in options.names:
-            await action(name)
+        try:
+            for name in options.names:
+                await action(name)
+        finally:
+            printer.close()
     return 0
 
 
@@ -72,55 +80,59 @@ def _action(nodes: NodeCommands, options: argparse.Namespace) -> Callable[[str],
     return found
 
 
-class NodeCommands:
-    """Actions on nodes, each one or two writes."""
+class NodeSummary(msgspec.Struct, frozen=True):
+    """Node as `kubeloop node list` shows it."""
 
-    def __init__(self, client: Client, clock: Clock, say: Callable[[str], None]) -> None:
+    name: str
+    status: str
+    state: str
+    pods: int
+    created: str
+
+
+class NodeCommands:
+    """Actions on nodes, each one or two writes. `report` gets kind and name of an object and what happened to it."""
+
+    def __init__(self, client: Client, clock: Clock, report: Callable[[str, str, str], None]) -> None:
         self._client = client
         self._clock = clock
-        self._say = say
+        self._report = report
 
-    async def list(self, output: str = "table") -> None:
-        """Print all nodes."""
-        pods = (await self._client.list(Pod)).items
-        lines = [("NAME", "STATUS", "STATE", "PODS", "AGE")]
-        for node in (await self._client.list(Node)).items:
-            count = sum(1 for pod in pods if pod.spec.node_name == node.metadata.name)
-            age = human_age(node.metadata.creation_timestamp, self._clock.now())
-            lines.append((node.metadata.name, status_of(node), state_of(node), str(count), age))
-        if output == "json":
-            names = [name.lower() for name in lines[0]]
-            rows = [dict(zip(names, line, strict=True)) for line in lines[1:]]
-            self._say(json.dumps({"nodes": rows}, indent=2))
-            return
-        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        for line in lines:
-            self._say("   ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip())
+    async def list(self) -> Sequence[NodeSummary]:
+        """Return all nodes with their state and the number of their pods."""
+        counts = Counter(pod.spec.node_name for pod in (await self._client.list(Pod)).items)
+        return [
+            NodeSummary(
+                name, status_of(node), state_of(node), counts[name], str(node.metadata.creation_timestamp or "")
+            )
+            for node in (await self._client.list(Node)).items
+            for name in (node.metadata.name,)
+        ]
 
     async def stop(self, name: str) -> None:
         """Stop a node."""
         await self._annotate(name, STATE_ANNOTATION, STOPPED)
-        self._say(f"node/{name} stopped")
+        self._report("node", name, "stopped")
 
     async def start(self, name: str) -> None:
         """Start a stopped node."""
         await self._annotate(name, STATE_ANNOTATION, None)
-        self._say(f"node/{name} started")
+        self._report("node", name, "started")
 
     async def shutdown(self, name: str) -> None:
         """Shut a node down gracefully."""
         await self._annotate(name, STATE_ANNOTATION, SHUTTING_DOWN)
-        self._say(f"node/{name} is shutting down")
+        self._report("node", name, "is shutting down")
 
     async def partition(self, name: str) -> None:
         """Disconnect a node from the API server."""
         await self._annotate(name, STATE_ANNOTATION, PARTITIONED)
-        self._say(f"node/{name} partitioned")
+        self._report("node", name, "partitioned")
 
     async def heal(self, name: str) -> None:
         """Reconnect a node."""
         await self._annotate(name, STATE_ANNOTATION, None)
-        self._say(f"node/{name} healed")
+        self._report("node", name, "healed")
 
     async def pressure(self, name: str, of: str) -> None:
         """Set or clear resource pressure."""
@@ -129,28 +141,28 @@ class NodeCommands:
         if unknown:
             raise NodeCommandError(f"unknown pressure {unknown[0]}; choose from {', '.join(PRESSURES)}, none")
         await self._annotate(name, PRESSURE, ",".join(wanted) or None)
-        self._say(f"node/{name} has pressure: {', '.join(wanted) or 'none'}")
+        self._report("node", name, f"has pressure: {', '.join(wanted) or 'none'}")
 
     async def cordon(self, name: str) -> None:
         """Mark a node as unschedulable."""
         await self._client.patch(Node, name, {"spec": {"unschedulable": True}})
-        self._say(f"node/{name} cordoned")
+        self._report("node", name, "cordoned")
 
     async def uncordon(self, name: str) -> None:
         """Mark a node as schedulable."""
         await self._client.patch(Node, name, {"spec": {"unschedulable": None}})
-        self._say(f"node/{name} uncordoned")
+        self._report("node", name, "uncordoned")
 
     async def add(self, name: str) -> None:
         """Create a node for the control plane's simulator, which serves every node with the annotation."""
         shape = NodeShape(annotations={SERVED_NODE_ANNOTATION: ""}, runtime=SimulatedRuntime.name)
         await self._client.create(new_node(name, KubeletEndpoint(node_address_by_name(name)), shape, self._clock.now()))
-        self._say(f"node/{name} added")
+        self._report("node", name, "added")
 
     async def delete(self, name: str) -> None:
         """Delete a node."""
         await self._client.delete(Node, name)
-        self._say(f"node/{name} deleted")
+        self._report("node", name, "deleted")
 
     async def drain(self, name: str, patience: float) -> None:
         """Evict all pods but those of daemon sets and mirror pods, and wait until they are gone."""
@@ -161,7 +173,7 @@ class NodeCommands:
                     if pod.metadata.deletion_timestamp is None:
                         await self._evict(pod)
                 await asyncio.sleep(_RETRY_SECONDS)
-        self._say(f"node/{name} drained")
+        self._report("node", name, "drained")
 
     async def _pods_of(self, name: str) -> tuple[Pod, ...]:
         found = await self._client.list(Pod, fields=f"spec.nodeName={name}")
@@ -170,7 +182,7 @@ class NodeCommands:
     async def _evict(self, pod: Pod) -> None:
         try:
             await self._client.evict(pod.metadata.name, pod.metadata.namespace)
-            self._say(f"pod/{pod.metadata.name} evicted")
+            self._report("pod", pod.metadata.name, "evicted")
         except TooManyRequests:  # rejected by a disruption budget
             return
         except NotFound:
@@ -182,6 +194,17 @@ class NodeCommands:
         if not is_simulated(node):
             raise NodeCommandError(f"node {name} is not simulated")
         await self._client.patch(Node, name, {"metadata": {"annotations": {key: value}}})
+
+
+def format_nodes(nodes: Sequence[NodeSummary], output: str, clock: Clock) -> str:
+    """Format nodes as a table, as names or as a document."""
+    if output == NAME:
+        return "\n".join(f"node/{node.name}" for node in nodes)
+    if output:
+        return format_document({"nodes": nodes}, output)
+    now = clock.now()
+    rows = [(node.name, node.status, node.state, str(node.pods), human_age(node.created, now)) for node in nodes]
+    return format_table([("NAME", "STATUS", "STATE", "PODS", "AGE"), *rows])
 
 
 def status_of(node: Node) -> str:

@@ -6,6 +6,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from kubeloop.cli.program.output import NAME, add_output_flag
+
 _ABOUT = """Manage the nodes of a running cluster. Simulated nodes can also be stopped and started, partitioned from
 the control plane and healed, and put under resource pressure."""
 _ACTIONS = (
@@ -33,11 +35,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         action.add_argument(
             "--kubeconfig", type=Path, metavar="FILE", help="kubeconfig of the cluster (default: as kubectl)"
         )
+        add_output_flag(action, NAME)
         if name == "list":
-            formats = ("table", "json")
-            action.add_argument(
-                "-o", "--output", choices=formats, default="table", help="output format (default: table)"
-            )
             continue
         action.add_argument("names", nargs="+", metavar="NODE", help="name of a node")
         if name == "pressure":

@@ -16,6 +16,7 @@ from kubeloop.api.errors import ApiError
 from kubeloop.apiserver.background.event_expiry import EVENTS_PREFIX
 from kubeloop.apiserver.peers.endpoint_reconciler import PREFIX as LIVE_SERVERS
 from kubeloop.cli.local_clusters.registry import DEFAULT_NAME, ClusterRegistry
+from kubeloop.cli.program.output import add_output_flag, format_document
 from kubeloop.client.config.server_config import load_config
 from kubeloop.client.errors import ClientError
 from kubeloop.client.http.transport import HttpTransport
@@ -25,6 +26,7 @@ from kubeloop.store.backup.migrate import RestoreOptions, move, restore, save
 from kubeloop.store.backup.snapshot import read_snapshot
 from kubeloop.store.errors import StoreError
 
+_Outcome = tuple[dict[str, Any], str]  # what was done, for programs and for people
 _STORE: Final = "store.db"
 _BUMP: Final = 1_000_000  # more than the writes between two snapshots worth restoring
 _EVENT_SECONDS: Final = 3600.0
@@ -56,6 +58,8 @@ def add_snapshot_flags(parser: argparse.ArgumentParser) -> None:
     forking = actions.add_parser("fork", help="copy a data folder at its current state", allow_abbrev=False)
     forking.add_argument("source", type=Path, help="data folder of a server, which may be running")
     forking.add_argument("target", type=Path, help="new data folder")
+    for one in (saving, restoring, forking):
+        add_output_flag(one)
 
 
 def add_migrate_flags(parser: argparse.ArgumentParser) -> None:
@@ -67,6 +71,7 @@ def add_migrate_flags(parser: argparse.ArgumentParser) -> None:
         "--to", dest="target", required=True, metavar="URL", help="target store, in the same form; must be empty"
     )
     _add_force(parser)
+    add_output_flag(parser)
 
 
 def _add_data_dir(group: argparse._MutuallyExclusiveGroup) -> None:
@@ -80,29 +85,31 @@ def _add_force(parser: argparse.ArgumentParser) -> None:
 
 def run_snapshot(options: argparse.Namespace) -> int:
     """Run `snapshot`; returns the exit code."""
-    return _told({"save": _save, "restore": _restore, "fork": _fork}[options.action](options))
+    return _print({"save": _save, "restore": _restore, "fork": _fork}[options.action](options), options.output)
 
 
 def run_migrate(options: argparse.Namespace) -> int:
     """Run `migrate`; returns the exit code."""
-    return _told(_migrate(options))
+    return _print(_migrate(options), options.output)
 
 
-def _told(work: Coroutine[Any, Any, str]) -> int:
+def _print(work: Coroutine[Any, Any, _Outcome], output: str) -> int:
+    """Do the work and print what was done; returns the exit code."""
     try:
-        print(asyncio.run(work))
+        document, text = asyncio.run(work)
+        print(format_document(document, output) if output else text)
     except (StoreError, ApiError, ClientError, OSError) as error:
         print(f"kubeloop: {error}", file=sys.stderr)
         return 1
     return 0
 
 
-async def _save(options: argparse.Namespace) -> str:
+async def _save(options: argparse.Namespace) -> _Outcome:
     if options.kubeconfig is not None:
         revision = await _fetch(options.kubeconfig, options.file)
     else:
         revision = await save(_url(options), str(options.file))
-    return f"{options.file}: revision {revision}"
+    return {"file": str(options.file), "revision": revision}, f"{options.file}: revision {revision}"
 
 
 async def _fetch(kubeconfig: Path, file: Path) -> int:
@@ -128,24 +135,30 @@ def _take_over(part: Path, file: Path) -> int:
     return revision
 
 
-async def _restore(options: argparse.Namespace) -> str:
+async def _restore(options: argparse.Namespace) -> _Outcome:
     url = _url(options)
     if not options.store:
         _folder(options).mkdir(parents=True, exist_ok=True)
     how = RestoreOptions(options.bump_revision, options.force, (LIVE_SERVERS,), ((EVENTS_PREFIX, _EVENT_SECONDS),))
     revision = await restore(str(options.file), url, how)
-    return f"{url}: restored; the next revision follows {revision}"
+    return _moved(str(options.file), url, revision), f"{url}: restored; the next revision follows {revision}"
 
 
-async def _migrate(options: argparse.Namespace) -> str:
+async def _migrate(options: argparse.Namespace) -> _Outcome:
     how = RestoreOptions(0, options.force, (LIVE_SERVERS,), ((EVENTS_PREFIX, _EVENT_SECONDS),))
     revision = await move(options.source, options.target, how)
-    return f"{options.target}: migrated; the next revision follows {revision}"
+    text = f"{options.target}: migrated; the next revision follows {revision}"
+    return _moved(options.source, options.target, revision), text
 
 
-async def _fork(options: argparse.Namespace) -> str:
+async def _fork(options: argparse.Namespace) -> _Outcome:
     await asyncio.to_thread(_fork_folder, options.source, options.target)
-    return f"{options.target}: forked from {options.source}"
+    document = {"source": str(options.source), "target": str(options.target)}
+    return document, f"{options.target}: forked from {options.source}"
+
+
+def _moved(source: str, target: str, revision: int) -> dict[str, Any]:
+    return {"source": source, "target": target, "revision": revision}
 
 
 def _fork_folder(source: Path, target: Path) -> None:

@@ -10,11 +10,10 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
-import msgspec
-
 from kubeloop.api.scalars.times import human_age
 from kubeloop.cli.local_clusters.inspect import ClusterStatus, inspect_clusters
 from kubeloop.cli.local_clusters.registry import ClusterRegistry
+from kubeloop.cli.program.output import NAME, add_output_flag, format_document, format_table
 from kubeloop.clock import SystemClock
 
 _EXAMPLES: Final = """Examples:
@@ -37,7 +36,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help="name of a cluster, to show its components too")
     parser.add_argument("-w", "--watch", action="store_true", help="show the status again and again, until Ctrl-C")
     parser.add_argument("--interval", type=float, default=2.0, metavar="S", help="seconds between (default: 2)")
-    parser.add_argument("-o", "--output", choices=("table", "json"), default="table", help="output (default: table)")
+    add_output_flag(parser, NAME)
 
 
 def run_status(options: argparse.Namespace) -> int:
@@ -59,8 +58,10 @@ async def _show(options: argparse.Namespace) -> int:
 
 
 def _print(found: Sequence[ClusterStatus], options: argparse.Namespace) -> None:
-    if options.output == "json":
-        print(msgspec.json.format(msgspec.json.encode({"clusters": found}), indent=2).decode(), flush=True)
+    if options.output:
+        names = "\n".join(one.name for one in found)
+        shown = names if options.output == NAME else format_document({"clusters": found}, options.output)
+        print(shown, end="\n" if shown else "", flush=True)
         return
     if options.watch and sys.stdout.isatty():
         print(_CLEAR, end="")
@@ -68,7 +69,7 @@ def _print(found: Sequence[ClusterStatus], options: argparse.Namespace) -> None:
     if not found:
         print("No clusters on this machine. Start one with 'kubeloop up --detach'.")
         return
-    print(_table([_HEAD, *(_row(one, now) for one in found)]))
+    print(format_table([_HEAD, *(_row(one, now) for one in found)]))
     if options.names:
         print("".join(f"\n{details(one)}" for one in found))
     sys.stdout.flush()
@@ -99,13 +100,6 @@ def details(one: ClusterStatus) -> str:
     lines = [f"{one.name}:", *(f"  {name + ':':<12}{value}" for name, value in facts if value)]
     rows = [(part.name, str(part.port), "Healthy" if part.healthy else "Unhealthy") for part in one.components]
     if rows:
-        table = _table([("COMPONENT", "PORT", "STATUS"), *rows])
+        table = format_table([("COMPONENT", "PORT", "STATUS"), *rows])
         lines += [f"  {line}" for line in table.splitlines()]
     return "\n".join(lines) + "\n"
-
-
-def _table(rows: Sequence[Sequence[str]]) -> str:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    )

@@ -15,6 +15,7 @@ from typing import Final
 
 from kubeloop.cli.local_clusters.registry import DEFAULT_NAME, ClusterError, ClusterRegistry
 from kubeloop.cli.pki.kubeconfig import KubeconfigError, remove_context
+from kubeloop.cli.program.output import NAME, ResultPrinter, add_output_flag
 
 _POLL_SECONDS: Final = 0.05
 
@@ -39,33 +40,38 @@ def _add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--timeout", type=float, default=60.0, metavar="S", help="seconds to wait for the end (default: 60)"
     )
+    add_output_flag(parser, NAME)
 
 
 def run_stop(options: argparse.Namespace) -> int:
     """Stop clusters; returns the exit code."""
-    registry = ClusterRegistry()
+    registry, printer = ClusterRegistry(), ResultPrinter(options.output)
     try:
         for name in _names(options, [record.name for record in registry.running()]):
             if not stop_cluster(registry, name, options.timeout):
                 raise ClusterError(f"cluster {name!r} is not running")
-            print(f"cluster {name!r} stopped")
+            printer.report("cluster", name, "stopped", f"cluster {name!r} stopped")
     except ClusterError as error:
         print(f"kubeloop: {error}", file=sys.stderr)
         return 1
+    finally:
+        printer.close()
     return 0
 
 
 def run_delete(options: argparse.Namespace) -> int:
     """Delete clusters; returns the exit code."""
-    registry = ClusterRegistry()
+    registry, printer = ClusterRegistry(), ResultPrinter(options.output)
     known = sorted({*registry.stored(), *(record.name for record in registry.running())})
     try:
         for name in _names(options, known):
             _delete(registry, name, options.timeout)
-            print(f"cluster {name!r} deleted")
+            printer.report("cluster", name, "deleted", f"cluster {name!r} deleted")
     except (ClusterError, KubeconfigError, OSError) as error:
         print(f"kubeloop: {error}", file=sys.stderr)
         return 1
+    finally:
+        printer.close()
     return 0
 
 

@@ -12,6 +12,7 @@ from kubeloop import KUBERNETES_VERSION, __version__
 from kubeloop.cli.flags.help_texts import HELP_TEXTS
 from kubeloop.cli.flags.types import boolean, duration
 from kubeloop.cli.local_clusters.registry import state_dir
+from kubeloop.cli.program.output import add_output_flag
 from kubeloop.controllers.app.config import Duration, ManagerConfig, Strings, defaults
 
 _ABOUT = """Run the controllers against an API server, with kube-controller-manager's flags and defaults.
@@ -86,9 +87,7 @@ def _add_status(commands: Any) -> None:
     parser: argparse.ArgumentParser = commands.add_parser(
         "status", help="show the status of every controller", description=_STATUS_ABOUT, allow_abbrev=False
     )
-    parser.add_argument(
-        "-o", "--output", choices=("table", "json"), default="table", help="output format (default: table)"
-    )
+    add_output_flag(parser)
     parser.add_argument(
         "--server",
         default="https://127.0.0.1:10257",

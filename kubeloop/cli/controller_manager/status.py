@@ -5,22 +5,21 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import signal
 import sys
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from kubeloop.api.errors import ApiError
+from kubeloop.cli.program.output import format_document, format_table
 from kubeloop.client.config.server_config import Pem, ServerConfig, load_config
 from kubeloop.client.errors import ClientError
 from kubeloop.client.http.transport import HttpTransport
 from kubeloop.clock import SystemClock
 
 _SECONDS = 10.0
-_HEAD = ("LOOP", "STATE", "QUEUE", "ACTIVE", "RATE", "LATENCY", "DONE", "ERRORS", "RESTARTS", "TROUBLE")
+_HEAD = ("LOOP", "STATE", "QUEUE", "ACTIVE", "RATE", "LATENCY", "DONE", "ERRORS", "RESTARTS", "REASON")
 
 
 def run_status(options: argparse.Namespace) -> int:
@@ -31,10 +30,7 @@ def run_status(options: argparse.Namespace) -> int:
         print(f"kubeloop: {options.server}: {str(error) or 'no response'}", file=sys.stderr)
         return 1
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # the reader of a pipe may close it
-    if options.output == "json":
-        print(json.dumps(found, indent=2))
-    else:
-        print(format_status(found))
+    print(format_document(found, options.output) if options.output else format_status(found))
     return 0 if all(loop["healthy"] for loop in found["loops"]) else 1
 
 
@@ -58,13 +54,9 @@ def config_for_manager(known: ServerConfig, options: argparse.Namespace) -> Serv
 
 def format_status(found: Any) -> str:
     """Format the status as a table."""
-    leader = found["leader"] or "nobody"
-    who = "this manager is the leader" if found["leading"] else "this manager is a standby"
-    rows = [_HEAD, *map(_row, found["loops"])]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEAD))]
-    lines = [_line(row, widths) for row in rows]
-    lines.append(f"leader: {leader} ({who})")
-    return "\n".join(lines)
+    leader = found["leader"] or "none"
+    role = "this manager is the leader" if found["leading"] else "this manager is a standby"
+    return f"{format_table([_HEAD, *map(_row, found['loops'])])}\nleader: {leader} ({role})"
 
 
 def _row(loop: Any) -> tuple[str, ...]:
@@ -72,7 +64,7 @@ def _row(loop: Any) -> tuple[str, ...]:
     failed = f"{loop['lastErrorKey']}: {loop['lastError']}" if loop["lastError"] else loop["lastFailure"]
     return (
         loop["name"],
-        loop["state"] if loop["healthy"] else f"{loop['state']}, ill",
+        loop["state"] if loop["healthy"] else f"{loop['state']}, unhealthy",
         str(loop["depth"] + loop["delayed"]),
         f"{loop['active']}/{loop['workers']}",
         f"{loop['rate']:.1f}/s",
@@ -82,7 +74,3 @@ def _row(loop: Any) -> tuple[str, ...]:
         str(loop["restarts"]),
         loop["why"] or failed or "-",
     )
-
-
-def _line(row: Sequence[str], widths: Sequence[int]) -> str:
-    return "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

@@ -36,7 +36,7 @@ class KubeconfigEntry(msgspec.Struct, frozen=True):
     context: str
 
 
-class ClusterRecord(msgspec.Struct, frozen=True):
+class ClusterRecord(msgspec.Struct, frozen=True, rename="camel"):
     """Record of a running cluster, written by its process."""
 
     name: str

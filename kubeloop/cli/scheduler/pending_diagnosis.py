@@ -5,17 +5,15 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import os
 import sys
 from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
-
 from kubeloop.api.errors import ApiError
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.cli.local_clusters.advice import explain_error
+from kubeloop.cli.program.output import add_output_flag, format_document, format_table
 from kubeloop.client import Client
 from kubeloop.client.config.server_config import load_config
 from kubeloop.client.errors import ClientError
@@ -35,9 +33,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--kubeconfig", default="", help="kubeconfig with the API server and the credentials (default: as kubectl)"
     )
-    parser.add_argument(
-        "-o", "--output", choices=("table", "json"), default="table", help="output format (default: table)"
-    )
+    add_output_flag(parser)
 
 
 def run_why_pending(options: argparse.Namespace) -> int:
@@ -55,7 +51,7 @@ async def _ask(options: argparse.Namespace) -> int:
     async with Client(HttpTransport(load_config(path), clock), user_agent="kubeloop why-pending") as client:
         pod = await client.get(Pod, options.pod, options.namespace)
         if pod.spec.node_name:
-            print(f"{options.pod} is scheduled to node {pod.spec.node_name}")
+            print(_scheduled(pod, options.output))
             return 0
         informers = SharedInformerFactory(client, clock)
         scheduler = Scheduler(LoopContext(client, informers, clock))
@@ -70,10 +66,10 @@ async def _ask(options: argparse.Namespace) -> int:
 
 
 class PendingDiagnosis(NamedTuple):
-    """All rejections, and the nodes that fit."""
+    """All rejections, and the feasible nodes."""
 
-    objections: tuple[NodeRejection, ...]
-    fitting: list[str]
+    rejections: tuple[NodeRejection, ...]
+    feasible_nodes: list[str]
 
 
 def diagnose(scheduler: Scheduler, pod: Pod) -> PendingDiagnosis:
@@ -90,15 +86,19 @@ def diagnose(scheduler: Scheduler, pod: Pod) -> PendingDiagnosis:
     return PendingDiagnosis(found, feasible_node_names(cluster, found))
 
 
-def render(verdict: PendingDiagnosis, output: str) -> str:
-    """Format the result as a table or JSON."""
-    objections, nodes = verdict
-    if output == "json":
-        return json.dumps({"objections": msgspec.to_builtins(objections), "fitting": nodes})
+def render(diagnosis: PendingDiagnosis, output: str) -> str:
+    """Format the result as a table, or as a document for programs."""
+    rejections, nodes = diagnosis
+    if output:
+        return format_document({"nodeName": "", "rejections": rejections, "feasibleNodes": nodes}, output)
     rows = [("NODE", "PLUGIN", "REASON", "REMEDY")]
-    rows += [(one.node or "(all)", one.plugin, ", ".join(one.reasons), one.advice) for one in objections]
-    widths = [max(len(row[column]) for row in rows) for column in range(4)]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    if nodes:
-        lines.append(f"Not rejected by any plugin: {', '.join(nodes)}")
-    return "\n".join(lines)
+    rows += [(one.node or "(all)", one.plugin, ", ".join(one.reasons), one.advice) for one in rejections]
+    shown = format_table(rows)
+    return f"{shown}\nNot rejected by any plugin: {', '.join(nodes)}" if nodes else shown
+
+
+def _scheduled(pod: Pod, output: str) -> str:
+    """Format the result for a pod that has a node already."""
+    if output:
+        return format_document({"nodeName": pod.spec.node_name, "rejections": [], "feasibleNodes": []}, output)
+    return f"{pod.metadata.name} is scheduled to node {pod.spec.node_name}"

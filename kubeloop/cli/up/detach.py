@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Final
 
 from kubeloop.cli.local_clusters.registry import ClusterError, ClusterRecord, ClusterRegistry
+from kubeloop.cli.program.output import NAME, format_document
 
 LOG_VARIABLE: Final = "KUBELOOP_LOG_FILE"  # tells the background process where its output goes
 _POLL_SECONDS: Final = 0.05
 _LAST_LINES: Final = 10  # of the log, shown if the start fails
 
 
-def run_detached(registry: ClusterRegistry, name: str, arguments: Sequence[str]) -> int:
+def run_detached(registry: ClusterRegistry, name: str, arguments: Sequence[str], output: str = "") -> int:
     """Start a cluster in the background; returns the exit code once it is ready or has failed."""
     try:
         with registry.reserved(name) as free:
@@ -33,9 +34,16 @@ def run_detached(registry: ClusterRegistry, name: str, arguments: Sequence[str])
         print(f"kubeloop: cluster {name!r} did not start; the end of {log}:", file=sys.stderr)
         print("".join(log.read_text(errors="replace").splitlines(keepends=True)[-_LAST_LINES:]), file=sys.stderr)
         return process.returncode or 1
-    print(f"cluster {name!r} is ready at {record.server}: export KUBECONFIG={record.kubeconfig}")
-    print(f"  log:  {log}\n  stop: kubeloop stop {name}")
+    print(format_record(record, output))
     return 0
+
+
+def format_record(record: ClusterRecord, output: str) -> str:
+    """Format a cluster that has become ready in the background."""
+    if output:
+        return record.name if output == NAME else format_document(record, output)
+    ready = f"cluster {record.name!r} is ready at {record.server}: export KUBECONFIG={record.kubeconfig}"
+    return f"{ready}\n  log:  {record.log}\n  stop: kubeloop stop {record.name}"
 
 
 def _start(arguments: Sequence[str], log: Path) -> subprocess.Popen[bytes]:

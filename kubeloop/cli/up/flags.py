@@ -13,6 +13,7 @@ from kubeloop.cli.flags.runtime_config import add_runtime_config_flags
 from kubeloop.cli.flags.types import address, non_negative_count, port
 from kubeloop.cli.local_clusters.registry import ClusterError, ClusterRegistry, valid_name
 from kubeloop.cli.program.logs import add_log_flags
+from kubeloop.cli.program.output import NAME, add_output_flag
 
 _ABOUT = """Run a cluster: API server, controllers, scheduler and simulated nodes in one process.
 It runs until Ctrl-C, or in the background with --detach. All state is in the data folder and survives a restart."""
@@ -73,6 +74,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--detach", action="store_true", help="run in the background; returns when the cluster is ready"
     )
+    add_output_flag(parser, NAME)
     where = parser.add_mutually_exclusive_group()
     folder = ClusterRegistry().data_dir("NAME")
     where.add_argument(

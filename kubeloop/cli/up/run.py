@@ -43,6 +43,7 @@ from kubeloop.cli.local_clusters.registry import (
 from kubeloop.cli.pki.files import KUBELET_CLIENT_USER, Pki, ensure_pki, serving_names
 from kubeloop.cli.pki.kubeconfig import admin_kubeconfig, remove_context, server_url, write_kubeconfig
 from kubeloop.cli.program.foreground import run_in_foreground
+from kubeloop.cli.program.output import NAME, format_document
 from kubeloop.cli.up.controllers import start_controllers
 from kubeloop.cli.up.detach import LOG_VARIABLE, run_detached
 from kubeloop.cli.up.flags import NO_CLOUD, PORT, CloudProviderFlags, NodeFlags
@@ -148,7 +149,7 @@ def run_up(options: argparse.Namespace) -> int:
     registry = ClusterRegistry()
     name = options.name or ("" if options.ephemeral or options.data_dir else DEFAULT_NAME)
     if options.detach:
-        return run_detached(registry, name, options.arguments)
+        return run_detached(registry, name, options.arguments, options.output)
     with ExitStack() as cleanup:
         try:
             lock = _claim(registry, name)
@@ -238,8 +239,15 @@ async def _start(plan: UpOptions, lock: ClusterLock | None) -> RunningControlPla
         record = _record_of(plan, server_url(plan.host, server.port), format_time(clock.now()), ports)
         if lock is not None:
             lock.publish(record)
-        print(f"kubeloop {__version__} is ready at {record.server}: export KUBECONFIG={record.kubeconfig}", flush=True)
+        print(_ready_text(record, plan.flags.output), flush=True)
         return RunningControlPlane(parts.pop_all())
+
+
+def _ready_text(record: ClusterRecord, output: str) -> str:
+    """Return what is printed when the cluster serves; in the background a line for the log."""
+    if output and not record.log:
+        return record.name if output == NAME else format_document(record, output)
+    return f"kubeloop {__version__} is ready at {record.server}: export KUBECONFIG={record.kubeconfig}"
 
 
 def _record_of(plan: UpOptions, server: str, started: str, ports: Mapping[str, int]) -> ClusterRecord:

@@ -341,12 +341,12 @@ def loop_status(**more: Any) -> dict[str, Any]:
 
 
 def test_status_is_a_table() -> None:
-    ill = loop_status(name="b", state="restarting", healthy=False, why="ValueError: broken", restarts=3)
-    found = {"leader": "me", "leading": True, "loops": [loop_status(), ill]}
+    unhealthy = loop_status(name="b", state="restarting", healthy=False, why="ValueError: broken", restarts=3)
+    found = {"leader": "me", "leading": True, "loops": [loop_status(), unhealthy]}
     head, first, second, leader = format_status(found).splitlines()
     assert head.split()[:3] == ["LOOP", "STATE", "QUEUE"]
     assert first.split() == ["a", "running", "3", "1/5", "2.0/s", "12.5ms", "40", "0", "0", "-"]
-    assert "restarting, ill" in second
+    assert "restarting, unhealthy" in second
     assert second.endswith("ValueError: broken")
     assert leader == "leader: me (this manager is the leader)"
 

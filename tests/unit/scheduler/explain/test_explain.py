@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
+import yaml
 
 from kubeloop.api.codec import from_plain
 from kubeloop.api.generated.core_v1 import Node, PersistentVolume, PersistentVolumeClaim, Pod
@@ -243,13 +245,19 @@ def test_every_filter_plugin_has_a_remedy() -> None:
 def test_output_formats() -> None:
     one = NodeRejection("n1", "Mine", ("too blue", "too old"), "paint it")
     found = PendingDiagnosis((one, NodeRejection("", "Other", ("no",))), ["n2"])
-    assert render(found, "table").splitlines() == [
-        "NODE   PLUGIN  REASON             REMEDY",
-        "n1     Mine    too blue, too old  paint it",
-        "(all)  Other   no",
+    assert render(found, "").splitlines() == [
+        "NODE    PLUGIN   REASON              REMEDY",
+        "n1      Mine     too blue, too old   paint it",
+        "(all)   Other    no",
         "Not rejected by any plugin: n2",
     ]
-    assert render(found, "json") == (
-        '{"objections": [{"node": "n1", "plugin": "Mine", "reasons": ["too blue", "too old"], "advice": "paint it"}, '
-        '{"node": "", "plugin": "Other", "reasons": ["no"], "advice": ""}], "fitting": ["n2"]}'
-    )
+    document = {
+        "nodeName": "",
+        "rejections": [
+            {"node": "n1", "plugin": "Mine", "reasons": ["too blue", "too old"], "advice": "paint it"},
+            {"node": "", "plugin": "Other", "reasons": ["no"], "advice": ""},
+        ],
+        "feasibleNodes": ["n2"],
+    }
+    assert json.loads(render(found, "json")) == document
+    assert yaml.safe_load(render(found, "yaml")) == document
