@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kubeloop.cli.program.files import write_private, write_public
+from kubeloop.cli.program.files import exclusive_lock, write_private, write_public
 
 if TYPE_CHECKING:
     from cryptography.x509 import GeneralName
@@ -20,23 +20,34 @@ _CLOCK_SKEW = timedelta(hours=1)  # clocks that are behind, or are set back, see
 
 
 def ensure_self_signed(folder: Path, name: str, hosts: Sequence[str], now: datetime) -> tuple[Path, Path]:
-    """Ensure a certificate and key; created if missing, expiring or for other hosts."""
+    """Ensure a certificate and its key; both are created if missing, expiring, for other hosts or not a pair.
+
+    Programs that start at the same time with the same folder agree on one pair: a lock lets one of them create it.
+    """
     certificate, key = folder / f"{name}.crt", folder / f"{name}.key"
-    if not (key.exists() and certificate.exists() and _is_good(certificate.read_bytes(), hosts, now)):
+    if not _is_good(certificate, key, hosts, now):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        made, made_key = _make(name, hosts, now)
-        write_private(key, made_key)
-        write_public(certificate, made)
+        with exclusive_lock(folder / f".{name}.lock"):
+            if not _is_good(certificate, key, hosts, now):
+                made, made_key = _make(name, hosts, now)
+                write_private(key, made_key)
+                write_public(certificate, made)
     return certificate, key
 
 
-def _is_good(pem: bytes, hosts: Sequence[str], now: datetime) -> bool:
+def _is_good(certificate: Path, key: Path, hosts: Sequence[str], now: datetime) -> bool:
+    if not (certificate.exists() and key.exists()):
+        return False
     from cryptography import x509
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
     try:
-        found = x509.load_pem_x509_certificate(pem)
+        found = x509.load_pem_x509_certificate(certificate.read_bytes())
         names = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except (ValueError, x509.ExtensionNotFound):
+        private = load_pem_private_key(key.read_bytes(), None)
+    except (ValueError, TypeError, x509.ExtensionNotFound):
+        return False
+    if found.public_key() != private.public_key():
         return False
     return found.not_valid_after_utc - _RENEW_BEFORE > now and set(hosts) <= {str(one.value) for one in names}
 

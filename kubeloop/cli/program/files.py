@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Atomic file writes, readable by the owner only for secrets."""
+"""Atomic file writes, readable by the owner only for secrets, and locks between processes."""
 
 from __future__ import annotations
 
+import fcntl
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -29,3 +32,14 @@ def _write(path: Path, content: bytes, mode: int) -> None:
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def exclusive_lock(path: Path) -> Iterator[None]:
+    """Hold a lock on a file, which is created and stays; waits for a process that holds it."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

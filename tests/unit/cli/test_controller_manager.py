@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import asyncio
 import re
+import ssl
 import threading
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -208,6 +210,30 @@ def test_certificate_of_the_port_is_kept_until_it_expires_soon(tmp_path: Path) -
     assert certificate.read_bytes() == first
     ensure_self_signed(tmp_path / "x", "manager", ("localhost",), now + timedelta(days=300))
     assert certificate.read_bytes() != first
+
+
+def test_programs_that_start_together_share_one_certificate(tmp_path: Path) -> None:
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    together = threading.Barrier(8)
+
+    def start(_: int) -> tuple[bytes, bytes]:
+        together.wait()
+        certificate, key = ensure_self_signed(tmp_path / "x", "manager", ("localhost",), now)
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        tls.load_cert_chain(certificate, key)  # raises for a certificate with the key of another program
+        return certificate.read_bytes(), key.read_bytes()
+
+    with ThreadPoolExecutor(8) as programs:
+        assert len(set(programs.map(start, range(8)))) == 1
+
+
+def test_certificate_without_its_own_key_is_replaced(tmp_path: Path) -> None:
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    certificate, _ = ensure_self_signed(tmp_path, "manager", ("localhost",), now)
+    other, _ = ensure_self_signed(tmp_path / "other", "manager", ("localhost",), now)
+    certificate.write_bytes(other.read_bytes())  # as after a crash between the two files
+    certificate, key = ensure_self_signed(tmp_path, "manager", ("localhost",), now)
+    ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key)
 
 
 def test_stack_of_a_blocking_call_is_logged(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
