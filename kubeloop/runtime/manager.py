@@ -39,7 +39,8 @@ class LoopManager:
     ) -> None:
         registry, self._bounds = registry or MetricRegistry(), bounds or SupervisorTimeouts()
         self._clock = clock
-        self._supervisors = [Supervisor(loop, clock, report, registry, self._bounds) for loop in loops]
+        self.loops = tuple(loops)
+        self._supervisors = [Supervisor(loop, clock, report, registry, self._bounds) for loop in self.loops]
         self._check_names()
         running = registry.gauge("running_managed_controllers", "name", "manager")
         for one in self._supervisors:

@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from kubeloop.api import codec
 from kubeloop.api.unstructured import Unstructured
+from kubeloop.apiserver.app import ApiServer
 from kubeloop.apiserver.inprocess.transport import InProcessTransport
 from kubeloop.apiserver.request.context import AUTHENTICATED, User
+from kubeloop.apiserver.server import ApiServerConfig
 from kubeloop.client.client import Client
 from kubeloop.client.sync import SyncClient
 from kubeloop.clock import SystemClock
@@ -31,11 +33,12 @@ from kubeloop.store.memory import MemoryStore
 from kubeloop.testing.cache_guard import changed_object
 from kubeloop.testing.faults import ClusterFaults, FaultyTransport
 from kubeloop.testing.loop import ClusterLoop
-from kubeloop.testing.plane import CONFIG, bootstrap_objects, config_of, start_plane
+from kubeloop.testing.plane import CONFIG, InitialRecords, bootstrap_objects, config_of, start_plane
 
 if TYPE_CHECKING:
     from kubeloop.chaos.plan import ChaosPlan
     from kubeloop.kubelet.agent import NodeAgent
+    from kubeloop.kubelet.agent_config import NodeAgentConfig
     from kubeloop.kubelet.events.pod_events import EventLevel
     from kubeloop.kubelet.node_status.registration import NodeShape
     from kubeloop.testing.chaos import ChaosSession
@@ -64,6 +67,9 @@ class Cluster:
     Time stands still between calls. `settle` lets everything happen that can happen at this moment, `advance` lets
     time pass. The same seed gives the same run; with `shuffle` the seed also decides the order of callbacks that are
     ready at the same time. `runtime_config` and `feature_gates` are the flags of the same names.
+
+    With `plane` the control plane of `kubeloop up` runs: all controllers, the scheduler and the cloud controllers.
+    `nodes` adds simulated nodes.
     """
 
     def __init__(
@@ -74,20 +80,26 @@ class Cluster:
         shuffle: bool = False,
         runtime_config: str = "",
         feature_gates: str = "",
+        plane: bool = False,
+        nodes: int = 0,
         beginning: MemoryStore | None = None,
     ) -> None:
         config = config_of(runtime_config, feature_gates) if runtime_config or feature_gates else CONFIG
         records = bootstrap_objects(config) if beginning is None else beginning
+        gates = tuple(feature_gates.split(",")) if feature_gates else ()
         self._loop = ClusterLoop(random.Random(seed) if shuffle else None)
         self._parts = AsyncExitStack()
+        self._loops: dict[str, Loop] = {}  # those under test, and those of simulated nodes
+        self._plane_loops: tuple[Loop, ...] = ()
         self._loop_tasks: dict[str, asyncio.Task[None]] = {}
         self._forks = count(seed + 1)
         gates_and_groups = {"runtime_config": runtime_config, "feature_gates": feature_gates}
-        self._options: dict[str, Any] = {"shuffle": shuffle, **gates_and_groups}
+        self._options: dict[str, Any] = {"shuffle": shuffle, "plane": plane, "nodes": nodes, **gates_and_groups}
         self.clock = VirtualClock(self._loop, start, seed)
         self.faults = ClusterFaults(seed)
+        starting = self._start_plane(records, config, gates) if plane else self._start_server(records, config)
         try:
-            self.server = self._loop.run(start_plane(self.clock, records, self._parts, config))
+            self.server = self._loop.run(starting)
         except BaseException:
             self._loop.close()
             raise
@@ -96,8 +108,23 @@ class Cluster:
         faulty = FaultyTransport(InProcessTransport(self.server, ADMIN), self.faults)
         self.async_client = client = Client(CauseTransport(faulty))
         informers, recorder = SharedInformerFactory(client, self.clock), EventRecorder(client, COMPONENT, self.clock)
-        gates = tuple(feature_gates.split(",")) if feature_gates else ()
         self.context = ControllerContext(client, informers, self.clock, recorder, ManagerConfig(feature_gates=gates))
+        if nodes:
+            self.add_nodes(nodes)
+
+    async def _start_server(self, records: InitialRecords, config: ApiServerConfig) -> ApiServer:
+        return await start_plane(self.clock, records, self._parts, config)
+
+    async def _start_plane(self, records: InitialRecords, config: ApiServerConfig, gates: tuple[str, ...]) -> ApiServer:
+        from kubeloop.testing.control_plane import start_control_plane, with_account_key, write_keys
+
+        pki = write_keys(Path(self._parts.enter_context(tempfile.TemporaryDirectory(prefix="kubeloop-"))))
+        config = with_account_key(config, pki)
+        server = await start_plane(self.clock, records, self._parts, config, accounts=False)
+        plane = await start_control_plane(server, self.clock, pki, gates, self._parts)
+        self._plane_loops = tuple(plane.loops)
+        await self._loop.settle()
+        return server
 
     # Objects and users.
 
@@ -171,33 +198,48 @@ class Cluster:
         loop = wire(context) if callable(wire) else wire
         if loop.name in self._loop_tasks:
             raise ValueError(f"a loop named {loop.name} is already running")
+        self._loops[loop.name] = loop
         for kind in context.kinds:
             await kind.ensure(self._admin)
-        if not self._loop_tasks:
+        if COMPONENT not in self._loop_tasks:
             self.context.informers.start()
             self._loop_tasks[COMPONENT] = asyncio.create_task(self.context.recorder.run())
         self._loop_tasks[loop.name] = asyncio.create_task(loop.run(), name=loop.name)
         return loop
 
+    @property
+    def loops(self) -> tuple[Loop, ...]:
+        """All loops: those that were started, those of simulated nodes, and those of the control plane."""
+        return (*self._loops.values(), *self._plane_loops)
+
     def add_nodes(self, count: int = 1, *, shape: NodeShape | None = None, events: EventLevel = "all") -> NodeAgent:
-        """Add simulated nodes n1, n2, …; once per cluster. Their calls go through `faults`."""
-        from kubeloop.kubelet.agent import NodeAgent
+        """Add simulated nodes n1, n2, …; once per cluster, before or after `start`. Their calls go through `faults`."""
+        from kubeloop.kubelet.agent import PODS
         from kubeloop.kubelet.agent_config import NodeAgentConfig
         from kubeloop.kubelet.node_status.registration import NodeShape
 
+        if PODS in self._loop_tasks:
+            raise ValueError("the cluster has simulated nodes: add all of them in one call")
         config = NodeAgentConfig(count=count, shape=shape or NodeShape(), event_level=events, untaint=True)
-        fleet = NodeAgent(self.async_client, self.context.informers, self.clock, config)
-        self.server.add_local_nodes(fleet.dialer)
-        self.server.serve_virtual_group(fleet.metrics)
+        fleet = self._loop.run(self._new_fleet(config))
         for loop in fleet.loops:
             self.start(loop)
-        self._loop_tasks["events of nodes"] = self._loop.run(_start_loop(fleet.recorder.run()))
         if not self._loop.is_live:
             self.settle()
         return fleet
 
+    async def _new_fleet(self, config: NodeAgentConfig) -> NodeAgent:
+        from kubeloop.kubelet.agent import NodeAgent
+
+        fleet = NodeAgent(self.async_client, self.context.informers, self.clock, config)
+        self.server.add_local_nodes(fleet.dialer)
+        self.server.serve_virtual_group(fleet.metrics)
+        self._loop_tasks["events of nodes"] = asyncio.create_task(fleet.recorder.run(), name="events of nodes")
+        return fleet
+
     def stop(self, loop: Loop) -> None:
         """Cancel a loop at once, as if its process had been killed; start another to test recovery."""
+        del self._loops[loop.name]
         self._loop.run(_cancel_tasks([self._loop_tasks.pop(loop.name)]))
 
     def _check_loops(self) -> None:
@@ -302,10 +344,6 @@ def _resource_ref(obj: Any) -> Any:
 async def _begin_chaos(chaos: ChaosSession) -> ChaosSession:
     chaos.begin()
     return chaos
-
-
-async def _start_loop(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-    return asyncio.create_task(work)
 
 
 async def _cancel_tasks(tasks: list[asyncio.Task[None]]) -> None:

@@ -39,15 +39,21 @@ class StoredRecord(NamedTuple):
     value: bytes
 
 
+# Records to start with, or the store that the cluster is a fork of.
+InitialRecords = tuple[StoredRecord, ...] | MemoryStore
+
+
 async def start_plane(
     clock: Clock,
-    records: tuple[StoredRecord, ...] | MemoryStore,
+    records: InitialRecords,
     parts: AsyncExitStack,
     config: ApiServerConfig = CONFIG,
+    *,
+    accounts: bool = True,
 ) -> ApiServer:
-    """Start a server whose store has these records, is another's fork, or is bootstrapped.
+    """Start a server whose store has these records, is another's fork, or is bootstrapped. The stack stops it.
 
-    The stack stops it.
+    With `accounts` the controller runs that gives each namespace its service account.
     """
     store = records.fork() if isinstance(records, MemoryStore) else MemoryStore()
     await store.start()
@@ -58,7 +64,8 @@ async def start_plane(
     app = await server.start_without_port(store, complete=bool(records))
     parts.push_async_callback(server.close_now)
     _start_housekeeping(app, clock, parts)
-    _make_accounts(app, clock, parts)
+    if accounts:
+        _make_accounts(app, clock, parts)
     return app
 
 

@@ -27,6 +27,7 @@ _EXAMPLES = """Examples:
   # Add the cluster to your kubeconfig and make it the current context
   kubeloop up --detach --kubeconfig ~/.kube/config --switch-context
 """
+DEFAULT_CLOUD = "local"
 NO_CLOUD = "none"
 PORT = 6443
 
@@ -177,9 +178,9 @@ def _add_cloud_flags(parser: argparse.ArgumentParser) -> None:
     """Add flags for load balancers and volumes."""
     parser.add_argument(
         "--cloud-provider",
-        default="local",
+        default=DEFAULT_CLOUD,
         metavar="NAME",
-        help="cloud provider that implements services of type LoadBalancer, or none (default: local)",
+        help=f"cloud provider that implements services of type LoadBalancer, or none (default: {DEFAULT_CLOUD})",
     )
     parser.add_argument("--cloud-config", default="", metavar="FILE", help="configuration file of the cloud provider")
     parser.add_argument(
