@@ -51,12 +51,12 @@ GROUPS: Final[tuple[tuple[str, tuple[Command, ...]], ...]] = (
     (
         "Clusters on this machine",
         (
-            Command("up", "run a cluster", "up.run:run_up", "up.flags:add_flags"),
-            Command("status", "show clusters", "commands.status:run_status", "commands.status:add_flags"),
-            Command("stop", "stop clusters", "commands.stop:run_stop", "commands.stop:add_stop_flags"),
+            Command("up", "Run a cluster", "up.run:run_up", "up.flags:add_flags"),
+            Command("status", "Show clusters", "commands.status:run_status", "commands.status:add_flags"),
+            Command("stop", "Stop clusters", "commands.stop:run_stop", "commands.stop:add_stop_flags"),
             Command(
                 "delete",
-                "delete clusters with their data",
+                "Delete clusters with their data",
                 "commands.stop:run_delete",
                 "commands.stop:add_delete_flags",
             ),
@@ -65,28 +65,28 @@ GROUPS: Final[tuple[tuple[str, tuple[Command, ...]], ...]] = (
     (
         "Use a cluster",
         (
-            Command("node", "manage nodes", "commands.node:run_node", "commands.node_flags:add_flags"),
+            Command("node", "Manage nodes", "commands.node:run_node", "commands.node_flags:add_flags"),
             Command(
                 "why-pending",
-                "explain for each node why a pod is pending",
+                "Explain for each node why a pod is pending",
                 "scheduler.pending_diagnosis:run_why_pending",
                 "scheduler.pending_diagnosis:add_flags",
             ),
             Command(
                 "snapshot",
-                "save a cluster to a file, restore it, or fork it",
+                "Save a cluster to a file, restore it, or fork it",
                 "commands.snapshot:run_snapshot",
                 "commands.snapshot:add_snapshot_flags",
             ),
             Command(
                 "migrate",
-                "move a cluster from one store to another",
+                "Move a cluster from one store to another",
                 "commands.snapshot:run_migrate",
                 "commands.snapshot:add_migrate_flags",
             ),
             Command(
                 "chaos",
-                "inject faults into a cluster and check its guarantees",
+                "Inject faults into a cluster and check its guarantees",
                 "commands.chaos:run_chaos",
                 "commands.chaos:add_flags",
             ),
@@ -95,24 +95,24 @@ GROUPS: Final[tuple[tuple[str, tuple[Command, ...]], ...]] = (
     (
         "Components",
         (
-            Command("apiserver", "run the API server", "apiserver.run:run_apiserver", "apiserver.flags:add_flags"),
+            Command("apiserver", "Run the API server", "apiserver.run:run_apiserver", "apiserver.flags:add_flags"),
             Command(
                 "controller-manager",
-                "run the controllers",
+                "Run the controllers",
                 "controller_manager.run:run_controller_manager",
                 "controller_manager.flags:add_flags",
             ),
-            Command("scheduler", "run the scheduler", "scheduler.run:run_scheduler", "scheduler.flags:add_flags"),
+            Command("scheduler", "Run the scheduler", "scheduler.run:run_scheduler", "scheduler.flags:add_flags"),
             Command(
                 "cloud-controller-manager",
-                "run the cloud controllers",
+                "Run the cloud controllers",
                 "cloud_controller_manager.run:run_cloud_controller_manager",
                 "cloud_controller_manager.flags:add_flags",
             ),
-            Command("kubelet", "run kubelets", "kubelet.run:run_kubelet", "kubelet.flags:add_flags"),
+            Command("kubelet", "Run kubelets", "kubelet.run:run_kubelet", "kubelet.flags:add_flags"),
             Command(
                 "balancer",
-                "balance connections over several API servers",
+                "Balance connections over several API servers",
                 "commands.balancer:run_balancer",
                 "commands.balancer:add_flags",
             ),
@@ -123,11 +123,11 @@ GROUPS: Final[tuple[tuple[str, tuple[Command, ...]], ...]] = (
         (
             Command(
                 "completion",
-                "print a completion script for bash, zsh or fish",
+                "Print a completion script for bash, zsh or fish",
                 "commands.completion:run_completion",
                 "commands.completion:add_flags",
             ),
-            Command("version", "print the version", "main:run_version", "main:add_version_flags"),
+            Command("version", "Print the version", "main:run_version", "main:add_version_flags"),
         ),
     ),
 )
@@ -153,8 +153,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def build_parser(command: str) -> CommandParser:
     """Build the parser of one command's flags."""
     found = COMMANDS[command]
-    summary = f"{found.summary[0].upper()}{found.summary[1:]}."
-    parser = CommandParser(f"kubeloop {command}", description=summary)
+    parser = CommandParser(f"kubeloop {command}", description=f"{found.summary}.")
     if found.flags:
         _function(found.flags)(parser)
     return parser
@@ -169,6 +168,7 @@ def add_version_flags(parser: argparse.ArgumentParser) -> None:
     """Add the flags of `version`."""
     from kubeloop.cli.program.output import add_output_flag
 
+    parser.epilog = "Examples:\n  # Versions of kubeloop, its API and Python\n  kubeloop version -o yaml\n"
     add_output_flag(parser)
 
 
@@ -192,7 +192,7 @@ def _function(path: str) -> Any:
 
 def _help() -> str:
     width = max(map(len, COMMANDS)) + 2
-    parts = ["usage: kubeloop COMMAND [flags]", "", _ABOUT]
+    parts = [_ABOUT, "Usage:\n  kubeloop COMMAND [flags]\n"]
     for title, commands in GROUPS:
         parts += [f"{title}:", *(f"  {one.name.ljust(width)}{one.summary}" for one in commands), ""]
     return "\n".join((*parts, _EXAMPLES)).rstrip()

@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import argparse
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
 from kubeloop.cli.main import COMMANDS, build_parser
+from kubeloop.cli.program.parser import metavar_of
 
 
 def commands_reference() -> str:
@@ -21,12 +23,19 @@ def _sections(title: str, parser: argparse.ArgumentParser, level: int = 2) -> It
     about = _escape(parser.description or "")
     usage = " ".join(_usage(title, parser))
     parts = [f"{'#' * level} {title}", about, f"```text\n{usage}\n```"]
+    if parser.epilog:
+        parts.append(f"```bash\n{_examples(parser.epilog)}\n```")
     rows = [_row(action) for action in parser._actions if _is_shown(action)]
     if rows:
         parts.append("\n".join(("| flag or argument | meaning |", "|---|---|", *rows)))
     yield "\n\n".join(filter(None, parts))
     for name, nested in _commands_of(parser).items():
         yield from _sections(f"{title} {name}", nested, level + 1)
+
+
+def _examples(epilog: str) -> str:
+    """Return the lines below `Examples:`, without their indentation."""
+    return textwrap.dedent(epilog.partition("\n")[2]).strip("\n")
 
 
 def _commands_of(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
@@ -67,7 +76,7 @@ def _value_of(action: argparse.Action) -> str:
         return action.metavar if isinstance(action.metavar, str) else " ".join(action.metavar)
     if action.choices is not None:
         return "{" + ",".join(str(one) for one in action.choices) + "}"
-    return action.dest.upper().replace("_", "-")
+    return metavar_of(action) if action.option_strings else action.dest.upper()
 
 
 def _row(action: argparse.Action) -> str:

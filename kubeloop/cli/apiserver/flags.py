@@ -32,6 +32,13 @@ from kubeloop.cli.program.logs import add_log_flags
 from kubeloop.cli.up.flags import LOCAL_ADDRESSES
 
 _ABOUT = "Run only the API server, with kube-apiserver's flags where they exist."
+_EXAMPLES = """Examples:
+  # With all state in memory, on a free port
+  kubeloop apiserver --store memory --secure-port 0 --kubeconfig admin.conf
+
+  # With etcd, as kube-apiserver
+  kubeloop apiserver --etcd-servers http://127.0.0.1:2379 --bind-address 127.0.0.1 --kubeconfig admin.conf
+"""
 
 
 def add_shared_flags(parser: argparse.ArgumentParser) -> None:
@@ -46,7 +53,7 @@ def add_shared_flags(parser: argparse.ArgumentParser) -> None:
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """Add the flags of `kubeloop apiserver`."""
-    parser.description = _ABOUT
+    parser.description, parser.epilog = _ABOUT, _EXAMPLES
     _add_own_flags(parser)
     _add_serving_flags(parser)
     add_shared_flags(parser)

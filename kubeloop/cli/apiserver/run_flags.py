@@ -67,7 +67,11 @@ def add_run_flags(parser: argparse.ArgumentParser, *, allow_privileged: bool) ->
         help="shortest time after which a watch without a timeout ends (default: 1800)",
     )
     parser.add_argument(
-        "--goaway-chance", type=_goaway_chance, default=0.0, metavar="X", help="for HTTP/2 connections; we have none"
+        "--goaway-chance",
+        type=_goaway_chance,
+        default=0.0,
+        metavar="X",
+        help="chance of closing an HTTP/2 connection; without HTTP/2 it has no effect",
     )
     parser.add_argument(
         "--cors-allowed-origins",
@@ -85,7 +89,10 @@ def add_run_flags(parser: argparse.ArgumentParser, *, allow_privileged: bool) ->
     )
     parser.add_argument("--external-hostname", default="", metavar="NAME", help="host in URLs that the server returns")
     parser.add_argument(
-        "--livez-grace-period", type=duration, default=0.0, help="ignore unfinished starts in /livez for so long"
+        "--livez-grace-period",
+        type=duration,
+        default=0.0,
+        help="time in which /livez ignores unfinished post-start hooks",
     )
     _add_token_flags(parser)
     _add_object_flags(parser)
@@ -120,7 +127,7 @@ def _add_object_flags(parser: argparse.ArgumentParser) -> None:
         "--endpoint-reconciler-type",
         choices=_RECONCILERS,
         default="lease",
-        help="who maintains the endpoints of the Service kubernetes (default: lease)",
+        help="reconciler of the endpoints of the Service kubernetes (default: lease)",
     )
     parser.add_argument(
         "--kubernetes-service-node-port", type=port, default=0, help="node port of the Service kubernetes; 0: none"

@@ -18,6 +18,10 @@ from kubeloop.controllers.app.config import Duration, ManagerConfig, Strings, de
 
 _ABOUT = """Run the cloud controllers against an API server, with cloud-controller-manager's flags and defaults.
 Providers that come with kubeloop are local and aws; others are found by the entry point kubeloop.cloud_providers."""
+_EXAMPLES = """Examples:
+  # With the provider that gives Services of type LoadBalancer local addresses
+  kubeloop cloud-controller-manager --kubeconfig admin.conf --cloud-provider local
+"""
 # Flags shared with the controller manager, with this program's defaults where they differ.
 _SHARED = """
 allocate_node_cidrs allow_metric_labels allow_metric_labels_manifest authentication_kubeconfig
@@ -76,7 +80,7 @@ class CloudControllerManagerOptions:
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """Add all flags."""
-    parser.description = _ABOUT
+    parser.description, parser.epilog = _ABOUT, _EXAMPLES
     hints, known = get_type_hints(ManagerConfig), defaults()
     for name in SHARED:
         add_flag(parser, name, hints[name], OWN_DEFAULTS.get(name, known[name]))

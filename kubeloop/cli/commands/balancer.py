@@ -22,6 +22,12 @@ PROBE_TIMEOUT = 2.0
 FAILURE_THRESHOLD = 2  # in a row: a busy server may miss one
 _CONNECT_WITHIN = 2.0
 _PIECE = 65536
+_ABOUT = """Balance connections over several API servers. Connections go to ready servers; those of a server that does
+not answer are closed. TLS is end to end."""
+_EXAMPLES = """Examples:
+  # One address for three servers
+  kubeloop balancer --port 6443 --server 127.0.0.1:6444 --server 127.0.0.1:6445 --server 127.0.0.1:6446
+"""
 
 Address = tuple[str, int]
 
@@ -141,6 +147,7 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """Add all flags."""
+    parser.description, parser.epilog = _ABOUT, _EXAMPLES
     parser.add_argument(
         "--server",
         action="append",

@@ -9,6 +9,7 @@ import signal
 import sys
 import tempfile
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
@@ -24,18 +25,30 @@ from kubeloop.cli.program.output import add_output_flag, format_document, format
 from kubeloop.clock import SystemClock
 from kubeloop.store.etcd.client import ATTEMPT_SECONDS, GIVE_UP_SECONDS
 
+_RUN_EXAMPLES: Final = """Examples:
+  # Run a plan with another seed, and keep logs and data
+  kubeloop chaos run plan.yaml --seed 8 --folder ./run
+"""
+_SHOW_EXAMPLES: Final = """Examples:
+  # Print when the faults of a plan occur
+  kubeloop chaos show plan.yaml
+"""
+
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """Add the actions and their flags."""
-    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    run = actions.add_parser("run", help="execute a plan and check the guarantees", allow_abbrev=False)
+    parser.epilog = f"{_RUN_EXAMPLES}\n{_SHOW_EXAMPLES.partition(chr(10))[2]}"
+    actions = parser.add_subparsers(required=True)
+    about = "Execute a plan and check the guarantees"
+    run = actions.add_parser("run", help=about, description=f"{about}.", epilog=_RUN_EXAMPLES)
     run.add_argument("plan", type=Path, help="file with a ChaosPlan")
     run.add_argument("--seed", type=int, help="seed that replaces the plan's")
     run.add_argument(
         "--folder", type=Path, help="folder for logs and data, kept after the run (default: a temporary folder)"
     )
     add_output_flag(run)
-    show = actions.add_parser("show", help="print the schedule of faults", allow_abbrev=False)
+    about = "Print the schedule of faults"
+    show = actions.add_parser("show", help=about, description=f"{about}.", epilog=_SHOW_EXAMPLES)
     show.add_argument("plan", type=Path, help="file with a ChaosPlan")
     show.add_argument("--seed", type=int, help="seed that replaces the plan's")
     add_output_flag(show)

@@ -6,8 +6,7 @@ from __future__ import annotations
 import argparse
 from typing import Final
 
-_ABOUT: Final = """Print a completion script for a shell.
-
+_EXAMPLES: Final = """Examples:
   # bash: for this session, or in ~/.bashrc
   source <(kubeloop completion bash)
 
@@ -37,7 +36,7 @@ _ZSH: Final = "# zsh completion for kubeloop\nautoload -U +X bashcompinit && bas
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """Add the argument of `completion`."""
-    parser.description = _ABOUT
+    parser.epilog = _EXAMPLES
     parser.add_argument("shell", choices=("bash", "zsh", "fish"), metavar="SHELL", help="bash, zsh or fish")
 
 

@@ -10,28 +10,44 @@ from kubeloop.cli.program.output import NAME, add_output_flag
 
 _ABOUT = """Manage the nodes of a running cluster. Simulated nodes can also be stopped and started, partitioned from
 the control plane and healed, and put under resource pressure."""
+_EXAMPLES = """Examples:
+  # Nodes with their simulated state
+  kubeloop node list
+
+  # Two more nodes
+  kubeloop node add n2 n3
+
+  # A node that fails, and comes back
+  kubeloop node stop n2
+  kubeloop node start n2
+"""
 _ACTIONS = (
-    ("list", "list nodes with their state"),
-    ("stop", "stop simulated nodes: their containers are lost and they send no heartbeats"),
-    ("shutdown", "shut simulated nodes down gracefully: pods end within 30 seconds, critical ones last"),
-    ("start", "start stopped nodes"),
-    ("partition", "partition simulated nodes: their containers keep running, but they cannot reach the API server"),
-    ("heal", "heal partitioned nodes"),
-    ("cordon", "mark nodes as unschedulable"),
-    ("uncordon", "mark nodes as schedulable"),
-    ("drain", "cordon nodes and evict their pods"),
-    ("pressure", "set the resource pressure of simulated nodes"),
-    ("add", "add simulated nodes"),
-    ("delete", "delete nodes"),
+    ("list", "List nodes with their state", " -o json"),
+    ("stop", "Stop simulated nodes: their containers are lost and they send no heartbeats", " n1"),
+    ("shutdown", "Shut simulated nodes down gracefully: pods end within 30 seconds, critical ones last", " n1"),
+    ("start", "Start stopped nodes", " n1"),
+    (
+        "partition",
+        "Partition simulated nodes: their containers keep running, but they cannot reach the API server",
+        " n1 n2",
+    ),
+    ("heal", "Heal partitioned nodes", " n1 n2"),
+    ("cordon", "Mark nodes as unschedulable", " n1"),
+    ("uncordon", "Mark nodes as schedulable", " n1"),
+    ("drain", "Cordon nodes and evict their pods", " n1 --timeout 120"),
+    ("pressure", "Set the resource pressure of simulated nodes", " n1 --of memory,disk"),
+    ("add", "Add simulated nodes", " n2 n3"),
+    ("delete", "Delete nodes", " n3"),
 )
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """Add the actions and their flags."""
-    parser.description = _ABOUT
+    parser.description, parser.epilog = _ABOUT, _EXAMPLES
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    for name, about in _ACTIONS:
-        action = actions.add_parser(name, help=about, description=f"{about[0].upper()}{about[1:]}.", allow_abbrev=False)
+    for name, about, example in _ACTIONS:
+        epilog = f"Examples:\n  kubeloop node {name}{example}\n"
+        action = actions.add_parser(name, help=about, description=f"{about}.", epilog=epilog)
         action.add_argument(
             "--kubeconfig", type=Path, metavar="FILE", help="kubeconfig of the cluster (default: as kubectl)"
         )

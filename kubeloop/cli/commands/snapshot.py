@@ -28,6 +28,35 @@ from kubeloop.store.errors import StoreError
 
 _Outcome = tuple[dict[str, Any], str]  # what was done, for programs and for people
 _STORE: Final = "store.db"
+_SAVE_EXAMPLES: Final = """Examples:
+  # The cluster named kubeloop, running or stopped
+  kubeloop snapshot save monday.snapshot
+
+  # A running cluster through its API
+  kubeloop snapshot save monday.snapshot --kubeconfig ~/.kube/config
+"""
+_RESTORE_EXAMPLES: Final = """Examples:
+  # Into the data folder of the stopped cluster kubeloop
+  kubeloop snapshot restore monday.snapshot --force
+
+  # Into etcd
+  kubeloop snapshot restore monday.snapshot --store etcd://127.0.0.1:2379
+"""
+_FORK_EXAMPLES: Final = """Examples:
+  # A copy of a cluster, which can then be started with --data-dir
+  kubeloop snapshot fork ~/.local/state/kubeloop/clusters/kubeloop ./copy
+  kubeloop up --data-dir ./copy --name copy
+"""
+_SNAPSHOT_EXAMPLES: Final = """Examples:
+  # Save the cluster named kubeloop, and go back to that state later
+  kubeloop snapshot save monday.snapshot
+  kubeloop stop
+  kubeloop snapshot restore monday.snapshot --force
+"""
+_MIGRATE_EXAMPLES: Final = """Examples:
+  # From one file to an etcd
+  kubeloop migrate --from sqlite:store.db --to etcd://127.0.0.1:2379
+"""
 _BUMP: Final = 1_000_000  # more than the writes between two snapshots worth restoring
 _EVENT_SECONDS: Final = 3600.0
 _BEGIN_SECONDS: Final = 300.0  # a server writes all of it down before it sends the first of it
@@ -35,13 +64,14 @@ _BEGIN_SECONDS: Final = 300.0  # a server writes all of it down before it sends 
 
 def add_snapshot_flags(parser: argparse.ArgumentParser) -> None:
     """Add the actions of `snapshot` and their flags."""
-    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    saving = actions.add_parser("save", help="write a snapshot, without stopping a running server", allow_abbrev=False)
-    restoring = actions.add_parser("restore", help="restore a store from a snapshot", allow_abbrev=False)
+    parser.epilog = _SNAPSHOT_EXAMPLES
+    actions = parser.add_subparsers(required=True)
+    saving = _add_action(actions, "save", "Write a snapshot, without stopping a running server", _SAVE_EXAMPLES)
+    restoring = _add_action(actions, "restore", "Restore a store from a snapshot", _RESTORE_EXAMPLES)
     for one in (saving, restoring):
         one.add_argument("file", type=Path, help="snapshot file")
         where = one.add_mutually_exclusive_group()
-        where.add_argument("--store", default="", metavar="URL", help="store: sqlite:PATH or etcd://HOST:PORT,...")
+        where.add_argument("--store", default="", metavar="URL", help="store: sqlite:PATH or etcd://HOST:PORT")
         _add_data_dir(where)
         if one is saving:
             about = "kubeconfig of a running server to snapshot over its API; also works for in-memory stores"
@@ -55,15 +85,21 @@ def add_snapshot_flags(parser: argparse.ArgumentParser) -> None:
         help="add N to the snapshot's resourceVersion, so that versions seen by clients are not reused (default: "
         f"{_BUMP})",
     )
-    forking = actions.add_parser("fork", help="copy a data folder at its current state", allow_abbrev=False)
+    forking = _add_action(actions, "fork", "Copy a data folder at its current state", _FORK_EXAMPLES)
     forking.add_argument("source", type=Path, help="data folder of a server, which may be running")
     forking.add_argument("target", type=Path, help="new data folder")
     for one in (saving, restoring, forking):
         add_output_flag(one)
 
 
+def _add_action(actions: Any, name: str, about: str, examples: str) -> argparse.ArgumentParser:
+    added: argparse.ArgumentParser = actions.add_parser(name, help=about, description=f"{about}.", epilog=examples)
+    return added
+
+
 def add_migrate_flags(parser: argparse.ArgumentParser) -> None:
     """Add the flags of `migrate`."""
+    parser.epilog = _MIGRATE_EXAMPLES
     parser.add_argument(
         "--from", dest="source", required=True, metavar="URL", help="source store: sqlite:PATH or etcd://HOST:PORT"
     )

@@ -20,7 +20,7 @@ _EXAMPLES: Final = """Examples:
   # All clusters
   kubeloop status
 
-  # One cluster with its components, again every two seconds
+  # One cluster with its components, every two seconds
   kubeloop status kubeloop --watch
 
   # For a program
@@ -34,8 +34,10 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     """Add the flags of `status`."""
     parser.epilog = _EXAMPLES
     parser.add_argument("names", nargs="*", metavar="NAME", help="name of a cluster, to show its components too")
-    parser.add_argument("-w", "--watch", action="store_true", help="show the status again and again, until Ctrl-C")
-    parser.add_argument("--interval", type=float, default=2.0, metavar="S", help="seconds between (default: 2)")
+    parser.add_argument("-w", "--watch", action="store_true", help="show the status repeatedly, until Ctrl-C")
+    parser.add_argument(
+        "--interval", type=float, default=2.0, metavar="S", help="seconds between two updates with --watch (default: 2)"
+    )
     add_output_flag(parser, NAME)
 
 

@@ -18,16 +18,32 @@ from kubeloop.cli.pki.kubeconfig import KubeconfigError, remove_context
 from kubeloop.cli.program.output import NAME, ResultPrinter, add_output_flag
 
 _POLL_SECONDS: Final = 0.05
+_STOP_EXAMPLES: Final = """Examples:
+  # The only running cluster, or the one named kubeloop
+  kubeloop stop
+
+  # Two clusters by name
+  kubeloop stop kubeloop large
+"""
+_DELETE_EXAMPLES: Final = """Examples:
+  # The only cluster, or the one named kubeloop
+  kubeloop delete
+
+  # All clusters on this machine
+  kubeloop delete --all
+"""
 
 
 def add_stop_flags(parser: argparse.ArgumentParser) -> None:
     """Add the flags of `stop`."""
+    parser.epilog = _STOP_EXAMPLES
     parser.description = "Stop running clusters. Their data is kept: 'kubeloop up --name NAME' continues with it."
     _add_flags(parser)
 
 
 def add_delete_flags(parser: argparse.ArgumentParser) -> None:
     """Add the flags of `delete`."""
+    parser.epilog = _DELETE_EXAMPLES
     parser.description = "Stop clusters, delete their data, and remove their contexts from your kubeconfig."
     _add_flags(parser)
 

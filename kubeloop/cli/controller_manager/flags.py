@@ -17,6 +17,20 @@ from kubeloop.controllers.app.config import Duration, ManagerConfig, Strings, de
 
 _ABOUT = """Run the controllers against an API server, with kube-controller-manager's flags and defaults.
 Flags that kubeloop does not implement are accepted and have no effect; /configz lists them."""
+_EXAMPLES = """Examples:
+  # All controllers that are on by default
+  kubeloop controller-manager --kubeconfig admin.conf
+
+  # Two controllers, without leader election
+  kubeloop controller-manager --kubeconfig admin.conf --controllers deployment,replicaset --leader-elect=false
+
+  # The status of a running manager's controllers
+  kubeloop controller-manager status --kubeconfig admin.conf
+"""
+_STATUS_EXAMPLES = """Examples:
+  # The controllers of the manager on this machine
+  kubeloop controller-manager status --kubeconfig admin.conf
+"""
 _STATUS_ABOUT = "Show the status of every controller of a running controller manager."
 # Flags with a single-letter form upstream.
 _SHORT = {"v": ("-v",)}
@@ -35,7 +49,7 @@ def certificate_folder() -> Path:
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """Add all flags, and the command `status`."""
-    parser.description = _ABOUT
+    parser.description, parser.epilog = _ABOUT, _EXAMPLES
     hints = get_type_hints(ManagerConfig)
     for name, default in defaults().items():
         add_flag(parser, name, hints[name], default)
@@ -85,7 +99,7 @@ def add_flag(parser: argparse.ArgumentParser, name: str, kind: Any, default: Any
 
 def _add_status(commands: Any) -> None:
     parser: argparse.ArgumentParser = commands.add_parser(
-        "status", help="show the status of every controller", description=_STATUS_ABOUT, allow_abbrev=False
+        "status", help="Show the status of every controller", description=_STATUS_ABOUT, epilog=_STATUS_EXAMPLES
     )
     add_output_flag(parser)
     parser.add_argument(

@@ -17,6 +17,13 @@ from kubeloop.cli.program.logs import add_log_flags
 
 _ABOUT = """Run one node, or many simulated nodes, against an API server. Without --nodes it only needs the permissions
 of that node (user system:node:NAME of group system:nodes)."""
+_EXAMPLES = """Examples:
+  # One node
+  kubeloop kubelet --kubeconfig kubelet.conf --hostname-override n1
+
+  # A hundred simulated nodes
+  kubeloop kubelet --kubeconfig admin.conf --nodes 100
+"""
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 
@@ -49,7 +56,7 @@ def names_of(options: argparse.Namespace) -> NodeNames:
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """Add all flags."""
-    parser.description = _ABOUT
+    parser.description, parser.epilog = _ABOUT, _EXAMPLES
     _add_identity_flags(parser)
     _add_node_flags(parser)
     _add_port_flags(parser)
@@ -96,9 +103,9 @@ def _add_identity_flags(parser: argparse.ArgumentParser) -> None:
 def _add_node_flags(parser: argparse.ArgumentParser) -> None:
     _add_switch(parser, "--register-node", True, "create the Node object instead of waiting for it")
     parser.add_argument("--node-ip", type=address, help="IP address of the nodes (default: --address)")
-    parser.add_argument("--node-labels", type=labels, default={}, metavar="K=V,…", help="that nodes register with")
+    parser.add_argument("--node-labels", type=labels, default={}, metavar="K=V,…", help="labels of the nodes")
     parser.add_argument(
-        "--register-with-taints", type=taints, default=(), metavar="K=V:EFFECT,…", help="that nodes register with"
+        "--register-with-taints", type=taints, default=(), metavar="K=V:EFFECT,…", help="taints of the nodes"
     )
     parser.add_argument(
         "--max-pods",

@@ -7,9 +7,41 @@ import argparse
 import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 _LONGEST_USAGE = 12  # flags that are listed in the usage line; with more, `[flags]` stands for them
+
+
+_METAVARS: Final = {
+    "Path": "FILE",
+    "address": "IP",
+    "boolean": "BOOL",
+    "comma_separated": "A,B",
+    "duration": "DURATION",
+    "float": "X",
+    "int": "N",
+    "non_negative_count": "N",
+    "port": "PORT",
+    "positive_count": "N",
+}
+
+_WORDS: Final = {"CONFIG": "FILE", "DIR": "DIR", "FOLDER": "DIR", "KUBECONFIG": "FILE", "PATH": "FILE"}
+
+
+def metavar_of(flag: argparse.Action) -> str:
+    """Return the word for the value of a flag that has none of its own: its type, or the last word of its name."""
+    word = flag.dest.upper().rpartition("_")[2]
+    return _WORDS.get(word) or _METAVARS.get(getattr(flag.type, "__name__", ""), word)
+
+
+class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """Formats help texts with short words for values."""
+
+    def _get_default_metavar_for_optional(self, action: argparse.Action) -> str:
+        return metavar_of(action)
+
+    def _get_default_metavar_for_positional(self, action: argparse.Action) -> str:
+        return action.dest.upper()
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -17,8 +49,14 @@ class CommandParser(argparse.ArgumentParser):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         kwargs.setdefault("allow_abbrev", False)
-        kwargs.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        kwargs.setdefault("formatter_class", _HelpFormatter)
         super().__init__(*args, **kwargs)
+        self._positionals.title, self._optionals.title = "Arguments", "Flags"
+        self._option_string_actions["-h"].help = "print this help"
+
+    def add_subparsers(self, **kwargs: Any) -> Any:
+        """Add the actions of a command, under a title of their own."""
+        return super().add_subparsers(**{"title": "Actions", "dest": "action", "metavar": "ACTION", **kwargs})
 
     def parse_known_args(  # type: ignore[override]  # the library's overloads for other namespaces are not used
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
@@ -44,16 +82,19 @@ class CommandParser(argparse.ArgumentParser):
         return " ".join(("usage:", self.prog, "[flags]", *map(str, positional))) + "\n"
 
     def format_help(self) -> str:
-        """Return the help text with the short usage line."""
+        """Return the help text, in the order of kubectl and kind: examples come before the flags."""
+        from kubeloop.cli.program.flag_groups import group_flags
+
+        group_flags(self.prog.partition(" ")[2], self)
         formatter = self._get_formatter()
-        formatter.add_text(self.description)
-        for group in self._action_groups:
+        for group in (*(one for one in self._action_groups if one is not self._optionals), self._optionals):
             formatter.start_section(group.title)
             formatter.add_text(group.description)
             formatter.add_arguments(group._group_actions)
             formatter.end_section()
-        formatter.add_text(self.epilog)
-        return f"{self.format_usage()}\n{formatter.format_help()}"
+        usage = self.format_usage().removeprefix("usage: ").replace("\n       ", "\n  ").rstrip()
+        parts = (self.description, f"Usage:\n  {usage}", self.epilog, formatter.format_help())
+        return "\n\n".join(part.strip("\n") for part in parts if part) + "\n"
 
     def _unknown_argument(self, argument: str) -> str:
         if not argument.startswith("-"):

@@ -27,6 +27,13 @@ from kubeloop.scheduler.config.file import (
 )
 
 _ABOUT = """Run the scheduler, with kube-scheduler's flags and defaults."""
+_EXAMPLES = """Examples:
+  # With the default profile
+  kubeloop scheduler --kubeconfig admin.conf
+
+  # With a KubeSchedulerConfiguration
+  kubeloop scheduler --config scheduler.yaml
+"""
 _UNSCHEDULABLE_SECONDS = 300.0
 # Flags shared with the controller manager, with the scheduler's defaults where they differ.
 _SHARED = """
@@ -113,7 +120,7 @@ def certificate_folder() -> Path:
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """Add all flags."""
-    parser.description = _ABOUT
+    parser.description, parser.epilog = _ABOUT, _EXAMPLES
     hints = get_type_hints(ManagerConfig)
     known = defaults()
     for name in SHARED:

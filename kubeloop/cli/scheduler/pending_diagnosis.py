@@ -25,9 +25,20 @@ from kubeloop.scheduler.explain.explain import NodeRejection, explain, feasible_
 from kubeloop.scheduler.framework.status import NO_NODES
 from kubeloop.scheduler.scheduler import Scheduler
 
+_ABOUT = """Explain for each node why a pod is pending: evaluates the plugins of the scheduler, and names a remedy for
+every rejection."""
+_EXAMPLES = """Examples:
+  # A pod of the namespace default
+  kubeloop why-pending web-0
+
+  # A pod of another namespace, for a program
+  kubeloop why-pending web-0 -n shop -o json
+"""
+
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """Add the flags of `why-pending`."""
+    parser.description, parser.epilog = _ABOUT, _EXAMPLES
     parser.add_argument("pod", metavar="POD", help="name of the pod")
     parser.add_argument("-n", "--namespace", default="default", help="namespace of the pod (default: default)")
     parser.add_argument(

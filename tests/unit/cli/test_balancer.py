@@ -6,7 +6,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import socket
-import ssl
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from functools import wraps
@@ -14,6 +13,7 @@ from functools import wraps
 import pytest
 
 from kubeloop.cli.commands.balancer import BackendServer, Balancer, _address
+from kubeloop.client.http.readiness import insecure_context
 
 Listening = tuple[str, int]
 
@@ -107,10 +107,10 @@ async def test_connections_to_a_silent_server_are_closed() -> None:
         server = BackendServer(one)
         _, writer = await asyncio.open_connection(*one)
         server.connections.add(writer)
-        await server.probe(ssl.create_default_context())  # which gets no answer that it understands
+        await server.probe(insecure_context())  # which gets no answer that it understands
         assert not server.is_ready
         assert not writer.transport.is_closing()
-        await server.probe(ssl.create_default_context())
+        await server.probe(insecure_context())
         assert writer.transport.is_closing()
 
 

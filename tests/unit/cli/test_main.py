@@ -4,18 +4,23 @@
 from __future__ import annotations
 
 import argparse
+import re
+import shlex
 import shutil
 import subprocess
 from collections.abc import Iterator
 
 import pytest
 
-from kubeloop.cli.main import COMMANDS, build_parser, main
+from kubeloop.cli.main import COMMANDS, Command, build_parser, main, parse_command
 
 
 def test_program_alone_prints_help_with_examples(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 0
     shown = capsys.readouterr().out
+    for line in shown.splitlines():
+        if line.startswith("  kubeloop ") and "COMMAND" not in line:
+            parse_command(shlex.split(line)[1:])
     assert "Examples:" in shown
     assert all(f"  {name}" in shown for name in COMMANDS)
 
@@ -73,10 +78,64 @@ def test_every_flag_has_a_help_text(command: str) -> None:
     assert without == []
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_help_of_every_command_can_be_formatted(command: str) -> None:
-    for parser in _parsers(build_parser(command)):
-        assert parser.prog in parser.format_help()
+EVERY = [pytest.param(one, id=one.prog) for name in COMMANDS for one in _parsers(build_parser(name))]
+
+
+def _examples(parser: argparse.ArgumentParser) -> Iterator[list[str]]:
+    """Yield the command lines of the program in the examples of a help text."""
+    head, _, lines = (parser.epilog or "").partition("\n")
+    assert head == "Examples:"
+    for line in lines.splitlines():
+        assert not line or line.startswith("  ")
+        if "kubeloop" in line and not line.strip().startswith("#"):
+            found = re.search(r"(?:^|<\()kubeloop ([^)>|]*)", line.strip())
+            assert found is not None, line
+            yield shlex.split(found[1])
+
+
+@pytest.mark.parametrize("parser", EVERY)
+def test_help_has_a_description_usage_and_examples_that_parse(parser: argparse.ArgumentParser) -> None:
+    lines = parser.format_help().splitlines()
+    assert lines[0] == (parser.description or "").splitlines()[0]
+    assert f"  {parser.prog} " in "\n".join(lines)
+    titles = [line for line in lines if line.endswith(":") and not line.startswith(" ")]
+    assert titles[:2] == ["Usage:", "Examples:"]
+    assert titles[-1] == "Flags:"
+    examples = list(_examples(parser))
+    assert any(f"kubeloop {' '.join(one)} ".startswith(f"{parser.prog} ") for one in examples)
+    for one in examples:
+        parse_command(one)
+
+
+@pytest.mark.parametrize("parser", EVERY)
+def test_summaries_descriptions_and_flags_are_written_alike(parser: argparse.ArgumentParser) -> None:
+    description = parser.description or ""
+    assert re.fullmatch(r"[A-Z].*\.", description, re.DOTALL), description
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            assert all(re.fullmatch(r"[A-Z].*[^.]", str(one.help)) for one in action._choices_actions)
+        elif action.help != argparse.SUPPRESS:
+            # A lower case word, or a name with several capital letters; no full stop.
+            assert re.fullmatch(r"([a-z0-9]|\S*[A-Z]\S*[A-Z]).*[^.]", str(action.help)), action.help
+
+
+@pytest.mark.parametrize("command", COMMANDS.values(), ids=list(COMMANDS))
+def test_summary_is_a_phrase_with_a_capital_letter(command: Command) -> None:
+    assert re.fullmatch(r"[A-Z][^.]*", command.summary)
+    assert len(command.summary) <= 60
+
+
+@pytest.mark.parametrize("command", ["up", "apiserver", "controller-manager", "scheduler", "kubelet"])
+def test_flags_of_large_commands_are_grouped(command: str) -> None:
+    parser = build_parser(command)
+    shown = {one.dest for one in parser._actions if one.help != argparse.SUPPRESS}
+    parser.format_help()
+    grouped = [one.dest for group in parser._action_groups for one in group._group_actions]
+    assert shown <= set(grouped)
+    assert len(grouped) == len(set(grouped)) or command == "apiserver"  # whose hidden flags share one destination
+    remaining = {one.dest for one in parser._optionals._group_actions if one.help != argparse.SUPPRESS}
+    assert remaining <= {"help", "version"}
+    assert [group.title for group in parser._action_groups if len(group._group_actions) > 60] in ([], ["Flags"])
 
 
 def test_completion_of_bash_offers_commands_actions_and_flags(capsys: pytest.CaptureFixture[str]) -> None:
