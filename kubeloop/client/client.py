@@ -19,7 +19,6 @@ from kubeloop.client.discovery.rest_mapper import (
     ResourceRef,
     find_built_in,
     parse_resource,
-    resource_of_class,
     resource_of_object,
 )
 from kubeloop.client.errors import UsageError
@@ -35,6 +34,7 @@ from kubeloop.client.options import (
     watch_options,
     write_options,
 )
+from kubeloop.client.scheme import Scheme, TypedKind
 from kubeloop.client.transport import ClientTransport
 
 T = TypeVar("T")
@@ -45,7 +45,7 @@ PAGE_SIZE = 500
 
 
 class Client:
-    """Client of one API server. Copies made by `with_…` share its transport, limiter and discovery."""
+    """Client of one API server. Copies made by `with_…` share its transport, limiter, discovery and scheme."""
 
     def __init__(
         self,
@@ -56,12 +56,18 @@ class Client:
         cause: Callable[[], str] | None = None,
         metrics: ClientMetrics | None = None,
         timeout: float | None = DEFAULT_TIMEOUT,
+        scheme: Scheme | None = None,
     ) -> None:
         self._caller = RetryingCaller(transport, limiter, metrics or NoClientMetrics())
         self._user_agent = user_agent
         self._cause = cause
         self._timeout = timeout
         self._discovery = DiscoveryCache(self.document)
+        self._scheme = scheme or Scheme()
+
+    def add_kind(self, kind: TypedKind) -> None:
+        """Add a custom kind, whose class and objects calls then take and return."""
+        self._scheme.add(kind)
 
     # Copies with other settings.
 
@@ -137,7 +143,7 @@ class Client:
         call = self._build_call(
             resource, "get", namespace, name, subresource=subresource, options=options, metadata_only=metadata_only
         )
-        return await self._caller.call(call)
+        return self._scheme.decode(what, await self._caller.call(call))
 
     async def list(
         self,
@@ -163,7 +169,7 @@ class Client:
         )
         resource = await self.resolve(what)
         call = self._build_call(resource, "list", namespace, options=options, metadata_only=metadata_only)
-        return cast(ListResult, await self._caller.call(call))
+        return cast(ListResult, self._scheme.decode(what, await self._caller.call(call)))
 
     async def list_pages(
         self, what: ResourceRef, namespace: str = "", *, limit: int = PAGE_SIZE, **options: Any
@@ -199,7 +205,7 @@ class Client:
         call = self._build_call(resource, "watch", namespace, options=options, metadata_only=metadata_only)
         async with aclosing(self._caller.watch(call)) as batches:
             async for batch in batches:
-                yield batch
+                yield self._scheme.decode_events(what, batch)
 
     def is_in_process(self, resource: Resource) -> bool:
         """Return True if watches of a resource stay within this process.
@@ -245,9 +251,9 @@ class Client:
         """Create an object and return it as the server stored it."""
         resource, namespace, _ = await self._locate(obj, namespace)
         options = write_options(manager, dry_run, validation)
-        return await self._caller.call(
-            self._build_call(resource, "create", namespace, body=body_document(obj), options=options)
-        )
+        body = body_document(self._scheme.encode(obj))
+        call = self._build_call(resource, "create", namespace, body=body, options=options)
+        return self._scheme.decode(type(obj), await self._caller.call(call))
 
     async def update(
         self,
@@ -262,11 +268,11 @@ class Client:
         """Replace an object. Fields unknown to this client's types are lost: controllers patch instead."""
         resource, namespace, name = await self._locate(obj, namespace)
         options = write_options(manager, dry_run, validation)
-        return await self._caller.call(
-            self._build_call(
-                resource, "update", namespace, name, subresource=subresource, body=body_document(obj), options=options
-            )
+        body = body_document(self._scheme.encode(obj))
+        call = self._build_call(
+            resource, "update", namespace, name, subresource=subresource, body=body, options=options
         )
+        return self._scheme.decode(type(obj), await self._caller.call(call))
 
     async def patch(
         self,
@@ -284,18 +290,10 @@ class Client:
         """Change an object by a JSON, merge or strategic merge patch."""
         resource = await self.resolve(what)
         options = write_options(manager, dry_run, validation)
-        return await self._caller.call(
-            self._build_call(
-                resource,
-                "patch",
-                namespace,
-                name,
-                subresource=subresource,
-                body=patch,
-                patch_type=type,
-                options=options,
-            )
+        call = self._build_call(
+            resource, "patch", namespace, name, subresource=subresource, body=patch, patch_type=type, options=options
         )
+        return self._scheme.decode(what, await self._caller.call(call))
 
     async def apply(
         self,
@@ -312,18 +310,17 @@ class Client:
         resource, namespace, name = await self._locate(obj, namespace)
         options = write_options(manager, dry_run, validation, force)
         body = apply_document(obj, resource)
-        return await self._caller.call(
-            self._build_call(
-                resource,
-                "patch",
-                namespace,
-                name,
-                subresource=subresource,
-                body=body,
-                patch_type=APPLY_PATCH,
-                options=options,
-            )
+        call = self._build_call(
+            resource,
+            "patch",
+            namespace,
+            name,
+            subresource=subresource,
+            body=body,
+            patch_type=APPLY_PATCH,
+            options=options,
         )
+        return self._scheme.decode(type(obj), await self._caller.call(call))
 
     async def delete(
         self,
@@ -339,7 +336,8 @@ class Client:
         """Delete an object; returns a Status if it is gone, the object if deletion is still under way."""
         resource = await self.resolve(what)
         body = delete_options(propagation, grace_seconds, preconditions, dry_run)
-        return await self._caller.call(self._build_call(resource, "delete", namespace, name, body=body))
+        call = self._build_call(resource, "delete", namespace, name, body=body)
+        return self._scheme.decode(what, await self._caller.call(call))
 
     async def delete_collection(
         self,
@@ -406,7 +404,7 @@ class Client:
         if isinstance(what, Resource):
             return what
         if isinstance(what, type):
-            return resource_of_class(what)
+            return self._scheme.resource_of(what)
         return await self._find(parse_resource(what))
 
     def invalidate_discovery(self) -> None:
@@ -421,7 +419,7 @@ class Client:
         if isinstance(obj, Mapping):
             resource = await self._find(resource_of_object(obj))
         else:
-            resource = resource_of_class(type(obj))
+            resource = self._scheme.resource_of(type(obj))
         own_namespace, name = address_of(obj)
         if resource.namespaced and namespace and own_namespace not in ("", namespace):
             raise UsageError(f"the object is in namespace {own_namespace}, but the call is for {namespace}")

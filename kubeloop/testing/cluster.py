@@ -20,10 +20,11 @@ from kubeloop.apiserver.inprocess.transport import InProcessTransport
 from kubeloop.apiserver.request.context import AUTHENTICATED, User
 from kubeloop.apiserver.server import ApiServerConfig
 from kubeloop.client.client import Client
+from kubeloop.client.scheme import Scheme
 from kubeloop.client.sync import SyncClient
 from kubeloop.clock import SystemClock
 from kubeloop.controllers.app.config import ManagerConfig
-from kubeloop.controllers.app.context import ControllerContext, Wire
+from kubeloop.controllers.app.context import ControllerContext, CustomKindDefinition, Wire
 from kubeloop.runtime.causes.transport import CauseTransport
 from kubeloop.runtime.events.recorder import EventRecorder
 from kubeloop.runtime.informer.informer import SharedInformerFactory
@@ -103,10 +104,11 @@ class Cluster:
         except BaseException:
             self._loop.close()
             raise
-        self._admin = Client(InProcessTransport(self.server, ADMIN), user_agent="test")
+        self._scheme = Scheme()
+        self._admin = Client(InProcessTransport(self.server, ADMIN), user_agent="test", scheme=self._scheme)
         self.client = self._blocking(self._admin)
         faulty = FaultyTransport(InProcessTransport(self.server, ADMIN), self.faults)
-        self.async_client = client = Client(CauseTransport(faulty))
+        self.async_client = client = Client(CauseTransport(faulty), scheme=self._scheme)
         informers, recorder = SharedInformerFactory(client, self.clock), EventRecorder(client, COMPONENT, self.clock)
         self.context = ControllerContext(client, informers, self.clock, recorder, ManagerConfig(feature_gates=gates))
         if nodes:
@@ -143,10 +145,17 @@ class Cluster:
         meta, what = made.metadata, _resource_ref(made)
         return self.client.patch(what, meta.name, {"status": status}, meta.namespace, subresource="status")
 
+    def define(self, *kinds: CustomKindDefinition) -> None:
+        """Let the server serve custom kinds, as their controller does when it is started."""
+        for kind in kinds:
+            self._scheme.add(kind)
+            self._loop.run(kind.ensure(self._admin))
+
     def as_user(self, name: str, *groups: str) -> SyncClient:
         """Return a client of a user that has only the permissions of its roles."""
         user = User(name, (*groups, AUTHENTICATED))
-        return self._blocking(Client(InProcessTransport(self.server, user), user_agent="test"))
+        client = Client(InProcessTransport(self.server, user), user_agent="test", scheme=self._scheme)
+        return self._blocking(client)
 
     def events(self, namespace: str = "", *, reason: str = "") -> list[Any]:
         """Return the recorded events, oldest first."""
@@ -263,7 +272,10 @@ class Cluster:
         if not isinstance(store, MemoryStore):
             raise TypeError("only a store in memory can be forked")
         seed = next(self._forks) if seed is None else seed
-        return Cluster(seed=seed, start=self.clock.now(), beginning=store, **self._options)
+        fork = Cluster(seed=seed, start=self.clock.now(), beginning=store, **self._options)
+        for kind in self._scheme.kinds:
+            fork._scheme.add(kind)
+        return fork
 
     def chaos(self, plan: ChaosPlan | Path | str | Mapping[str, Any]) -> ChaosSession:
         """Apply a chaos plan to the code under test, external programs and the clock.
@@ -330,7 +342,14 @@ def _status_of(obj: Any) -> Any:
     if isinstance(obj, Mapping):
         return obj.get("status")
     status = getattr(obj, "status", None)
-    return None if status is None or status == type(status)() else codec.to_plain(status)
+    return None if status is None or _is_default(status) else codec.to_plain(status)
+
+
+def _is_default(status: Any) -> bool:
+    try:
+        return bool(status == type(status)())
+    except TypeError:  # a status of a custom kind may have required fields
+        return False
 
 
 def _resource_ref(obj: Any) -> Any:

@@ -63,10 +63,15 @@ def names_of(resource: Resource) -> set[str]:
     return {resource.plural, resource.singular, resource.kind, *resource.short_names}
 
 
+def find_resource_of_class(cls: type) -> Resource | None:
+    """Return the resource whose objects are of a struct class; None if there is none."""
+    key = (cls.__module__, cls.__name__)
+    return _default_resources().get(key) or _optional_resources().get(key)
+
+
 def resource_of_class(cls: type) -> Resource:
     """Return the resource whose objects are of a struct class."""
-    key = (cls.__module__, cls.__name__)
-    found = _default_resources().get(key) or _optional_resources().get(key)
+    found = find_resource_of_class(cls)
     if found is None:
         raise UsageError(f"{cls.__name__} is not the class of a resource")
     return found

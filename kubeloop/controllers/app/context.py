@@ -9,18 +9,15 @@ from typing import Protocol
 
 from kubeloop.api.kinds import Resource
 from kubeloop.client import Client
+from kubeloop.client.scheme import TypedKind
 from kubeloop.controllers.app.config import ManagerConfig
 from kubeloop.runtime.app import LoopContext
 from kubeloop.runtime.events.recorder import EventRecorder
 from kubeloop.runtime.manager import Loop
 
 
-class CustomKindDefinition(Protocol):
+class CustomKindDefinition(TypedKind, Protocol):
     """Custom kind that an API server can be made to serve; implemented by `CustomKind`."""
-
-    @property
-    def resource(self) -> Resource:
-        """Resource of the kind."""
 
     async def ensure(self, client: Client) -> None:
         """Return when the server serves the kind."""
@@ -36,8 +33,12 @@ class ControllerContext(LoopContext):
     kinds: list[CustomKindDefinition] = field(default_factory=list)  # kinds that the controller has declared
 
     def declare_kind(self, kind: CustomKindDefinition) -> Resource:
-        """Declare a custom kind of the controller; the program that runs it ensures that the server serves the kind."""
+        """Declare a custom kind of the controller; the program that runs it ensures that the server serves the kind.
+
+        The context's client takes and returns objects of the kind's class.
+        """
         self.kinds.append(kind)
+        self.client.add_kind(kind)
         return kind.resource
 
     def without_kinds(self) -> ControllerContext:
