@@ -3,18 +3,21 @@
 
 informers ── keys ──▶ Controller: work queue, workers, retries ──▶ reconcile(key) ── writes ──▶ ControllerContext.client
 `run` starts a standalone program, with leader election if it has a lease. CustomKind makes a custom resource from a
-class, serve_webhooks serves admission webhooks. The types are in `kubeloop.types`, the client is in `kubeloop.client`.
+class, serve_webhooks serves admission webhooks. The names of `kubeloop.client` that most controllers use are here, too;
+the types of objects are in `kubeloop.types`.
 """
 
 from __future__ import annotations
 
+from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.meta.conditions import find_condition, is_false, is_true, remove_condition, set_condition
 from kubeloop.api.meta.owner_references import controller_of, is_controlled_by, is_owned_by, with_owner, without_owners
+from kubeloop.client import AlreadyExists, ApiError, Client, Conflict, NotFound, Resource, resource_of_class
 from kubeloop.clock import Clock, SystemClock
 from kubeloop.controllers.app.context import ControllerContext, Wire
 from kubeloop.controllers.app.standalone import run, run_standalone
 from kubeloop.runtime.assume_cache import AssumeCache
-from kubeloop.runtime.causes.cause import Cause, current_cause
+from kubeloop.runtime.causes.cause import Cause, Origin, RecordedWrite, current_cause
 from kubeloop.runtime.consistency_store import ConsistencyStore
 from kubeloop.runtime.controller import (
     Controller,
@@ -30,6 +33,7 @@ from kubeloop.runtime.crd.schema import SchemaError
 from kubeloop.runtime.events.recorder import EventRecorder
 from kubeloop.runtime.informer.event_handlers import (
     DeletedFinalStateUnknown,
+    HandlerRegistration,
     ResourceEventHandler,
     ResourceEventHandlerFuncs,
 )
@@ -58,11 +62,15 @@ from kubeloop.runtime.webhook.server import serve_webhooks
 
 __all__ = [
     "AdmissionDenied",
+    "AlreadyExists",
+    "ApiError",
     "AssumeCache",
     "BucketRateLimiter",
     "Cause",
     "ClaimOwner",
+    "Client",
     "Clock",
+    "Conflict",
     "ConsistencyStore",
     "Controller",
     "ControllerContext",
@@ -74,6 +82,7 @@ __all__ = [
     "Expectations",
     "Fence",
     "FencedTransport",
+    "HandlerRegistration",
     "Health",
     "Hook",
     "Incident",
@@ -88,11 +97,16 @@ __all__ = [
     "LoopManager",
     "LoopStatus",
     "MaxOfRateLimiter",
+    "NotFound",
     "ObjectKey",
+    "ObjectMeta",
+    "Origin",
     "Predicate",
     "Priority",
     "RateLimiter",
     "Reconcile",
+    "RecordedWrite",
+    "Resource",
     "ResourceEventHandler",
     "ResourceEventHandlerFuncs",
     "Result",
@@ -127,6 +141,7 @@ __all__ = [
     "owner_uids_of",
     "remove_condition",
     "remove_finalizer",
+    "resource_of_class",
     "run",
     "run_standalone",
     "serve_webhooks",

@@ -5,7 +5,6 @@ Run it alone: python mirror.py
 Beside the built-in loops: kubeloop controller-manager --load mirror:wire
 """
 
-from kubeloop.client import resource_of_class
 from kubeloop.operator import Controller, ControllerContext, run
 from kubeloop.types.core_v1 import ConfigMap, Namespace
 from kubeloop.types.meta_v1 import ObjectMeta
@@ -15,8 +14,8 @@ SOURCE, NAME, MANAGER = "default", "shared-settings", "mirror"
 
 def wire(context: ControllerContext) -> Controller[str]:
     """Reconciles namespaces by name."""
-    namespaces = context.informers.for_resource(resource_of_class(Namespace), labels="mirror")
-    config_maps = context.informers.for_resource(resource_of_class(ConfigMap), fields=f"metadata.name={NAME}")
+    namespaces = context.informers.for_resource(Namespace, labels="mirror")
+    config_maps = context.informers.for_resource(ConfigMap, fields=f"metadata.name={NAME}")
 
     async def reconcile(namespace: str) -> None:
         source, wanted_here = config_maps.get(SOURCE, NAME), namespaces.get("", namespace)

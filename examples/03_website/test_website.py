@@ -2,7 +2,7 @@
 """Websites, tested: the definition goes to a server that checks and completes objects by it."""
 
 import pytest
-from website import WEBSITES, Spec, Website, wire
+from website import Spec, Website, wire
 
 from kubeloop.client import Invalid
 from kubeloop.testing import Cluster, metadata
@@ -15,8 +15,8 @@ def sites(cluster: Cluster) -> Cluster:
     return cluster
 
 
-def site(name: str, **spec: object) -> object:
-    return WEBSITES.write(Website(metadata=metadata(name, "default"), spec=Spec(**spec)))
+def site(name: str, **spec: object) -> Website:
+    return Website(metadata=metadata(name, "default"), spec=Spec(**spec))
 
 
 def test_website_creates_an_owned_deployment(sites: Cluster) -> None:
@@ -33,7 +33,7 @@ def test_website_status_shows_ready_replicas(sites: Cluster) -> None:
     status = {"status": {"replicas": 1, "readyReplicas": 1}}
     sites.client.patch(Deployment, "shop", status, "default", subresource="status")
     sites.settle()
-    assert WEBSITES.read(sites.client.get(WEBSITES.resource, "shop", "default")).status.ready == 1
+    assert sites.client.get(Website, "shop", "default").status.ready == 1
 
 
 def test_modified_deployment_is_restored(sites: Cluster) -> None:

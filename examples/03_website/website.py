@@ -5,7 +5,6 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from kubeloop.client import resource_of_class
 from kubeloop.operator import Controller, ControllerContext, CustomKind, CustomObject, ObjectKey, own_key, run
 from kubeloop.types.apps_v1 import Deployment
 
@@ -37,7 +36,7 @@ def deployment_of(site: Website) -> dict[str, Any]:
 
 def wire(context: ControllerContext) -> Controller[ObjectKey]:
     websites = context.informers.for_resource(context.declare_kind(WEBSITES))
-    deployments = context.informers.for_resource(resource_of_class(Deployment))
+    deployments = context.informers.for_resource(Deployment)
 
     async def reconcile(key: ObjectKey) -> None:
         if (found := websites.get(*key)) is not None:  # what a deleted one owned is the garbage collector's
@@ -45,7 +44,7 @@ def wire(context: ControllerContext) -> Controller[ObjectKey]:
             made = await context.client.apply(deployment_of(site), manager="websites", force=True)
             if made.status.ready_replicas != site.status.ready:
                 status = {"status": {"ready": made.status.ready_replicas}}
-                await context.client.patch(WEBSITES.resource, key.name, status, key.namespace, subresource="status")
+                await context.client.patch(Website, key.name, status, key.namespace, subresource="status")
 
     controller = Controller("websites", reconcile, context.clock, telemetry=context.telemetry)
     controller.watches(websites, own_key)

@@ -36,20 +36,27 @@ from kubeloop.testing.cluster import CacheMutatedError, Cluster, LoopEndedError
 from kubeloop.testing.faults import ClusterFaults, Fault
 
 if TYPE_CHECKING:
-    from kubeloop.chaos.plan import PlaneConfig
+    from kubeloop.chaos.plan import ChaosPlan, PlaneConfig
     from kubeloop.chaos.plane import ChaosPlane
+    from kubeloop.kubelet.agent import NodeAgent
+    from kubeloop.kubelet.events.pod_events import EventLevel
+    from kubeloop.kubelet.node_status.registration import NodeShape
     from kubeloop.testing.chaos import ChaosSession
     from kubeloop.testing.port import ClusterAddress
 
 __all__ = [
     "CacheMutatedError",
+    "ChaosPlan",
     "ChaosPlane",
     "ChaosSession",
     "Cluster",
     "ClusterAddress",
     "ClusterFaults",
+    "EventLevel",
     "Fault",
     "LoopEndedError",
+    "NodeAgent",
+    "NodeShape",
     "PlaneConfig",
     "config_map",
     "container",
@@ -69,11 +76,15 @@ __all__ = [
     "stateful_set",
 ]
 
-# Loaded lazily: most tests need neither chaos nor a port.
+# Loaded lazily: most tests need neither chaos nor nodes nor a port.
 _LATER = {
+    "ChaosPlan": "kubeloop.chaos.plan",
     "ChaosPlane": "kubeloop.chaos.plane",
     "ChaosSession": "kubeloop.testing.chaos",
     "ClusterAddress": "kubeloop.testing.port",
+    "EventLevel": "kubeloop.kubelet.events.pod_events",
+    "NodeAgent": "kubeloop.kubelet.agent",
+    "NodeShape": "kubeloop.kubelet.node_status.registration",
     "PlaneConfig": "kubeloop.chaos.plan",
 }
 

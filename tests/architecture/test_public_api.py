@@ -59,6 +59,30 @@ def test_examples_and_documents_import_public_names_only(place: str, text: str) 
         assert not name or name in import_module(module).__all__, f"{place} imports {name} from {module}"
 
 
+@pytest.mark.parametrize("program", ["02_mirror/mirror.py", "03_website/website.py"])
+def test_controllers_need_the_operator_module_and_types_only(program: str) -> None:
+    modules = {module for module, _ in imports_of((ROOT / "examples" / program).read_text())}
+    assert {module for module in modules if not module.startswith("kubeloop.types.")} == {"kubeloop.operator"}
+
+
+def test_types_of_cluster_methods_are_public() -> None:
+    public = {name for module in FACADE for name in import_module(module).__all__}
+    tree = ast.parse((ROOT / "kubeloop" / "testing" / "cluster.py").read_text())
+    ours = {name for module, name in imports_of(ast.unparse(tree)) if module.startswith("kubeloop.")}
+    (cluster,) = (node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Cluster")
+    methods = [one for one in cluster.body if isinstance(one, ast.FunctionDef) and not one.name.startswith("_")]
+    used = {
+        name.id
+        for method in methods
+        for hint in [method.returns, *(arg.annotation for arg in [*method.args.args, *method.args.kwonlyargs])]
+        if hint is not None
+        for name in ast.walk(hint)
+        if isinstance(name, ast.Name)
+    }
+    assert {"Wire", "NodeShape"} <= used
+    assert (used & ours) - public == set()
+
+
 def test_examples_import_something() -> None:
     assert sum(bool(imports_of(text)) for _, text in programs()) > 8
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from kubeloop.api.kinds import Resource
 from kubeloop.api.requests import WatchEvent
+from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.clock import Clock
 from kubeloop.runtime.informer.equivalence_groups import EquivalenceGroups, GroupKeyFunction
 from kubeloop.runtime.informer.event_handlers import DeletedFinalStateUnknown, HandlerRegistration, ResourceEventHandler
@@ -238,14 +239,19 @@ class SharedInformerFactory:
 
     def for_resource(
         self,
-        resource: Resource,
+        resource: Resource | type,
         *,
         namespace: str = "",
         labels: str = "",
         fields: str = "",
         metadata_only: bool = False,
     ) -> Informer:
-        """Return the informer of a selection; after `start` it follows the server at once."""
+        """Return the informer of a selection; after `start` it follows the server at once.
+
+        The resource may be given as the class of a built-in kind.
+        """
+        if isinstance(resource, type):
+            resource = resource_of_class(resource)
         selection = ResourceSelection(resource, namespace, labels, fields, metadata_only)
         informer = self._informers.get(selection)
         if informer is None:
