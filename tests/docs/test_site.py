@@ -68,7 +68,9 @@ def test_reference_has_every_public_class_and_function(module: str) -> None:
     name = module.removeprefix("kubeloop.").replace(".", "-")
     shown = set(re.findall(rf'id="{re.escape(module)}\.(\w+)"', (SITE / "reference" / name / "index.html").read_text()))
     public = {one for one in imported.__all__ if inspect.isclass(thing := getattr(imported, one)) or callable(thing)}
-    documented = {one for one in public if getattr(getattr(imported, one), "__module__", "").startswith("kubeloop")}
+    modules = {one: getattr(getattr(imported, one), "__module__", "") for one in public}
+    # Types of the API are generated, without docstrings: upstream's reference describes them.
+    documented = {one for one in public if modules[one].startswith("kubeloop") and "generated" not in modules[one]}
     lazy = set(getattr(imported, "_LATER", ()))
     assert documented - shown - lazy == set()
 
