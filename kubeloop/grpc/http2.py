@@ -25,6 +25,7 @@ from kubeloop.grpc.streams import (
     UNAVAILABLE,
     GrpcStream,
     RpcError,
+    ServerStreamingResponse,
     StreamingResponse,
     UnaryResponse,
 )
@@ -42,16 +43,22 @@ _REFILL = 2**30  # of what we let the server send: as good as never waited for
 _LAST_STREAM = 2**31 - 1
 _QUIET_SECONDS, _PING_SECONDS = 10.0, 5.0  # etcd closes connections that ping more often
 _LOOK_SECONDS = 2.5
+_LONGEST_ATTEMPT = 3600.0
 
 
 class Http2Connection(asyncio.Protocol):
-    """Client side of a connection. `usable` until either side ends it; pending calls then fail."""
+    """Client side of a connection. `is_usable` until either side ends it; pending calls then fail.
 
-    def __init__(self, attempt_seconds: float) -> None:
+    `attempt_seconds` limits the time of each `call`. A peer at a local socket needs no pings, and gRPC servers end
+    connections that ping more often than every five minutes.
+    """
+
+    def __init__(self, attempt_seconds: float = _LONGEST_ATTEMPT, *, sends_pings: bool = True) -> None:
         self.is_usable = False
         self.reason = "the connection was closed"
         self._code = UNAVAILABLE
         self._attempt_seconds = attempt_seconds
+        self._sends_pings = sends_pings
         self._streams: dict[int, GrpcStream] = {}
         self._next_id = 1
         self._most_streams = _LARGEST_WINDOW
@@ -146,8 +153,24 @@ class Http2Connection(asyncio.Protocol):
         self._open(answer, headers, message)
         return answer.future
 
+    async def call_until_cancelled(self, headers: bytes, message: bytes) -> bytes:
+        """Make a unary call without a time limit of its own; a cancelled caller also cancels it at the server."""
+        answer = UnaryResponse(self._loop)
+        self._open(answer, headers, message)
+        try:
+            return await answer.future
+        finally:
+            if answer.future.cancelled():
+                self._cancel(answer)
+
+    def call_server_stream(self, headers: bytes, message: bytes) -> ServerStreamingResponse:
+        """Make a server-streaming call: one request, responses until either side ends it."""
+        messages = ServerStreamingResponse(self._loop, self._cancel)
+        self._open(messages, headers, message)
+        return messages
+
     def call_stream(self, headers: bytes, message: bytes) -> StreamingResponse:
-        """Make a server-streaming call, until either side ends it."""
+        """Make a streaming call whose request stays open, until either side ends it."""
         messages = StreamingResponse(self._loop, self._cancel)
         self._open(messages, headers, message)
         return messages
@@ -337,10 +360,11 @@ class Http2Connection(asyncio.Protocol):
             stream.fail(RpcError(DEADLINE_EXCEEDED, "no answer in time", is_not_executed=stream.number == 0))
         for stream in late:  # now that none of them takes another's place
             self._cancel(stream)
-        if self._streams and now - self._last_received > _QUIET_SECONDS + _PING_SECONDS:
+        expects_pongs = self._sends_pings and bool(self._streams)
+        if expects_pongs and now - self._last_received > _QUIET_SECONDS + _PING_SECONDS:
             self.close("the server is silent")
             return
-        if self._streams and now - max(self._last_received, self._pinged) > _QUIET_SECONDS:
+        if expects_pongs and now - max(self._last_received, self._pinged) > _QUIET_SECONDS:
             self._pinged = now
             self._send(_PING, 0, 0, b"kubeloop")
         next_deadline = self._deadlines[0][0] - now if self._deadlines else _LOOK_SECONDS

@@ -7,8 +7,14 @@ import asyncio
 from collections.abc import Callable, Mapping
 from urllib.parse import unquote
 
-# gRPC's codes, as far as they matter here.
-UNKNOWN, DEADLINE_EXCEEDED, OUT_OF_RANGE, INTERNAL, UNAVAILABLE, UNAUTHENTICATED = 2, 4, 11, 13, 14, 16
+# Names of gRPC's codes, as Go prints them, by number.
+_CODE_NAMES = (
+    "OK", "Canceled", "Unknown", "InvalidArgument", "DeadlineExceeded", "NotFound", "AlreadyExists",
+    "PermissionDenied", "ResourceExhausted", "FailedPrecondition", "Aborted", "OutOfRange", "Unimplemented",
+    "Internal", "Unavailable", "DataLoss", "Unauthenticated",
+)  # fmt: skip
+UNKNOWN, DEADLINE_EXCEEDED, NOT_FOUND, OUT_OF_RANGE, UNIMPLEMENTED = 2, 4, 5, 11, 12
+INTERNAL, UNAVAILABLE, UNAUTHENTICATED = 13, 14, 16
 _PREFIX_BYTES = 5  # of a message: whether it is compressed, and its length
 
 
@@ -20,6 +26,11 @@ class RpcError(Exception):
         self.code = code
         self.details = details
         self.is_not_executed = is_not_executed
+
+    def format(self) -> str:
+        """Format the error as Go's gRPC library does."""
+        name = _CODE_NAMES[self.code] if self.code < len(_CODE_NAMES) else f"Code({self.code})"
+        return f"rpc error: code = {name} desc = {self.details}"
 
 
 class GrpcStream:
@@ -101,7 +112,7 @@ class UnaryResponse(GrpcStream):
 
 
 class StreamingResponse(GrpcStream):
-    """Responses of a server-streaming call, read in batches."""
+    """Responses of a call, read in batches; the request stays open."""
 
     __slots__ = ("_buffer", "_cancel", "_error", "_loop", "_ready", "_waiter")
 
@@ -162,3 +173,11 @@ class StreamingResponse(GrpcStream):
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
+
+
+class ServerStreamingResponse(StreamingResponse):
+    """Responses of a call whose request is one message."""
+
+    __slots__ = ()
+
+    ends_after_one = True

@@ -51,6 +51,7 @@ UNBOUNDED_CACHES = {
     "kubeloop.apiserver.registry.serializer:stored_type_of": _RESOURCES,
     "kubeloop.apiserver.registry.versions:_conversion_under": _RESOURCES,
     "kubeloop.client.discovery.rest_mapper:find_built_in": "one entry for each kind that a client of the process uses",
+    "kubeloop.grpc.message:_fields_of": "one entry for each class of messages",
     "kubeloop.scheduler.queue.cluster_event:_resource_label": "one entry for each resource that plugins name",
     "kubeloop.testing.plane:bootstrap_objects": "one entry for each configuration of a test run",
     "kubeloop.testing.plane:config_of": "one entry for each configuration of a test run",
