@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Settings of a container: command, environment, mounts, security context, limits. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from kubeloop.api.generated.core_v1 import Container, Pod
+from kubeloop.kubelet.containers.environment import expand
+from kubeloop.kubelet.cri.labels import container_annotations, container_labels
+from kubeloop.kubelet.cri.linux_resources import container_resources
+from kubeloop.kubelet.cri.messages.container import (
+    ContainerConfig,
+    ContainerMetadata,
+    KeyValue,
+    LinuxContainerConfig,
+    Mount,
+    Signal,
+)
+from kubeloop.kubelet.cri.messages.image import ImageSpec
+from kubeloop.kubelet.cri.security_context import ImageUser, container_security_context
+
+
+class ContainerInputs(NamedTuple):
+    """What the settings of a container depend on besides the pod."""
+
+    attempt: int
+    image_ref: str  # reference of the image in the runtime's store
+    image_user: ImageUser
+    environment: Mapping[str, str]
+    mounts: tuple[Mount, ...]
+    memory_capacity: int  # of the node, in bytes
+    seccomp_folder: str
+    seccomp_default: bool = False
+
+
+def make_container_config(pod: Pod, container: Container, inputs: ContainerInputs) -> ContainerConfig:
+    """Return the settings of a container. Raises `ContainerConfigError`."""
+    values = inputs.environment
+    context = container_security_context(
+        pod, container, inputs.image_user, inputs.seccomp_folder, seccomp_default=inputs.seccomp_default
+    )
+    resources = container_resources(pod, container, inputs.memory_capacity)
+    return ContainerConfig(
+        metadata=ContainerMetadata(name=container.name, attempt=inputs.attempt),
+        image=ImageSpec(image=inputs.image_ref, user_specified_image=container.image),
+        command=tuple(expand(word, values) for word in container.command),
+        args=tuple(expand(word, values) for word in container.args),
+        working_dir=container.working_dir,
+        envs=tuple(KeyValue(key=name, value=value.encode()) for name, value in values.items()),
+        mounts=inputs.mounts,
+        labels=container_labels(pod, container),
+        annotations=container_annotations(pod, container, inputs.attempt),
+        log_path=f"{container.name}/{inputs.attempt}.log",
+        stdin=container.stdin,
+        stdin_once=container.stdin_once,
+        tty=container.tty,
+        linux=LinuxContainerConfig(resources=resources, security_context=context),
+        stop_signal=_stop_signal(container),
+    )
+
+
+def _stop_signal(container: Container) -> Signal:
+    wanted = container.lifecycle.stop_signal if container.lifecycle is not None else None
+    return Signal[wanted.replace("+", "PLUS").replace("-", "MINUS")] if wanted else Signal.RUNTIME_DEFAULT

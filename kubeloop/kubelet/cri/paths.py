@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Folders of a kubelet on its machine, with the kubelet's names. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from kubeloop.api.generated.core_v1 import Pod
+
+_TERMINATION_LOGS = "containers"
+
+
+@dataclass(frozen=True, slots=True)
+class NodePaths:
+    """Root folder of the kubelet (`--root-dir`) and folder of the pods' logs."""
+
+    root: Path = Path("/var/lib/kubelet")
+    pod_logs: Path = Path("/var/log/pods")
+
+    def pod(self, uid: str) -> Path:
+        """Return the folder of a pod."""
+        return self.root / "pods" / uid
+
+    def volumes(self, uid: str) -> Path:
+        """Return the folder of a pod's volumes."""
+        return self.pod(uid) / "volumes"
+
+    def container(self, uid: str, name: str) -> Path:
+        """Return the folder of a container's termination messages."""
+        return self.pod(uid) / _TERMINATION_LOGS / name
+
+    def hosts_file(self, uid: str) -> Path:
+        """Return the file that is mounted as /etc/hosts."""
+        return self.pod(uid) / "etc-hosts"
+
+    def logs(self, pod: Pod) -> Path:
+        """Return the folder of a pod's logs."""
+        about = pod.metadata
+        return self.pod_logs / f"{about.namespace}_{about.name}_{about.uid}"
+
+    def seccomp(self) -> Path:
+        """Return the folder of seccomp profiles."""
+        return self.root / "seccomp"
