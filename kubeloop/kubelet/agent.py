@@ -6,10 +6,10 @@ queues ──▶ states, runtime, managers (each adds to the queues) ──▶ p
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kubeloop.api.generated.core_v1 import Node, Pod
 from kubeloop.api.meta.conditions import is_true
@@ -25,10 +25,11 @@ from kubeloop.kubelet.config.static_pods import ALL_STATIC_PODS, StaticPodContro
 from kubeloop.kubelet.containers.env_sources import ApiEnvSources
 from kubeloop.kubelet.events.pod_events import PodEvents
 from kubeloop.kubelet.eviction.manager import EvictionManager
-from kubeloop.kubelet.node_status.heartbeat import MAX_LEASE_RENEW_SECONDS, NodeHeartbeat
+from kubeloop.kubelet.node_status.heartbeat import MAX_LEASE_RENEW_SECONDS, NodeHeartbeat, NodeHooks
 from kubeloop.kubelet.node_status.registrar import NodeRegistrar
 from kubeloop.kubelet.node_status.served_nodes import STOPPED, ServedNodes
 from kubeloop.kubelet.node_status.shutdown import NodeShutdownManager
+from kubeloop.kubelet.runtime import Runtime
 from kubeloop.kubelet.server.dialer import LocalNodeDialer
 from kubeloop.kubelet.server.endpoints import KubeletEndpoints, pods_on
 from kubeloop.kubelet.server.metrics_api import MetricsGroup
@@ -53,6 +54,9 @@ from kubeloop.runtime.informer.store import NODE, node_name_of
 from kubeloop.runtime.objects.keys import ObjectKey, key_of
 from kubeloop.runtime.queue.enqueue import own_key
 
+if TYPE_CHECKING:
+    from kubeloop.kubelet.cri.node import CriNode
+
 COMPONENT = "kubelet"
 PODS, HEARTBEATS, STATIC_PODS = "kubelet-pods", "kubelet-heartbeats", "kubelet-static-pods"
 # Concurrent writes share a flush of the store; more workers gain nothing.
@@ -71,11 +75,15 @@ class NodeAgent:
         self.kubelet_metrics = NodeAgentMetrics()
         self._queues = new_sync_queues(clock, self.kubelet_metrics.registry)
         self._pods, self._nodes = _pods_and_nodes(informers, own)
-        self.served_nodes = ServedNodes(self._nodes, clock, frozenset(alone.endpoints))
+        is_real = config.cri is not None
+        self.served_nodes = ServedNodes(self._nodes, clock, frozenset(alone.endpoints), are_real=is_real)
         made = nodes_to_register(config, SimulatedRuntime.name, clock)
-        self.runtime = self._new_runtime(config, made)
         self.recorder = EventRecorder(client, COMPONENT, clock)
         self._events = PodEvents(self.recorder, config.event_level)
+        self._cri_node = self._new_cri_node(config)
+        self.runtime: Runtime = (
+            self._cri_node.runtime if self._cri_node is not None else self._new_simulated_runtime(config, made)
+        )
         enqueue = self._queues.pods.add
         self.pod_states = PodStates(enqueue)
         self._status_manager = StatusManager(client, self._pods, self.pod_states, enqueue)
@@ -106,13 +114,32 @@ class NodeAgent:
         found: Pod | None = self._pods.get(namespace, name)
         return self._status_manager.with_reported_status(found) if found is not None else None
 
+    def background_tasks(self) -> tuple[Coroutine[Any, Any, None], ...]:
+        """Return the work of a real node beside the loops; empty for simulated nodes."""
+        if self._cri_node is None:
+            return ()
+        return self._cri_node.tasks(self._running_pods, self._is_known)
+
+    async def close(self) -> None:
+        """End operations under way on a real node; its containers run on."""
+        if self._cri_node is not None:
+            await self._cri_node.close()
+
     async def wait_registered(self) -> None:
         """Wait until all requested nodes are registered."""
         await self._registrar.wait_registered()
 
     # Construction.
 
-    def _new_runtime(self, config: NodeAgentConfig, made: Mapping[str, Node]) -> SimulatedRuntime:
+    def _new_cri_node(self, config: NodeAgentConfig) -> CriNode | None:
+        if config.cri is None:
+            return None
+        from kubeloop.kubelet.cri.node import AgentParts, CriNode  # simulated nodes do without it
+
+        parts = AgentParts(self._client, self._clock, self._events, self.served_nodes, self._queues.pods.add)
+        return CriNode(config.cri, parts)
+
+    def _new_simulated_runtime(self, config: NodeAgentConfig, made: Mapping[str, Node]) -> SimulatedRuntime:
         offset = network_offset_by_name(next(iter(made))) if config.standalone is not None else 0
         addresses = PodAddressAllocator(self.served_nodes.pod_cidrs_of, offset)
         return SimulatedRuntime(self._clock, self.served_nodes, addresses, config.rules, self._queues.pods.add)
@@ -126,10 +153,11 @@ class NodeAgent:
         return NodeRegistrar(self._client, self.served_nodes, wanted, corrections, untaint=config.untaint)
 
     def _new_pod_loop(self) -> Controller[ObjectKey]:
+        checks = self._volumes.new_volume_manager(self._events, self._clock)
         managers = PodManagers(
             PodAdmitHandler(self._pods, self.served_nodes, self._allocator, self.pod_states, self._events),
             self._allocator,
-            self._volumes.new_volume_manager(self._events, self._clock),
+            checks if self._cri_node is None else self._cri_node.new_volume_manager(checks),
             self._status_manager,
         )
         env_sources = ApiEnvSources(self._client)
@@ -147,7 +175,8 @@ class NodeAgent:
         handlers = (eviction.synchronize, shutdown.sync_node, self._status_manager.reconcile_node)
         alone = config.standalone
         interval = alone.max_heartbeat_seconds if alone is not None else MAX_LEASE_RENEW_SECONDS
-        heartbeat = NodeHeartbeat(self._client, served, self._registrar, self._volumes, handlers, interval)
+        hooks = NodeHooks(handlers, self._trouble_of)
+        heartbeat = NodeHeartbeat(self._client, served, self._registrar, self._volumes, hooks, interval)
         count = max(_NODE_WORKERS, config.count // _NODES_PER_WORKER)
         loop = Controller(HEARTBEATS, heartbeat.reconcile, self._clock, workers=count, queue=self._queues.nodes)
         loop.watches(self._nodes, own_key, self._is_relevant_node_update)
@@ -163,12 +192,26 @@ class NodeAgent:
         loop.watches(self._nodes, lambda _: (ALL_STATIC_PODS,), self._is_relevant_node_update)
         return loop
 
+    def _running_pods(self) -> list[Pod]:
+        return [pod for pod in self._pods.list() if not is_terminal(pod) and pod.metadata.deletion_timestamp is None]
+
+    def _trouble_of(self, node: Node) -> str:
+        """Return why a node is not ready; empty if it is."""
+        if self.served_nodes.is_shutting_down(node):
+            return "node is shutting down"
+        return self._cri_node.health_error() if self._cri_node is not None else ""
+
+    def _is_known(self, uid: str) -> bool:
+        """Return True for a pod of the API server, and as long as the pods have not been listed."""
+        known = self.pod_states.get(uid) is not None or not self._pods.has_synced
+        return known or any(pod.metadata.uid == uid for pod in self._pods.list())
+
     # Changes of pods and nodes.
 
     def _reserve_existing(self, pod: Pod) -> None:
         """Reserve the addresses and resources of a pod that ran before this agent started."""
         if pod.status.pod_ips and not is_terminal(pod):
-            self.runtime.addresses.reserve(one.ip for one in pod.status.pod_ips)
+            self.runtime.adopt_pod(pod)
             if pod.metadata.deletion_timestamp is None:
                 self._allocator.add_pod(pod)
 

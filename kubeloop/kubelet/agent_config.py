@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
@@ -20,6 +20,9 @@ from kubeloop.kubelet.node_status.registration import KUBELET_PORT, KubeletEndpo
 from kubeloop.kubelet.node_status.served_nodes import BY_KUBELET, SERVED_NODE_ANNOTATION
 from kubeloop.kubelet.simulated.addresses import node_address
 from kubeloop.kubelet.simulated.stages import StageRule
+
+if TYPE_CHECKING:
+    from kubeloop.kubelet.cri.node import CriNodeConfig
 
 # Endpoint that the program adds to those of its nodes.
 NodePage: TypeAlias = Callable[[NodeRequest], NodeResponse]
@@ -50,13 +53,15 @@ class NodeAgentConfig:
     host: str = ""  # listen address of nodes with their own ports
     first_port: int = 0  # port of the first node, increasing by one per node; 0 for none
     standalone: StandaloneConfig | None = None  # for a separate program
+    cri: CriNodeConfig | None = None  # of a real node; simulated ones without it
     pages: Mapping[str, NodePage] = field(default_factory=dict)  # further endpoints by path segment: flagz, statusz
 
 
 def nodes_to_register(config: NodeAgentConfig, runtime: str, clock: Clock) -> dict[str, Node]:
     """Return the nodes to register, by name."""
     by = BY_KUBELET if config.standalone is not None else ""
-    annotations = {SERVED_NODE_ANNOTATION: by, CONTROLLER_MANAGED_ATTACH_ANNOTATION: "true", **config.shape.annotations}
+    simulated = {SERVED_NODE_ANNOTATION: by} if config.cri is None else {}
+    annotations = {**simulated, CONTROLLER_MANAGED_ATTACH_ANNOTATION: "true", **config.shape.annotations}
     shape = msgspec.structs.replace(config.shape, annotations=annotations, runtime=runtime)
     endpoints = config.standalone.endpoints if config.standalone is not None else _endpoints_of(config)
     now = clock.now()

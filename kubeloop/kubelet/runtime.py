@@ -101,6 +101,13 @@ class Runtime(Protocol):
     """Runs the containers of pods."""
 
     name: str  # as in `nodeInfo.containerRuntimeVersion`
+    emits_start_events: bool  # emits the events of pulls and starts by itself
+
+    def adopt_pod(self, pod: Pod) -> None:
+        """Take note of a pod that ran before this agent started."""
+
+    def halt(self, uid: str) -> None:
+        """End the containers of a pod whose simulated node is stopped."""
 
     async def get_pod_status(self, pod: Pod) -> PodObservation:
         """Return the present state of a pod."""

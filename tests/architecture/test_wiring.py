@@ -16,6 +16,7 @@ ALLOWED = {
     "kubeloop/cli/kubelet/certificates.py": {"self.tls"},
     "kubeloop/cli/kubelet/flags.py": {"parser"},
     "kubeloop/cli/up/flags.py": {"parser"},
+    "kubeloop/kubelet/cri/lifecycle/http_action.py": {"context"},  # of ssl, which is configured so
     "kubeloop/kubelet/simulated/files.py": {"folder", "entry"},
     "kubeloop/kubelet/simulated/shell.py": {"reader"},
 }

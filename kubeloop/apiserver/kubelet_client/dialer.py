@@ -25,9 +25,9 @@ from kubeloop.apiserver.aggregator.responses import proxied_response
 from kubeloop.apiserver.kubelet_client.kubelet_address import address_of, log_target, stream_target
 from kubeloop.apiserver.kubelet_client.kubelet_tls import KubeletClientConfig, KubeletDialer
 from kubeloop.apiserver.kubelet_client.proxyable_address import resolve_proxyable
-from kubeloop.apiserver.kubelet_client.sessions import KubeletSession
 from kubeloop.http import Request, Response
 from kubeloop.http.client import HttpClientConnection, ResponseHead, encode_request
+from kubeloop.remotecommand.session import StreamSession, upgrade_request
 
 _HEAD_SECONDS: Final = 30.0  # seconds within which a response has to begin
 _LONGEST_REFUSAL: Final = 50_000
@@ -35,8 +35,6 @@ _LARGEST_PAGE: Final = 16 << 20
 _MAX_PORT: Final = 65_535
 _LONGEST_PORT: Final = len(str(_MAX_PORT))
 _LOGS: Final = "pods/log"
-_COMMANDS: Final = "v4.channel.k8s.io"
-_PORTS: Final = "portforward.k8s.io"
 _UNSAFE: Final = str.maketrans({"\r": " ", "\n": " ", "\0": " "})
 
 FindNode = Callable[[str], Node | None]
@@ -94,13 +92,13 @@ class KubeletClient:
     async def open(self, pod: Pod, container: str, wanted: PodStreamRequest) -> PodConnections:
         """Open an exec, attach or portforward connection."""
         node, address = self._locate(pod.spec.node_name)
-        request = _upgrade(address, stream_target(pod, container, wanted), wanted)
+        request = upgrade_request(str(address), stream_target(pod, container, wanted), wanted)
         try:
             connection, head = await self._send(node, address, request)
         except RemoteUnreachable as error:
             raise errors.ApiError(f"error dialing backend: {error}") from None
         if head.status == 101:
-            return KubeletSession(connection, wanted)
+            return StreamSession(connection, wanted)
         try:
             if head.status < 400:
                 raise errors.ApiError(f"invalid upgrade response: status code {head.status}")
@@ -239,12 +237,6 @@ async def _read_prefix(connection: HttpClientConnection, most: int = _LONGEST_RE
 
 def _get(address: HostPort, target: str) -> bytes:
     return encode_request("GET", target, (("Host", str(address)), ("Accept", "*/*")))
-
-
-def _upgrade(address: HostPort, target: str, wanted: PodStreamRequest) -> bytes:
-    protocol = _PORTS if wanted.operation == "portforward" else _COMMANDS
-    upgrade = (("Connection", "Upgrade"), ("Upgrade", "SPDY/3.1"), ("X-Stream-Protocol-Version", protocol))
-    return encode_request("POST", target, (("Host", str(address)), *upgrade))
 
 
 def _forwarded_request(request: Request, address: HostPort, target: str) -> bytes:

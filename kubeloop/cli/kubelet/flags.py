@@ -59,6 +59,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = _ABOUT, _EXAMPLES
     _add_identity_flags(parser)
     _add_node_flags(parser)
+    _add_runtime_flags(parser)
     _add_port_flags(parser)
     _add_access_flags(parser)
     add_log_flags(parser)
@@ -98,6 +99,57 @@ def _add_identity_flags(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="burst of requests to the API server (default: 100)",
     )
+
+
+def _add_runtime_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--container-runtime-endpoint",
+        default="",
+        metavar="unix://PATH",
+        help="socket of a container runtime (CRI): run real containers, on one node",
+    )
+    parser.add_argument(
+        "--runtime-request-timeout",
+        type=duration,
+        default=120.0,
+        metavar="DURATION",
+        help="time limit of calls to the container runtime (default: 2m0s)",
+    )
+    parser.add_argument(
+        "--root-dir",
+        type=Path,
+        default=Path("/var/lib/kubelet"),
+        help="folder of the volumes and files of real pods (default: /var/lib/kubelet)",
+    )
+    parser.add_argument(
+        "--pod-logs-dir",
+        type=Path,
+        default=Path("/var/log/pods"),
+        help="folder of the logs of real pods (default: /var/log/pods)",
+    )
+    parser.add_argument(
+        "--cgroup-root", default="/", metavar="PATH", help="control group above those of real pods (default: /)"
+    )
+    parser.add_argument(
+        "--cluster-dns", type=addresses, default=(), metavar="IP,…", help="name servers of pods (default: the node's)"
+    )
+    parser.add_argument(
+        "--cluster-domain",
+        default="cluster.local",
+        metavar="NAME",
+        help="domain of the cluster (default: cluster.local)",
+    )
+    parser.add_argument(
+        "--resolv-conf",
+        type=Path,
+        default=Path("/etc/resolv.conf"),
+        help="resolver configuration of the node (default: /etc/resolv.conf)",
+    )
+
+
+def addresses(text: str) -> tuple[str, ...]:
+    """Parse a list of IP addresses."""
+    return tuple(str(address(one)) for one in text.split(",") if one)
 
 
 def _add_node_flags(parser: argparse.ArgumentParser) -> None:

@@ -13,7 +13,7 @@ import signal
 from collections.abc import Coroutine
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -44,6 +44,9 @@ from kubeloop.kubelet.simulated.stages import StageError, read_rules
 from kubeloop.runtime.causes.transport import CauseTransport
 from kubeloop.runtime.informer.informer import SharedInformerFactory
 from kubeloop.runtime.manager import LoopManager
+
+if TYPE_CHECKING:
+    from kubeloop.kubelet.cri.node import CriNodeConfig
 
 _QPS = 50  # the kubelet's; nodes by the hundred need more
 _DRAIN_SECONDS = 0.5
@@ -101,6 +104,8 @@ class KubeletProgram:
         """Listen, then continue in the background: the API server may not be available yet."""
         options = self._options
         self._check_identity()
+        if options.container_runtime_endpoint and self._names.count:
+            raise StartupError("--container-runtime-endpoint runs one real node: it excludes --nodes")
         self._parts.push_async_callback(self._ports.close)
         try:
             for number, name in enumerate(self._names.all):
@@ -141,6 +146,8 @@ class KubeletProgram:
                 group.create_task(agent.manager.run(lambda: _DRAIN_SECONDS), name="loops of nodes")
                 group.create_task(self._tell_when_registered(agent.fleet))
                 group.create_task(self._trust_clients(agent.client), name="trust in client certificates")
+                for work in agent.fleet.background_tasks():
+                    group.create_task(work, name="real node")
                 for work in self._serving.rotation_tasks(agent.client):
                     group.create_task(work, name="certificates")
 
@@ -153,23 +160,43 @@ class KubeletProgram:
         limiter = TokenBucket(qps, options.kube_api_burst, clock) if qps else None
         client = Client(CauseTransport(transport), user_agent=COMPONENT, limiter=limiter)
         informers = SharedInformerFactory(client, clock)
-        fleet = NodeAgent(client, informers, clock, self._config())
+        cri = await self._real_node()
+        fleet = NodeAgent(client, informers, clock, self._config(cri))
+        parts.push_async_callback(fleet.close)
         self._ports.start_serving(fleet.dialer, fleet.get_pod, KubeletAccess(client, clock, _access_rules(options)))
         informers.start()
         parts.push_async_callback(informers.stop)
         return _Agent(client, informers, fleet, LoopManager(fleet.loops, clock, name=COMPONENT))
 
-    def _config(self) -> NodeAgentConfig:
+    async def _real_node(self) -> CriNodeConfig | None:
+        """Connect to the container runtime, if one is given; waits until it answers."""
+        if not self._options.container_runtime_endpoint:
+            return None
+        from kubeloop.cli.kubelet.real_node import real_node_config
+
+        return await real_node_config(self._options, self._names.one, self._serving.address)
+
+    def _shape(self, cri: CriNodeConfig | None) -> NodeShape:
+        options = self._options
+        shape = NodeShape(
+            pods=str(options.max_pods),
+            labels=options.node_labels,
+            annotations={SERVING_CERTIFICATE_ANNOTATION: self._serving.fingerprint},
+            taints=msgspec.convert(options.register_with_taints, tuple[Taint, ...]),
+        )
+        if cri is None:
+            return shape
+        from kubeloop.cli.kubelet.real_node import machine_shape
+
+        return machine_shape(shape, cri)
+
+    def _config(self, cri: CriNodeConfig | None) -> NodeAgentConfig:
         options = self._options
         address = self._serving.address
         return NodeAgentConfig(
-            shape=NodeShape(
-                pods=str(options.max_pods),
-                labels=options.node_labels,
-                annotations={SERVING_CERTIFICATE_ANNOTATION: self._serving.fingerprint},
-                taints=msgspec.convert(options.register_with_taints, tuple[Taint, ...]),
-            ),
-            event_level=options.node_events,
+            shape=self._shape(cri),
+            cri=cri,
+            event_level=options.node_events if cri is None else "all",
             rules=self._rules,
             static_pods=options.pod_manifest_path,
             pages=self._zpages,

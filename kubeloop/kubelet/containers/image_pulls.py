@@ -49,8 +49,9 @@ def needs_pull(container: Container, present: set[str]) -> bool:
     return container.image_pull_policy != "Never" and container.image not in present
 
 
-def pulled_message(image: str, seconds: float) -> str:
-    """Return the message of a completed pull; the image size is fictitious but constant."""
+def pulled_message(image: str, seconds: float, size: int | None = None) -> str:
+    """Return the message of a completed pull; a simulated image has a fictitious but constant size."""
     took = format_duration(int(seconds * 1000) * SECOND // 1000)
-    size = 2**20 + int.from_bytes(sha256(image.encode()).digest()[:4]) % 2**27
+    if size is None:
+        size = 2**20 + int.from_bytes(sha256(image.encode()).digest()[:4]) % 2**27
     return f'Successfully pulled image "{image}" in {took} ({took} including waiting). Image size: {size} bytes.'

@@ -65,7 +65,26 @@ class PodEvents:
             message = image_pulls.pulled_message(container.image, seconds)
         present.add(container.image)
         self._normal(pod, "Pulled", message, container)
+        self.record_container_created(pod, container)
+        self.record_container_started(pod, container)
+
+    def record_image_pulling(self, pod: Pod, container: Container) -> None:
+        """Emit Pulling for a pull that begins."""
+        self._normal(pod, "Pulling", f'Pulling image "{container.image}"', container)
+
+    def record_image_pulled(self, pod: Pod, container: Container, size: int | None, seconds: float) -> None:
+        """Emit Pulled; the size is None for an image that was already present."""
+        message = f'Container image "{container.image}" already present on machine and can be accessed by the pod'
+        if size is not None:
+            message = image_pulls.pulled_message(container.image, seconds, size)
+        self._normal(pod, "Pulled", message, container)
+
+    def record_container_created(self, pod: Pod, container: Container) -> None:
+        """Emit Created."""
         self._normal(pod, "Created", "Container created", container)
+
+    def record_container_started(self, pod: Pod, container: Container) -> None:
+        """Emit Started."""
         self._normal(pod, "Started", "Container started", container)
 
     def record_killing(self, pod: Pod, container: Container, message: str) -> None:
@@ -103,10 +122,13 @@ class PodEvents:
         self._normal(pod, "BackOff", f'Back-off pulling image "{container.image}"', container)
         self._warning(pod, "Failed", f"Error: {image_pulls.IMAGE_PULL_BACK_OFF}", container)
 
-    def record_start_failed(self, pod: Pod, container: Container, reason: str, message: str) -> None:
-        """Emit Failed for a container that could not be started, and the image event before it."""
+    def record_start_failed(
+        self, pod: Pod, container: Container, reason: str, message: str, *, has_begun: bool = False
+    ) -> None:
+        """Emit Failed for a container that could not be started, and the event of its pull unless that has begun."""
         if reason in image_pulls.PULL_FAILURES:
-            self._normal(pod, "Pulling", f'Pulling image "{container.image}"', container)
+            if not has_begun:
+                self.record_image_pulling(pod, container)
             self._warning(pod, "Failed", f'Failed to pull image "{container.image}": {message}', container)
         elif reason in _IMAGE_EVENT_REASONS:
             self._warning(pod, _IMAGE_EVENT_REASONS[reason], message, container)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -66,8 +66,15 @@ class LeaseRenewalPatch(StructPatch):
         return msgspec.structs.replace(present, renew_time=self._time)
 
 
+class NodeHooks(NamedTuple):
+    """Handlers called for a node at each heartbeat, and the reason why a node is not ready (empty if it is)."""
+
+    handlers: Sequence[Callable[[Node], None]]
+    trouble_of: Callable[[Node], str]
+
+
 class NodeHeartbeat:
-    """Reconciles nodes; `handlers` are called for a node at each heartbeat."""
+    """Reconciles nodes."""
 
     def __init__(
         self,
@@ -75,7 +82,7 @@ class NodeHeartbeat:
         served_nodes: ServedNodes,
         registrar: NodeRegistrar,
         volumes: VolumeWatch,
-        handlers: Sequence[Callable[[Node], None]],
+        hooks: NodeHooks,
         max_interval_seconds: float,
     ) -> None:
         self._client = client
@@ -83,7 +90,7 @@ class NodeHeartbeat:
         self._clock = served_nodes.clock
         self._registrar = registrar
         self._volumes = volumes
-        self._handlers = tuple(handlers)
+        self._hooks = hooks
         self._max_interval_seconds = max_interval_seconds
         # On the monotonic clock, so that corrections of the time do not delay heartbeats.
         self._reported: dict[str, float] = {}
@@ -104,7 +111,7 @@ class NodeHeartbeat:
             await self._renew(node)
             left = self._period()
         await self._report(node)
-        for handle in self._handlers:
+        for handle in self._hooks.handlers:
             handle(node)
         return Result(requeue_after=min(left, self._max_interval_seconds))
 
@@ -148,7 +155,7 @@ class NodeHeartbeat:
 
     async def _report(self, node: Node) -> None:
         name, asked = node.metadata.name, self._clock.monotonic()
-        trouble = "node is shutting down" if self._served_nodes.is_shutting_down(node) else ""
+        trouble = self._hooks.trouble_of(node)
         pressures, before = self._served_nodes.node_pressures(node), node.status.conditions
         last = self._reported.get(name)
         fresh = last is not None and asked - last < NODE_STATUS_REPORT_SECONDS

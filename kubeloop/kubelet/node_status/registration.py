@@ -26,6 +26,7 @@ from kubeloop.api.generated.core_v1 import (
     Taint,
 )
 from kubeloop.api.generated.meta_v1 import ObjectMeta, OwnerReference
+from kubeloop.api.kubelet_requests import SIMULATED_NODE_ANNOTATION
 from kubeloop.api.meta.conditions import find_condition
 from kubeloop.api.scalars.times import format_micro_time, format_time
 from kubeloop.api.scalars.wire import MicroTime, Quantity, Time
@@ -72,6 +73,8 @@ class NodeShape(msgspec.Struct, frozen=True, kw_only=True):
     annotations: Mapping[str, str] = msgspec.field(default_factory=dict)
     runtime: str = ""
     taints: tuple[Taint, ...] = ()
+    info: NodeSystemInfo | None = None  # of a real machine
+    allocatable: Mapping[str, str] | None = None  # if it is not the whole capacity
 
 
 class KubeletEndpoint(NamedTuple):
@@ -103,14 +106,14 @@ def new_node(name: str, endpoint: KubeletEndpoint, shape: NodeShape, now: dateti
         spec=NodeSpec(taints=shape.taints),
         status=NodeStatus(
             capacity=room,
-            allocatable=room,
+            allocatable=room if shape.allocatable is None else {**room, **_quantities(shape.allocatable)},
             conditions=node_conditions((), (), now),
             addresses=(
                 NodeAddress(type="InternalIP", address=endpoint.address),
                 NodeAddress(type="Hostname", address=name),
             ),
             daemon_endpoints=NodeDaemonEndpoints(kubelet_endpoint=DaemonEndpoint(port=endpoint.port)),
-            node_info=_info(name, shape.runtime),
+            node_info=shape.info or _info(name, shape.runtime),
             declared_features=_FEATURES,
         ),
     )
@@ -127,7 +130,9 @@ def correction_patches(found: Node, made: Node) -> tuple[dict[str, Any], dict[st
         if changed := {key: value for key, value in after.items() if before.get(key) != value}:
             said[part] = changed
     before, after = codec.to_plain(found.status), codec.to_plain(made.status)
-    parts = ("addresses", "daemonEndpoints", "nodeInfo")
+    is_simulated = SIMULATED_NODE_ANNOTATION in made.metadata.annotations  # its resources may have been edited
+    resources = () if is_simulated else ("allocatable", "capacity")
+    parts = ("addresses", "daemonEndpoints", "nodeInfo", *resources)
     status = {part: after[part] for part in parts if before.get(part) != after[part]}
     return {"metadata": said} if said else {}, {"status": status} if status else {}
 
@@ -188,6 +193,10 @@ def new_lease(node: Node, now: datetime) -> Lease:
             holder_identity=name, lease_duration_seconds=LEASE_SECONDS, renew_time=MicroTime(format_micro_time(now))
         ),
     )
+
+
+def _quantities(amounts: Mapping[str, str]) -> dict[str, Quantity]:
+    return {name: Quantity(amount) for name, amount in amounts.items()}
 
 
 def _info(name: str, runtime: str) -> NodeSystemInfo:

@@ -41,8 +41,11 @@ class NodeLister(Protocol):
 class ServedNodes:
     """Nodes served by an agent: those with given names, or else all nodes annotated as simulated."""
 
-    def __init__(self, nodes: NodeLister, clock: Clock, names: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self, nodes: NodeLister, clock: Clock, names: frozenset[str] = frozenset(), *, are_real: bool = False
+    ) -> None:
         self._nodes = nodes
+        self._are_real = are_real  # annotations do not simulate anything on real nodes
         self._names = names
         self.clock = clock
         self._pressures = PressureTracker(clock)
@@ -71,19 +74,27 @@ class ServedNodes:
 
     def state_of(self, node: Node) -> str:
         """Return the simulated state; empty for a node that runs and is connected."""
+        if self._are_real:
+            return ""
         said = node.metadata.annotations.get(STATE_ANNOTATION, "")
         return "" if said == SHUTTING_DOWN else said
 
     def is_shutting_down(self, node: Node) -> bool:
         """Return True if the node is shutting down."""
+        if self._are_real:
+            return False
         return node.metadata.annotations.get(STATE_ANNOTATION) == SHUTTING_DOWN
 
     def node_pressures(self, node: Node) -> list[str]:
         """Return the types of the pressure conditions that are true, including the transition period."""
+        if self._are_real:
+            return []
         return self._pressures.update(node)
 
     def urgent_pressure_of(self, node: Node) -> str | None:
         """Return the pressure condition that requires evictions, or None."""
+        if self._are_real:
+            return None
         return self._pressures.urgent_condition(node)
 
     def can_attach(self, node: Node) -> bool:

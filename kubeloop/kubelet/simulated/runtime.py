@@ -58,6 +58,7 @@ class SimulatedRuntime:
     """Runs the containers of any number of nodes; `enqueue` queues a pod for sync."""
 
     name = "kubeloop://simulated"
+    emits_start_events = False
 
     def __init__(
         self,
@@ -172,6 +173,10 @@ class SimulatedRuntime:
         found = self._pods.pop(uid, None)
         if found is not None and found.addresses:
             self.addresses.release(found.addresses)
+
+    def adopt_pod(self, pod: Pod) -> None:
+        """Reserve the addresses of a pod that ran before this agent started."""
+        self.addresses.reserve(one.ip for one in pod.status.pod_ips)
 
     def halt(self, uid: str) -> None:
         """End the sandbox and processes of a pod whose node is stopped."""

@@ -145,7 +145,7 @@ class PodSyncer:
             await self._runtime.start_container(pod, container, last.attempt + 1 if last is not None else 0, found)
         except ContainerStartError as error:
             return self._handle_start_error(pod, container, error, memory)
-        if self._events.is_verbose:
+        if self._events.is_verbose and not self._runtime.emits_start_events:
             memory = await self._record_start(pod, container, memory)
         return _with_waiting(memory, name, None) if memory.waiting_containers else memory
 
@@ -176,7 +176,8 @@ class PodSyncer:
     ) -> PodState:
         """Record a failed start, to be retried later."""
         name, now = container.name, self._clock.now()
-        self._events.record_start_failed(pod, container, error.reason, error.message)
+        has_begun = self._runtime.emits_start_events
+        self._events.record_start_failed(pod, container, error.reason, error.message, has_begun=has_begun)
         if error.reason in image_pulls.PULL_FAILURES:
             before = memory.waiting_containers.get(name)
             return _with_waiting(

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Protocol
 
 import msgspec
 
@@ -20,10 +21,16 @@ from kubeloop.kubelet.sync.pod_state import PodState
 from kubeloop.kubelet.sync.pod_states import KnownPod, PodStates
 from kubeloop.kubelet.sync.pod_syncer import PodSyncer
 from kubeloop.kubelet.sync.termination import TERMINAL_PHASES
-from kubeloop.kubelet.volumes.volume_manager import VolumeManager
 from kubeloop.runtime.controller import Result
 from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.objects.keys import ObjectKey
+
+
+class PodVolumeManager(Protocol):
+    """Volume manager, as far as pod workers need it."""
+
+    async def check_attach_and_mount(self, pod: Pod, node: Node, memory: PodState) -> PodState:
+        """Return the pod's state with its missing volumes, or marked as mounted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +39,7 @@ class PodManagers:
 
     admit_handler: PodAdmitHandler
     allocator: AllocationManager
-    volume_manager: VolumeManager
+    volume_manager: PodVolumeManager
     status_manager: StatusManager
 
 

@@ -6,8 +6,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kubeloop.api.generated.core_v1 import Pod
-from kubeloop.kubelet.cri.labels import sandbox_labels
-from kubeloop.kubelet.cri.linux_resources import overhead_resources, sandbox_resources
+from kubeloop.kubelet.cri.config.labels import sandbox_labels
+from kubeloop.kubelet.cri.config.linux_resources import overhead_resources, sandbox_resources
+from kubeloop.kubelet.cri.config.security_context import sandbox_security_context
 from kubeloop.kubelet.cri.messages.sandbox import (
     DNSConfig,
     LinuxPodSandboxConfig,
@@ -16,7 +17,6 @@ from kubeloop.kubelet.cri.messages.sandbox import (
     PortMapping,
     Protocol,
 )
-from kubeloop.kubelet.cri.security_context import sandbox_security_context
 
 _LONGEST_HOSTNAME = 63
 _LONGEST_KERNEL_NAME = 64
@@ -27,7 +27,7 @@ class HostnameError(ValueError):
 
 
 class SandboxInputs(NamedTuple):
-    """What the sandbox of a pod depends on besides the pod."""
+    """Inputs of a sandbox's settings besides the pod."""
 
     attempt: int
     log_folder: str

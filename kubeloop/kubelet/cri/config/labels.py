@@ -22,7 +22,7 @@ _HASH, _RESTART_COUNT, _MESSAGE_PATH, _MESSAGE_POLICY, _PRE_STOP, _PORTS = (
 
 
 class ContainerFacts(NamedTuple):
-    """What the annotations of a container tell about it."""
+    """Facts in the annotations of a container."""
 
     restart_count: int
     message_path: str

@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 from kubeloop.api.generated.core_v1 import Container, Pod
 from kubeloop.kubelet.containers.environment import expand
-from kubeloop.kubelet.cri.labels import container_annotations, container_labels
-from kubeloop.kubelet.cri.linux_resources import container_resources
+from kubeloop.kubelet.cri.config.labels import container_annotations, container_labels
+from kubeloop.kubelet.cri.config.linux_resources import container_resources
+from kubeloop.kubelet.cri.config.security_context import ImageUser, container_security_context
 from kubeloop.kubelet.cri.messages.container import (
     ContainerConfig,
     ContainerMetadata,
@@ -19,11 +20,10 @@ from kubeloop.kubelet.cri.messages.container import (
     Signal,
 )
 from kubeloop.kubelet.cri.messages.image import ImageSpec
-from kubeloop.kubelet.cri.security_context import ImageUser, container_security_context
 
 
 class ContainerInputs(NamedTuple):
-    """What the settings of a container depend on besides the pod."""
+    """Inputs of a container's settings besides the pod."""
 
     attempt: int
     image_ref: str  # reference of the image in the runtime's store

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Client side of a kubelet's SPDY connections: the streams of a command, or a pair per forwarded connection."""
+"""Client side of a SPDY connection: the streams of a command, or a pair per forwarded connection."""
 
 from __future__ import annotations
 
@@ -20,16 +20,24 @@ from kubeloop.api.kubelet_requests import (
     TerminalSize,
 )
 from kubeloop.http.byte_pipe import TransportCarrier
-from kubeloop.http.client import HttpClientConnection
+from kubeloop.http.client import HttpClientConnection, encode_request
 from kubeloop.http.upgrade.spdy import SpdyConnection, SpdyStream
 
 _UNUSED_SECONDS = 30.0  # seconds within which the session must be used
 _LONGEST_STATUS = 64 << 10
+_COMMANDS, _PORTS = "v4.channel.k8s.io", "portforward.k8s.io"
 _CUT = "error reading from error stream: unexpected EOF"
 
 
-class KubeletSession:
-    """SPDY connection to a kubelet, for one command or for any number of port connections."""
+def upgrade_request(host: str, target: str, wanted: PodStreamRequest) -> bytes:
+    """Return the request that upgrades a connection to the streams of a command or of ports."""
+    protocol = _PORTS if wanted.operation == "portforward" else _COMMANDS
+    upgrade = (("Connection", "Upgrade"), ("Upgrade", "SPDY/3.1"), ("X-Stream-Protocol-Version", protocol))
+    return encode_request("POST", target, (("Host", host), *upgrade))
+
+
+class StreamSession:
+    """SPDY connection to a kubelet or a container runtime, for one command or any number of port connections."""
 
     def __init__(self, connection: HttpClientConnection, wanted: PodStreamRequest) -> None:
         self._wanted = wanted
@@ -39,7 +47,7 @@ class KubeletSession:
         self._unused = asyncio.get_running_loop().call_later(_UNUSED_SECONDS, self.close)
         transport, early = connection.detach()
         self._wire.take_over(transport, early)
-        if transport.is_closing():  # the kubelet closed the connection before it was used
+        if transport.is_closing():  # the peer closed the connection before it was used
             self._wire.close()
 
     def close(self) -> None:

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Settings of a real node from flags: its container runtime, machine, folders and name servers."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+
+import msgspec
+
+from kubeloop.grpc.streams import RpcError
+from kubeloop.kubelet.cri.config.dns import DnsSettings, parse_resolv_conf
+from kubeloop.kubelet.cri.config.paths import NodePaths
+from kubeloop.kubelet.cri.messages.sandbox import DNSConfig
+from kubeloop.kubelet.cri.node import CriNodeConfig, RuntimeConnection, connect_runtime
+from kubeloop.kubelet.node_status.machine import allocatable_of, capacity_of, read_resources, system_info
+from kubeloop.kubelet.node_status.registration import NodeShape
+
+_RETRY_SECONDS = 1.0
+
+log = logging.getLogger(__name__)
+
+
+async def real_node_config(options: argparse.Namespace, name: str, address: str) -> CriNodeConfig:
+    """Connect to the container runtime, waiting until it answers, and return the settings of the node."""
+    paths = NodePaths(options.root_dir, options.pod_logs_dir)
+    return CriNodeConfig(
+        await _connect(options),
+        name,
+        (address,),
+        read_resources(paths.root),
+        paths,
+        DnsSettings(options.cluster_dns, options.cluster_domain, _host_dns(options)),
+        options.cgroup_root,
+    )
+
+
+def machine_shape(shape: NodeShape, node: CriNodeConfig) -> NodeShape:
+    """Return the shape of a node with the resources and facts of the machine."""
+    capacity = capacity_of(node.machine, int(shape.pods))
+    return msgspec.structs.replace(
+        shape,
+        cpu=capacity["cpu"],
+        memory=capacity["memory"],
+        storage=capacity["ephemeral-storage"],
+        allocatable=allocatable_of(node.machine),
+        info=system_info(node.connection.version),
+    )
+
+
+async def _connect(options: argparse.Namespace) -> RuntimeConnection:
+    told = ""
+    while True:
+        try:
+            return await connect_runtime(options.container_runtime_endpoint, options.runtime_request_timeout)
+        except RpcError as error:
+            if error.details != told:
+                log.error("the container runtime at %s does not answer: %s", options.container_runtime_endpoint, error)
+            told = error.details
+        await asyncio.sleep(_RETRY_SECONDS)
+
+
+def _host_dns(options: argparse.Namespace) -> DNSConfig:
+    try:
+        return parse_resolv_conf(options.resolv_conf.read_text())
+    except OSError:
+        return DNSConfig(servers=("127.0.0.1",))

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mounts of a container: its volumes, the managed /etc/hosts, and the file of its termination message."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+
+from kubeloop.api.generated.core_v1 import Container, Pod, VolumeMount
+from kubeloop.clock import Clock
+from kubeloop.kubelet.containers.environment import expand
+from kubeloop.kubelet.cri.config.paths import NodePaths
+from kubeloop.kubelet.cri.config.sandbox_config import hostname_and_domain
+from kubeloop.kubelet.cri.config.security_context import ContainerConfigError
+from kubeloop.kubelet.cri.messages.container import Mount, MountPropagation
+from kubeloop.kubelet.volumes.host import subpath
+from kubeloop.kubelet.volumes.host.mounter import VolumeMounter
+from kubeloop.kubelet.volumes.host.payloads import PayloadError
+
+_HOSTS = "/etc/hosts"
+_PROPAGATION = {
+    None: MountPropagation.PRIVATE,
+    "None": MountPropagation.PRIVATE,
+    "HostToContainer": MountPropagation.HOST_TO_CONTAINER,
+    "Bidirectional": MountPropagation.BIDIRECTIONAL,
+}
+_HOSTS_FILE = """# Kubernetes-managed hosts file.
+127.0.0.1\tlocalhost
+::1\tlocalhost ip6-localhost ip6-loopback
+fe00::\tip6-localnet
+fe00::\tip6-mcastprefix
+fe00::1\tip6-allnodes
+fe00::2\tip6-allrouters
+"""
+
+
+class ContainerMounts:
+    """Prepares the mounts of containers on the machine."""
+
+    def __init__(self, paths: NodePaths, volumes: VolumeMounter, cluster_domain: str, clock: Clock) -> None:
+        self._paths = paths
+        self._volumes = volumes
+        self._cluster_domain = cluster_domain
+        self._clock = clock
+
+    def prepare(self, pod: Pod, container: Container, environment: Mapping[str, str]) -> tuple[Mount, ...]:
+        """Return the mounts of a container of a pod that has its addresses. Raises `ContainerConfigError`."""
+        mounts = [self._volume_mount(pod, container, at, environment) for at in range(len(container.volume_mounts))]
+        if self._needs_hosts_file(pod, container):
+            mounts.append(self._hosts_mount(pod))
+        if container.termination_message_path:
+            mounts.append(self._termination_message_mount(pod, container))
+        return tuple(mounts)
+
+    def remove_pod(self, uid: str) -> None:
+        """Unmount and remove everything of a pod."""
+        subpath.release(self._paths.pod(uid) / "volume-subpaths")
+        self._volumes.tear_down(uid)
+        shutil.rmtree(self._paths.pod(uid), ignore_errors=True)
+
+    def _volume_mount(self, pod: Pod, container: Container, index: int, environment: Mapping[str, str]) -> Mount:
+        mount = container.volume_mounts[index]
+        volume = next((one for one in pod.spec.volumes if one.name == mount.name), None)
+        if volume is None:
+            raise ContainerConfigError(f'cannot find volume "{mount.name}" to mount into container "{container.name}"')
+        try:
+            source = self._volumes.path_of(pod, volume)
+        except PayloadError as error:
+            raise ContainerConfigError(str(error)) from None
+        path = expand(mount.sub_path_expr, environment) if mount.sub_path_expr else mount.sub_path
+        if path:
+            target = self._paths.pod(pod.metadata.uid) / "volume-subpaths" / mount.name / container.name / str(index)
+            where = f'subPath for volumeMount "{mount.name}" of container "{container.name}"'
+            try:
+                if not (source / path).exists():
+                    subpath.make_folder(source, path)
+                source = subpath.bind(source, path, target)
+            except (subpath.SubPathError, OSError):  # details would tell about the machine's files
+                raise ContainerConfigError(f"failed to prepare {where}") from None
+        return Mount(
+            container_path=mount.mount_path,
+            host_path=str(source),
+            readonly=mount.read_only,
+            propagation=_PROPAGATION[mount.mount_propagation],
+            recursive_read_only=_is_recursively_read_only(mount),
+        )
+
+    def _needs_hosts_file(self, pod: Pod, container: Container) -> bool:
+        if any(one.mount_path == _HOSTS for one in container.volume_mounts):
+            return False
+        return bool(pod.status.pod_ips) and (not pod.spec.host_network or bool(pod.spec.host_aliases))
+
+    def _hosts_mount(self, pod: Pod) -> Mount:
+        path = self._paths.hosts_file(pod.metadata.uid)
+        path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
+        path.write_text(hosts_file(pod, self._cluster_domain))
+        path.chmod(0o644)
+        return Mount(container_path=_HOSTS, host_path=str(path))
+
+    def _termination_message_mount(self, pod: Pod, container: Container) -> Mount:
+        folder = self._paths.container(pod.metadata.uid, container.name)
+        folder.mkdir(mode=0o750, parents=True, exist_ok=True)
+        path = folder / f"{self._clock.random().getrandbits(32):08x}"
+        path.touch()
+        path.chmod(0o666)  # the container's user writes it
+        return Mount(container_path=container.termination_message_path, host_path=str(path))
+
+
+def hosts_file(pod: Pod, cluster_domain: str) -> str:
+    """Return the content of a pod's /etc/hosts."""
+    hostname, domain = hostname_and_domain(pod, cluster_domain)
+    names = f"{hostname}.{domain}\t{hostname}" if domain else hostname
+    lines = [_HOSTS_FILE, *(f"{one.ip}\t{names}\n" for one in pod.status.pod_ips if not pod.spec.host_network)]
+    if pod.spec.host_aliases:
+        lines.append("\n# Entries added by HostAliases.\n")
+        lines += [f"{one.ip}\t{chr(9).join(one.hostnames)}\n" for one in pod.spec.host_aliases]
+    return "".join(lines)
+
+
+def _is_recursively_read_only(mount: VolumeMount) -> bool:
+    return mount.read_only and mount.recursive_read_only == "Enabled"

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Image manager: provides the image of a container by its pull policy, with the pull secrets of the pod."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import suppress
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from kubeloop.api.errors import ApiError
+from kubeloop.api.generated.core_v1 import Container, Pod, Secret
+from kubeloop.client import Client
+from kubeloop.grpc.streams import RpcError
+from kubeloop.kubelet.cri.config.security_context import ImageUser
+from kubeloop.kubelet.cri.messages.image import AuthConfig, Image, ImageSpec, PullImageRequest
+from kubeloop.kubelet.cri.messages.sandbox import PodSandboxConfig
+from kubeloop.kubelet.cri.services import ImageService
+from kubeloop.kubelet.runtime import ContainerStartError
+
+_DEFAULT_REGISTRY = "docker.io"
+_DOCKER_HUB = ("https://index.docker.io/v1/", "index.docker.io", _DEFAULT_REGISTRY)
+_SECRET_KEYS = (".dockerconfigjson", ".dockercfg")
+
+
+class PulledImage(NamedTuple):
+    """Image that is present."""
+
+    ref: str
+    user: ImageUser
+
+
+class PullEvents(Protocol):
+    """Events of image pulls."""
+
+    def record_image_pulling(self, pod: Pod, container: Container) -> None:
+        """Emit Pulling."""
+
+    def record_image_pulled(self, pod: Pod, container: Container, size: int | None, seconds: float) -> None:
+        """Emit Pulled; the size is None for an image that was already present."""
+
+
+class ImageManager:
+    """Ensures images, at most `parallel` pulls at a time."""
+
+    def __init__(self, images: ImageService, client: Client, events: PullEvents, parallel: int) -> None:
+        self._images = images
+        self._client = client
+        self._events = events
+        self._pulls = asyncio.Semaphore(parallel)
+
+    async def ensure_image(self, pod: Pod, container: Container, sandbox: PodSandboxConfig) -> PulledImage:
+        """Return the image of a container, pulled if its policy requires it. Raises `ContainerStartError`."""
+        spec = ImageSpec(image=with_default_tag(container.image), user_specified_image=container.image)
+        found = await self._find(container, spec)
+        policy = container.image_pull_policy
+        if found is not None and policy != "Always":
+            self._events.record_image_pulled(pod, container, None, 0.0)
+            return _pulled(found)
+        if policy == "Never":
+            message = f'Container image "{container.image}" is not present with pull policy of Never'
+            raise ContainerStartError("ErrImageNeverPull", message)
+        self._events.record_image_pulling(pod, container)
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        async with self._pulls:
+            await self._pull(pod, container, spec, sandbox)
+        found = await self._find(container, spec)
+        if found is None:
+            raise ContainerStartError("ErrImagePull", f'image "{container.image}" is not present after its pull')
+        self._events.record_image_pulled(pod, container, found.size, loop.time() - began)
+        return _pulled(found)
+
+    async def _find(self, container: Container, spec: ImageSpec) -> Image | None:
+        try:
+            return await self._images.image_status(spec)
+        except RpcError as error:
+            message = f'Failed to inspect image "{container.image}": {error.format()}'
+            raise ContainerStartError("ImageInspectError", message) from None
+
+    async def _pull(self, pod: Pod, container: Container, spec: ImageSpec, sandbox: PodSandboxConfig) -> None:
+        """Pull with each of the credentials that fit, until one works."""
+        credentials: list[AuthConfig | None] = [one async for one in self._credentials(pod, spec.image)]
+        failure = ""
+        for auth in credentials or (None,):
+            try:
+                await self._images.pull_image(PullImageRequest(image=spec, auth=auth, sandbox_config=sandbox))
+            except RpcError as error:
+                failure = error.details
+            else:
+                return
+        raise ContainerStartError("ErrImagePull", failure)
+
+    async def _credentials(self, pod: Pod, image: str) -> AsyncIterator[AuthConfig]:
+        for reference in pod.spec.image_pull_secrets:
+            try:
+                secret = await self._client.get(Secret, reference.name, pod.metadata.namespace)
+            except ApiError:
+                continue  # as upstream: the pull is tried without it
+            for auth in matching_credentials(secret, image):
+                yield auth
+
+
+def with_default_tag(image: str) -> str:
+    """Return an image reference with the tag `latest`, unless it has a tag or a digest."""
+    name = image.rpartition("/")[2]
+    return image if "@" in image or ":" in name else f"{image}:latest"
+
+
+def registry_of(image: str) -> str:
+    """Return the registry of an image and its path, in the full form that credentials are matched with."""
+    first, slash, _ = image.partition("/")
+    if slash and ("." in first or ":" in first or first == "localhost"):
+        return image
+    return f"{_DEFAULT_REGISTRY}/{image}"
+
+
+def matching_credentials(secret: Secret, image: str) -> Iterator[AuthConfig]:
+    """Yield the credentials of a pull secret for an image, those of the longest prefix first."""
+    name = registry_of(image)
+    entries = sorted(_entries_of(secret).items(), key=lambda one: len(one[0]), reverse=True)
+    for server, entry in entries:
+        prefix = _DEFAULT_REGISTRY if server in _DOCKER_HUB else server.partition("://")[2] or server
+        prefix = prefix.rstrip("/").removesuffix("/v1").removesuffix("/v2")
+        if name == prefix or name.startswith((f"{prefix}/", f"{prefix}:")):
+            yield _auth_of(entry)
+
+
+def _entries_of(secret: Secret) -> Mapping[str, Mapping[str, str]]:
+    content = next((secret.data[key] for key in _SECRET_KEYS if key in secret.data), b"{}")
+    try:
+        found = msgspec.json.decode(content)
+    except msgspec.DecodeError:
+        return {}
+    entries = found.get("auths", {}) if ".dockerconfigjson" in secret.data else found
+    return {server: entry for server, entry in entries.items() if isinstance(entry, dict)}
+
+
+def _auth_of(entry: Mapping[str, str]) -> AuthConfig:
+    username, password = entry.get("username", ""), entry.get("password", "")
+    if entry.get("auth"):
+        with suppress(binascii.Error, UnicodeDecodeError):
+            username, _, password = base64.b64decode(entry["auth"]).decode().partition(":")
+    return AuthConfig(username=username, password=password, identity_token=entry.get("identitytoken", ""))
+
+
+def _pulled(image: Image) -> PulledImage:
+    uid = image.uid.value if image.uid is not None else None
+    return PulledImage(image.id, ImageUser(uid, image.username))

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builds the parts of a real node: CRI services, runtime, volumes, and the tasks that run beside the pod workers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kubeloop.api.generated.core_v1 import Pod
+from kubeloop.client import Client
+from kubeloop.clock import Clock
+from kubeloop.grpc.channel import UnixChannel
+from kubeloop.grpc.streams import RpcError
+from kubeloop.kubelet.cri.config.dns import DnsSettings, pod_dns
+from kubeloop.kubelet.cri.config.paths import NodePaths
+from kubeloop.kubelet.cri.container_mounts import ContainerMounts
+from kubeloop.kubelet.cri.image_manager import ImageManager
+from kubeloop.kubelet.cri.pleg import GenericPLEG
+from kubeloop.kubelet.cri.runtime import CriParts, CriRuntime, NodeFacts
+from kubeloop.kubelet.cri.services import ImageService, RuntimeService
+from kubeloop.kubelet.cri.streams import StreamingClient
+from kubeloop.kubelet.events.pod_events import PodEvents
+from kubeloop.kubelet.node_status.machine import MachineResources
+from kubeloop.kubelet.node_status.served_nodes import ServedNodes
+from kubeloop.kubelet.sync.sync_queues import EnqueuePod
+from kubeloop.kubelet.volumes.host.manager import HostVolumeManager
+from kubeloop.kubelet.volumes.host.mounter import VolumeMounter
+from kubeloop.kubelet.volumes.host.payloads import PayloadReader
+from kubeloop.kubelet.volumes.volume_manager import VolumeManager
+
+_HOUSEKEEPING_SECONDS = 2.0
+_CONNECT_SECONDS = 10.0
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeConnection:
+    """Connection to a container runtime whose version is known."""
+
+    channel: UnixChannel
+    runtime: RuntimeService
+    images: ImageService
+    version: str  # as in `nodeInfo.containerRuntimeVersion`
+
+
+@dataclass(frozen=True, slots=True)
+class CriNodeConfig:
+    """Settings of a real node."""
+
+    connection: RuntimeConnection
+    name: str
+    addresses: tuple[str, ...]
+    machine: MachineResources
+    paths: NodePaths = field(default_factory=NodePaths)
+    dns: DnsSettings = field(default_factory=DnsSettings)
+    cgroup_root: str = "/"
+    parallel_pulls: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class AgentParts:
+    """Parts of the agent that the node uses."""
+
+    client: Client
+    clock: Clock
+    events: PodEvents
+    nodes: ServedNodes
+    enqueue: EnqueuePod
+
+
+async def connect_runtime(endpoint: str, seconds: float) -> RuntimeConnection:
+    """Connect to the runtime at an endpoint and read its version. Raises `RpcError`."""
+    channel = UnixChannel(endpoint)
+    runtime = RuntimeService(channel, seconds)
+    version = await RuntimeService(channel, _CONNECT_SECONDS).version()
+    name = f"{version.runtime_name}://{version.runtime_version}"
+    return RuntimeConnection(channel, runtime, ImageService(channel, seconds), name)
+
+
+class CriNode:
+    """Parts of one real node; `tasks` run until the agent ends."""
+
+    def __init__(self, config: CriNodeConfig, agent: AgentParts) -> None:
+        service, clock, paths = config.connection.runtime, agent.clock, config.paths
+        self._config = config
+        self._agent = agent
+        self._mounter = VolumeMounter(paths, PayloadReader(agent.client, clock), clock)
+        facts = NodeFacts(
+            paths,
+            config.addresses,
+            config.machine.memory,
+            config.dns.cluster_domain,
+            lambda pod: pod_dns(pod, config.dns),
+            config.cgroup_root,
+            lambda: agent.nodes.allocatable_of(config.name),
+        )
+        parts = CriParts(
+            agent.events,
+            ImageManager(config.connection.images, agent.client, agent.events, config.parallel_pulls),
+            ContainerMounts(paths, self._mounter, config.dns.cluster_domain, clock),
+            StreamingClient(service),
+        )
+        self.runtime = CriRuntime(service, config.connection.version, facts, parts, agent.enqueue)
+        self._pleg = GenericPLEG(service, clock, self.runtime.on_pod_change)
+        self._volumes: HostVolumeManager | None = None
+
+    def health_error(self) -> str:
+        """Return why the node is not ready; empty if the runtime answers."""
+        if self._pleg.failure:
+            return f"[container runtime is down, {self._pleg.failure}]"
+        return self._pleg.health_error()
+
+    def new_volume_manager(self, checks: VolumeManager) -> HostVolumeManager:
+        """Return the volume manager of the node."""
+        self._volumes = HostVolumeManager(checks, self._mounter, self._agent.events, self._agent.clock)
+        return self._volumes
+
+    def tasks(
+        self, pods: Callable[[], Iterable[Pod]], is_known: Callable[[str], bool]
+    ) -> tuple[Coroutine[Any, Any, None], ...]:
+        """Return the work beside the pod workers, for the pods of the node; a pod that is not known is an orphan."""
+        allocatable = self._agent.nodes.allocatable_of
+        refresh = (
+            self._volumes.refresh(pods, lambda: allocatable(self._config.name)) if self._volumes is not None else None
+        )
+        return (self._pleg.run(), self._clean_up(is_known), *((refresh,) if refresh is not None else ()))
+
+    async def close(self) -> None:
+        """End operations under way and close the connection; containers run on."""
+        await self.runtime.close()
+        await self._config.connection.channel.close()
+
+    async def _clean_up(self, is_known: Callable[[str], bool]) -> None:
+        """Remove pods that the runtime has and the API server has not, forever."""
+        while True:
+            await asyncio.sleep(_HOUSEKEEPING_SECONDS)
+            for uid in self._orphans(is_known):
+                try:
+                    await self.runtime.remove_pod(uid)
+                except RpcError as error:
+                    log.warning("pod %s could not be removed: %s", uid, error.format())
+
+    def _orphans(self, is_known: Callable[[str], bool]) -> list[str]:
+        folder: Path = self._config.paths.root / "pods"
+        on_disk = [one.name for one in folder.iterdir()] if folder.is_dir() else []
+        return [uid for uid in {*self._pleg.pods, *on_disk} if not is_known(uid)]

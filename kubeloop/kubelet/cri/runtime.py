@@ -1,0 +1,345 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runtime of real containers over CRI: performs the operations that the pod workers decide on.
+
+Stops and hooks run in tasks of their own (`operations`): their ends queue the pod, as changes seen by the PLEG do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from kubeloop.api.generated.core_v1 import Container, HostIP, LifecycleHandler, Pod, PodIP, Probe
+from kubeloop.api.kubelet_requests import PodLogOptions, PortConnection, StandardStreams
+from kubeloop.grpc.streams import NOT_FOUND, RpcError
+from kubeloop.kubelet.containers.env_sources import CONFIG_ERROR
+from kubeloop.kubelet.containers.environment import make_environment
+from kubeloop.kubelet.cri import container_logs
+from kubeloop.kubelet.cri.cgroups import pod_cgroup, remove_pod_cgroups
+from kubeloop.kubelet.cri.config.container_config import ContainerInputs, make_container_config
+from kubeloop.kubelet.cri.config.labels import POD_UID
+from kubeloop.kubelet.cri.config.linux_resources import container_resources
+from kubeloop.kubelet.cri.config.paths import NodePaths
+from kubeloop.kubelet.cri.config.sandbox_config import HostnameError, SandboxInputs, make_sandbox_config
+from kubeloop.kubelet.cri.config.security_context import ContainerConfigError
+from kubeloop.kubelet.cri.container_mounts import ContainerMounts
+from kubeloop.kubelet.cri.image_manager import ImageManager
+from kubeloop.kubelet.cri.lifecycle.hooks import HookRunner
+from kubeloop.kubelet.cri.lifecycle.operations import ContainerOperations
+from kubeloop.kubelet.cri.lifecycle.probers import Prober, ProbeTarget
+from kubeloop.kubelet.cri.messages.container import CreateContainerRequest
+from kubeloop.kubelet.cri.messages.sandbox import DNSConfig, PodSandboxConfig
+from kubeloop.kubelet.cri.pod_status_cache import PodStatusCache
+from kubeloop.kubelet.cri.services import RuntimeService
+from kubeloop.kubelet.cri.streams import StreamingClient
+from kubeloop.kubelet.events.pod_events import PodEvents
+from kubeloop.kubelet.runtime import (
+    ContainerStartError,
+    ContainerUsage,
+    EnvSourceValues,
+    PodObservation,
+    ProbeKind,
+    ProbeResult,
+)
+from kubeloop.kubelet.sync.containers import find_container
+from kubeloop.kubelet.sync.sync_queues import EnqueuePod
+from kubeloop.runtime.objects.keys import ObjectKey, key_of
+
+_KEPT_RUNS = 2  # of each container: the present one and the one before
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFacts:
+    """Facts about the node that its containers depend on."""
+
+    paths: NodePaths
+    addresses: tuple[str, ...]
+    memory_capacity: int  # in bytes
+    cluster_domain: str
+    dns_of: Callable[[Pod], DNSConfig | None]
+    cgroup_root: str
+    allocatable_of: Callable[[], Mapping[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class CriParts:
+    """Parts that provide images and mounts."""
+
+    events: PodEvents
+    images: ImageManager
+    mounts: ContainerMounts
+    streams: StreamingClient
+
+
+class CriRuntime:
+    """Runs the containers of one node; `enqueue` queues a pod for sync."""
+
+    emits_start_events = True
+
+    def __init__(
+        self, service: RuntimeService, name: str, facts: NodeFacts, parts: CriParts, enqueue: EnqueuePod
+    ) -> None:
+        self.name = name
+        self._service = service
+        self._facts = facts
+        self._parts = parts
+        self._enqueue = enqueue
+        self._cache = PodStatusCache(service, name.partition("://")[0], facts.addresses)
+        self._hooks = HookRunner(service)
+        self._prober = Prober(service)
+        self._operations = ContainerOperations(service, self._hooks, self._on_operation_end)
+        self._reset: set[str] = set()  # IDs of runs that only count as attempts
+        self._starts: dict[str, asyncio.Task[None]] = {}  # starts under way, by pod UID
+
+    # Changes that others see.
+
+    def on_pod_change(self, uid: str, key: ObjectKey) -> None:
+        """Handle a change of a pod's containers by themselves."""
+        self._cache.invalidate(uid)
+        self._enqueue(key)
+
+    def adopt_pod(self, pod: Pod) -> None:
+        """Do nothing: the runtime knows its pods."""
+
+    def halt(self, uid: str) -> None:
+        """Do nothing: only simulated nodes are stopped by an annotation."""
+
+    def interrupt(self, uid: str) -> None:
+        """Cancel the start of a container of a pod that is to be stopped: a pull may take long."""
+        if (task := self._starts.get(uid)) is not None:
+            task.cancel()
+
+    async def close(self) -> None:
+        """End operations under way; containers run on."""
+        await self._operations.close()
+
+    # Observation.
+
+    async def get_pod_status(self, pod: Pod) -> PodObservation:
+        """Return the present state of a pod."""
+        seen = self._operations.overlay(await self._cache.get(pod.metadata.uid))
+        if not self._reset:
+            return seen
+        runs = {
+            name: tuple(msgspec.structs.replace(one, is_reset=True) if one.id in self._reset else one for one in found)
+            for name, found in seen.runs.items()
+        }
+        return msgspec.structs.replace(seen, runs=runs)
+
+    # Sandboxes.
+
+    async def run_pod_sandbox(self, pod: Pod) -> None:
+        """Create the pod's sandbox. Raises `ContainerStartError`."""
+        uid = pod.metadata.uid
+        old = await self._service.list_pod_sandboxes({POD_UID: uid})
+        attempt = max((one.metadata.attempt + 1 for one in old if one.metadata is not None), default=0)
+        try:
+            for one in old:
+                await self._service.stop_pod_sandbox(one.id)
+            self._facts.paths.logs(pod).mkdir(mode=0o755, parents=True, exist_ok=True)
+            config = self._sandbox_config(pod, attempt)
+            await self._service.run_pod_sandbox(config, "")
+        except HostnameError as error:
+            raise ContainerStartError("FailedCreatePodSandBox", str(error)) from None
+        except RpcError as error:
+            raise ContainerStartError("FailedCreatePodSandBox", error.format()) from None
+        finally:
+            self._cache.invalidate(uid)
+
+    async def stop_pod_sandbox(self, pod: Pod) -> None:
+        """Stop the sandboxes of a terminated pod; its logs are kept."""
+        for one in await self._service.list_pod_sandboxes({POD_UID: pod.metadata.uid}):
+            await self._service.stop_pod_sandbox(one.id)
+        self._cache.invalidate(pod.metadata.uid)
+
+    async def remove_pod(self, uid: str) -> None:
+        """Remove the sandboxes, containers, mounts and files of a pod."""
+        containers = await self._service.list_containers({POD_UID: uid})
+        self._operations.forget({one.id for one in containers})
+        for one in await self._service.list_pod_sandboxes({POD_UID: uid}):
+            await self._service.stop_pod_sandbox(one.id)
+            await self._service.remove_pod_sandbox(one.id)
+        self._cache.remove(uid)
+        self._parts.mounts.remove_pod(uid)
+        remove_pod_cgroups(uid, self._facts.cgroup_root)
+        for folder in self._facts.paths.pod_logs.glob(f"*_{uid}"):
+            shutil.rmtree(folder, ignore_errors=True)
+
+    async def reset_pod(self, pod: Pod) -> None:
+        """Reset a pod whose containers have all exited; their runs only count as attempts."""
+        seen = await self.get_pod_status(pod)
+        self._reset |= {found[0].id for found in seen.runs.values() if found}
+
+    # Containers.
+
+    async def start_container(
+        self, pod: Pod, container: Container, attempt: int, found: EnvSourceValues | None
+    ) -> None:
+        """Start a run of a container and its postStart hook. Raises `ContainerStartError`."""
+        uid = pod.metadata.uid
+        task = self._starts[uid] = asyncio.create_task(self._start(pod, container, attempt, found))
+        try:
+            await asyncio.wait((task,))
+        except asyncio.CancelledError:
+            task.cancel()
+            raise
+        finally:
+            del self._starts[uid]
+            self._cache.invalidate(uid)
+        if task.cancelled():
+            raise ContainerStartError("ErrImagePull", "context canceled")
+        task.result()
+
+    async def _start(self, pod: Pod, container: Container, attempt: int, found: EnvSourceValues | None) -> None:
+        seen = await self._cache.get(pod.metadata.uid)
+        pod = self._with_addresses(pod, seen)
+        sandbox, sandbox_id = self._sandbox_config(pod, 0), self._cache.sandbox_of(pod.metadata.uid)
+        image = await self._parts.images.ensure_image(pod, container, sandbox)
+        environment = make_environment(pod, container, found, self._facts.allocatable_of())
+        try:
+            mounts = self._parts.mounts.prepare(pod, container, environment)
+            facts = self._facts
+            inputs = ContainerInputs(
+                attempt,
+                image.ref,
+                image.user,
+                environment,
+                mounts,
+                facts.memory_capacity,
+                str(facts.paths.seccomp()),
+            )
+            config = make_container_config(pod, container, inputs)
+        except ContainerConfigError as error:
+            raise ContainerStartError(CONFIG_ERROR, str(error)) from None
+        await self._remove_old_runs(seen, container.name)
+        (facts.paths.logs(pod) / container.name).mkdir(mode=0o755, parents=True, exist_ok=True)
+        request = CreateContainerRequest(pod_sandbox_id=sandbox_id, config=config, sandbox_config=sandbox)
+        try:
+            id = await self._service.create_container(request)
+        except RpcError as error:
+            raise ContainerStartError("CreateContainerError", error.details) from None
+        self._parts.events.record_container_created(pod, container)
+        try:
+            await self._service.start_container(id)
+        except RpcError as error:
+            raise ContainerStartError("RunContainerError", error.details) from None
+        self._parts.events.record_container_started(pod, container)
+        self._operations.start_post_start(pod, container, id)
+
+    async def stop_container(self, pod: Pod, container: str, grace: float, hook: LifecycleHandler | None) -> None:
+        """Start stopping a container within the grace period."""
+        seen = await self._cache.get(pod.metadata.uid)
+        run = seen.last_run(container)
+        if run is not None and run.state != "exited":
+            self._operations.stop(self._with_addresses(pod, seen), container, _bare(run.id), grace, hook)
+
+    async def start_pre_stop_hook(self, pod: Pod, container: str, hook: LifecycleHandler) -> None:
+        """Start the preStop hook of a container that is stopped later."""
+        seen = await self._cache.get(pod.metadata.uid)
+        run, spec = seen.last_run(container), find_container(pod, container)
+        if run is not None and spec is not None:
+            self._operations.start_pre_stop(self._with_addresses(pod, seen), spec, _bare(run.id), hook)
+
+    async def update_container_resources(self, pod: Pod, container: Container) -> None:
+        """Change a running container to the resources of the pod's spec."""
+        run = (await self._cache.get(pod.metadata.uid)).last_run(container.name)
+        if run is not None and run.state == "running":
+            limits = container_resources(pod, container, self._facts.memory_capacity)
+            await self._service.update_container_resources(_bare(run.id), limits)
+            self._cache.invalidate(pod.metadata.uid)
+
+    async def probe(self, pod: Pod, container: Container, kind: ProbeKind, probe: Probe) -> ProbeResult:
+        """Return the result of a probe."""
+        seen = await self._cache.get(pod.metadata.uid)
+        run = seen.last_run(container.name)
+        if run is None or seen.addresses is None:
+            return ProbeResult(False, "container no longer exists")
+        return await self._prober.probe(ProbeTarget(container, _bare(run.id), seen.addresses[0]), probe)
+
+    async def _remove_old_runs(self, seen: PodObservation, name: str) -> None:
+        """Remove all runs of a container but the last one, before another begins."""
+        for run in seen.runs.get(name, ())[_KEPT_RUNS - 1 :]:
+            self._reset.discard(run.id)
+            await self._service.remove_container(_bare(run.id))
+
+    # Access.
+
+    async def get_container_logs(self, pod: Pod, container: str, options: PodLogOptions) -> AsyncIterator[bytes]:
+        """Yield the log of a container."""
+        uid = pod.metadata.uid
+        runs = (await self._cache.get(uid)).runs.get(container, ())
+        index = 1 if options.previous else 0
+        if index >= len(runs):
+            return
+        run = runs[index]
+        path = self._facts.paths.logs(pod) / container / f"{run.attempt}.log"
+
+        def is_running() -> bool:
+            now = self._cache.peek(uid)
+            last = now.last_run(container) if now is not None else None
+            return now is None or (last is not None and last.id == run.id and last.state != "exited")
+
+        async for piece in container_logs.read_log(path, options, is_running):
+            yield piece
+
+    async def exec(self, pod: Pod, container: str, command: tuple[str, ...], streams: StandardStreams) -> int:
+        """Run a command in a container and return its exit code."""
+        return await self._parts.streams.exec(await self._id_of(pod, container), command, streams)
+
+    async def attach(self, pod: Pod, container: str, streams: StandardStreams) -> None:
+        """Connect streams to the process of a container until it exits."""
+        spec = find_container(pod, container)
+        has_terminal = spec is not None and spec.tty
+        await self._parts.streams.attach(await self._id_of(pod, container), streams, tty=has_terminal)
+
+    async def port_forward(self, pod: Pod, port: int, connection: PortConnection) -> None:
+        """Serve a connection to a port of a pod."""
+        await self._cache.get(pod.metadata.uid)
+        await self._parts.streams.port_forward(self._cache.sandbox_of(pod.metadata.uid), port, connection)
+
+    def usage(self, pod: Pod) -> Mapping[str, ContainerUsage]:
+        """Return the usage of the running containers of a pod."""
+        return {}
+
+    # Helpers.
+
+    async def _id_of(self, pod: Pod, container: str) -> str:
+        run = (await self._cache.get(pod.metadata.uid)).last_run(container)
+        if run is None:
+            raise RpcError(NOT_FOUND, f'container "{container}" not found')
+        return _bare(run.id)
+
+    def _sandbox_config(self, pod: Pod, attempt: int) -> PodSandboxConfig:
+        facts = self._facts
+        inputs = SandboxInputs(
+            attempt,
+            str(facts.paths.logs(pod)),
+            pod_cgroup(pod, facts.cgroup_root),
+            facts.cluster_domain,
+            facts.dns_of(pod),
+        )
+        return make_sandbox_config(pod, inputs)
+
+    def _with_addresses(self, pod: Pod, seen: PodObservation) -> Pod:
+        """Return a pod whose status has its addresses, which the API server may not know yet."""
+        ips, hosts = seen.addresses or (), self._facts.addresses
+        status = msgspec.structs.replace(
+            pod.status,
+            pod_ip=ips[0] if ips else "",
+            pod_ips=tuple(PodIP(ip=ip) for ip in ips),
+            host_ip=hosts[0],
+            host_ips=tuple(HostIP(ip=ip) for ip in hosts),
+        )
+        return msgspec.structs.replace(pod, status=status)
+
+    def _on_operation_end(self, pod: Pod) -> None:
+        self.on_pod_change(pod.metadata.uid, key_of(pod))
+
+
+def _bare(id: str) -> str:
+    """Return the ID of a container in the runtime, without its scheme."""
+    return id.rpartition("/")[2]

@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files of volumes whose contents the kubelet writes: configMap, secret, downwardAPI, projected."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from kubeloop.api.errors import NotFound
+from kubeloop.api.generated.authentication_v1 import BoundObjectReference, TokenRequest, TokenRequestSpec
+from kubeloop.api.generated.certificates_v1 import ClusterTrustBundle
+from kubeloop.api.generated.core_v1 import (
+    ClusterTrustBundleProjection,
+    ConfigMap,
+    DownwardAPIVolumeFile,
+    KeyToPath,
+    Pod,
+    Secret,
+    ServiceAccount,
+    ServiceAccountTokenProjection,
+    Volume,
+    VolumeProjection,
+)
+from kubeloop.api.selectors.objects import label_selector_as_selector
+from kubeloop.client import Client
+from kubeloop.clock import Clock
+from kubeloop.kubelet.containers.environment import resolve_field_ref, resolve_resource_field_ref
+from kubeloop.kubelet.sync.containers import find_container
+from kubeloop.kubelet.volumes.host.atomic_writer import FileContent
+
+DEFAULT_MODE = 0o644
+TOKEN_GROUP_MODE = 0o640
+# A token is requested again after this share of its lifetime, or after a day.
+_REFRESH_SHARE, _LONGEST_USE_SECONDS = 0.8, 86_400.0
+
+Files = dict[str, FileContent]
+
+
+class PayloadError(Exception):
+    """Raised if the contents of a volume are not available; the message is shown in an event."""
+
+    volume = ""  # name of the volume, if it is known
+
+    def of_volume(self, name: str) -> PayloadError:
+        """Return the error with the name of its volume."""
+        self.volume = name
+        return self
+
+
+class _Defaults(NamedTuple):
+    """Mode and owner of the files of a volume that set none."""
+
+    mode: int
+    uid: int | None
+
+
+class _IssuedToken(NamedTuple):
+    token: bytes
+    refresh_at: datetime
+
+
+class PayloadReader:
+    """Reads the contents of volumes from the API server. Tokens are kept until most of their lifetime has passed."""
+
+    def __init__(self, client: Client, clock: Clock) -> None:
+        self._client = client
+        self._clock = clock
+        self._tokens: dict[tuple[str, str], _IssuedToken] = {}  # by pod UID and audience with lifetime
+
+    def remove_pod(self, uid: str) -> None:
+        """Forget the tokens of a pod."""
+        self._tokens = {key: one for key, one in self._tokens.items() if key[0] != uid}
+
+    async def read(self, pod: Pod, volume: Volume, allocatable: Mapping[str, str]) -> Files | None:
+        """Return the files of a volume by path; None for a volume of another kind. Raises `PayloadError`."""
+        if (config_map := volume.config_map) is not None:
+            defaults = _defaults(config_map.default_mode, config_map.default_user)
+            held = await self._config_map(pod, config_map.name, bool(config_map.optional))
+            return _select(held, config_map.items, defaults, "configmap references non-existent config key: ")
+        if (secret := volume.secret) is not None:
+            defaults = _defaults(secret.default_mode, secret.default_user)
+            held = await self._secret(pod, secret.secret_name, bool(secret.optional))
+            return _select(held, secret.items, defaults, "references non-existent secret key: ")
+        if (downward := volume.downward_api) is not None:
+            defaults = _defaults(downward.default_mode, downward.default_user)
+            return _downward_files(pod, downward.items, defaults, allocatable)
+        if (projected := volume.projected) is not None:
+            defaults = _defaults(projected.default_mode, projected.default_user)
+            files: Files = {}
+            for source in projected.sources or ():
+                files |= await self._project(pod, source, defaults, allocatable)
+            return files
+        return None
+
+    async def _project(
+        self, pod: Pod, source: VolumeProjection, defaults: _Defaults, allocatable: Mapping[str, str]
+    ) -> Files:
+        if (config_map := source.config_map) is not None:
+            held = await self._config_map(pod, config_map.name, bool(config_map.optional))
+            return _select(held, config_map.items, defaults, "configmap references non-existent config key: ")
+        if (secret := source.secret) is not None:
+            held = await self._secret(pod, secret.name, bool(secret.optional))
+            return _select(held, secret.items, defaults, "references non-existent secret key: ")
+        if source.downward_api is not None:
+            return _downward_files(pod, source.downward_api.items, defaults, allocatable)
+        if source.service_account_token is not None:
+            return await self._token(pod, source.service_account_token, defaults)
+        if source.cluster_trust_bundle is not None:
+            return await self._trust_bundle(source.cluster_trust_bundle, defaults)
+        raise PayloadError("a projected volume has a source that this kubelet does not support")
+
+    async def _config_map(self, pod: Pod, name: str, is_optional: bool) -> Mapping[str, bytes] | None:
+        try:
+            found = await self._client.get(ConfigMap, name, pod.metadata.namespace)
+        except NotFound:
+            if is_optional:
+                return None
+            raise PayloadError(f'configmap "{name}" not found') from None
+        return {**{key: text.encode() for key, text in found.data.items()}, **found.binary_data}
+
+    async def _secret(self, pod: Pod, name: str, is_optional: bool) -> Mapping[str, bytes] | None:
+        try:
+            return (await self._client.get(Secret, name, pod.metadata.namespace)).data
+        except NotFound:
+            if is_optional:
+                return None
+            raise PayloadError(f'secret "{name}" not found') from None
+
+    async def _token(self, pod: Pod, wanted: ServiceAccountTokenProjection, defaults: _Defaults) -> Files:
+        mode = TOKEN_GROUP_MODE if _fs_group(pod) is not None else defaults.mode
+        uid = wanted.user if wanted.user is not None else defaults.uid
+        return {wanted.path: FileContent(await self._current_token(pod, wanted), mode, uid)}
+
+    async def _current_token(self, pod: Pod, wanted: ServiceAccountTokenProjection) -> bytes:
+        key, now = (pod.metadata.uid, f"{wanted.audience}/{wanted.expiration_seconds}"), self._clock.now()
+        held = self._tokens.get(key)
+        if held is None or held.refresh_at <= now:
+            held = self._tokens[key] = await self._request_token(pod, wanted, now)
+        return held.token
+
+    async def _request_token(self, pod: Pod, wanted: ServiceAccountTokenProjection, now: datetime) -> _IssuedToken:
+        about = pod.metadata
+        reference = BoundObjectReference(kind="Pod", api_version="v1", name=about.name, uid=about.uid)
+        spec = TokenRequestSpec(
+            audiences=(wanted.audience,) if wanted.audience else None,
+            expiration_seconds=wanted.expiration_seconds,
+            bound_object_ref=reference,
+        )
+        account = pod.spec.service_account_name or "default"
+        request = TokenRequest(spec=spec)
+        made = await self._client.create_subresource(ServiceAccount, account, "token", request, about.namespace)
+        seconds = made.spec.expiration_seconds or wanted.expiration_seconds or 0
+        lifetime = min(seconds * _REFRESH_SHARE, _LONGEST_USE_SECONDS)
+        return _IssuedToken(made.status.token.encode(), now + timedelta(seconds=lifetime))
+
+    async def _trust_bundle(self, wanted: ClusterTrustBundleProjection, defaults: _Defaults) -> Files:
+        if wanted.name is not None:
+            try:
+                bundles = [await self._client.get(ClusterTrustBundle, wanted.name)]
+            except NotFound:
+                bundles = []
+        else:
+            selector = label_selector_as_selector(wanted.label_selector)
+            listed = await self._client.list(ClusterTrustBundle, fields=f"spec.signerName={wanted.signer_name}")
+            bundles = [one for one in listed.items if selector.matches(one.metadata.labels or {})]
+        if not bundles and not wanted.optional:
+            raise PayloadError("no ClusterTrustBundle matches the projection")
+        content = "".join(one.spec.trust_bundle for one in bundles)
+        return {wanted.path: FileContent(content.encode(), defaults.mode, defaults.uid)}
+
+
+def _defaults(mode: int | None, uid: int | None) -> _Defaults:
+    return _Defaults(DEFAULT_MODE if mode is None else mode, uid)
+
+
+def _fs_group(pod: Pod) -> int | None:
+    return pod.spec.security_context.fs_group if pod.spec.security_context is not None else None
+
+
+def _select(
+    held: Mapping[str, bytes] | None, items: tuple[KeyToPath, ...], defaults: _Defaults, complaint: str
+) -> Files:
+    """Return all entries as files, or those that the items name."""
+    if held is None:
+        return {}
+    if not items:
+        return {key: FileContent(data, defaults.mode, defaults.uid) for key, data in held.items()}
+    files: Files = {}
+    for item in items:
+        if item.key not in held:
+            raise PayloadError(f"{complaint}{item.key}")
+        mode = defaults.mode if item.mode is None else item.mode
+        uid = defaults.uid if item.user is None else item.user
+        files[item.path] = FileContent(held[item.key], mode, uid)
+    return files
+
+
+def _downward_files(
+    pod: Pod, items: tuple[DownwardAPIVolumeFile, ...], defaults: _Defaults, allocatable: Mapping[str, str]
+) -> Files:
+    files: Files = {}
+    for item in items:
+        text = ""
+        if item.field_ref is not None:
+            text = resolve_field_ref(pod, item.field_ref.field_path)
+        elif (wanted := item.resource_field_ref) is not None:
+            container = find_container(pod, wanted.container_name)
+            if container is None:
+                raise PayloadError(f"container {wanted.container_name} not found")
+            text = resolve_resource_field_ref(pod, container, wanted, allocatable)
+        mode = defaults.mode if item.mode is None else item.mode
+        uid = defaults.uid if item.user is None else item.user
+        files[item.path] = FileContent(text.encode(), mode, uid)
+    return files
