@@ -52,7 +52,7 @@ from kubeloop.apiserver.handlers.watch import watch_objects
 from kubeloop.apiserver.handlers.write import create_object, patch_object, replace_object
 from kubeloop.apiserver.metrics import ApiServerMetrics
 from kubeloop.apiserver.nonresource.handler import NonResourceHandler
-from kubeloop.apiserver.nonresource.health import HealthChecks
+from kubeloop.apiserver.nonresource.health import Check, HealthChecks
 from kubeloop.apiserver.nonresource.openapi.schemas import DefinitionsSource, built_in_definitions
 from kubeloop.apiserver.registry.consistency import with_consistency
 from kubeloop.apiserver.registry.storage import Conversion, ResourceStorage, StorageRegistry
@@ -190,6 +190,7 @@ class ApiServer:
         self.flowcontrol: FlowController | None = None
         self.fault_injector: FaultInjector | None = None  # fault injection for calls from outside of the process
         self.component_ports: Mapping[str, int] = DEFAULT_COMPONENT_PORTS
+        self.component_checks: Mapping[str, Check] = {}
         self.local_nodes: NodeDialer | None = None  # in-process kubelets, added by the program that runs them
         self.kubelet_client: KubeletClient | None = None  # dialer for remote kubelets, set likewise
 
@@ -212,6 +213,10 @@ class ApiServer:
     def set_component_port(self, component: str, port: int) -> None:
         """Set the port where componentstatuses finds a component of this machine."""
         self.component_ports = {**self.component_ports, component: port}
+
+    def set_component_check(self, component: str, check: Check) -> None:
+        """Let componentstatuses ask a component of this process, which has no port."""
+        self.component_checks = {**self.component_checks, component: check}
 
     def inject_faults(self, injector: FaultInjector | None) -> None:
         """Inject faults into calls from outside of the process; None ends that."""

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ import yaml
 
 from tests.bounds import GIVE_UP_SECONDS
 from tests.e2e.plane import NO_PORTS, environment
+from tests.skips import skip_without_kubectl
 
 
 class Shell:
@@ -65,6 +67,9 @@ def test_cluster_in_the_background_is_shown_stopped_restarted_and_deleted(shell:
     record = json.loads(shell.up("-o", "json"))
     assert (record["name"], record["dataDir"]) == ("kubeloop", str(shell.folder / "kubeloop" / "clusters" / "kubeloop"))
     assert "is ready at" in Path(record["log"]).read_text()
+    assert set(components_of(record["kubeconfig"]).values()) == {
+        "Healthy"
+    }  # they have no ports, and are asked directly
     assert shell.run("status", "-o", "name") == "kubeloop\n"
     assert shell.run("delete") == "cluster 'kubeloop' deleted\n"
     assert shell.clusters() == {}
@@ -90,6 +95,43 @@ def test_contexts_are_named_after_clusters_and_the_current_one_stays(shell: Shel
     assert yaml.safe_load(shell.run("delete", "b", "-o", "yaml"))["results"][0]["result"] == "deleted"
     assert contexts(config) == (["a"], "")
     assert "which cluster" not in shell.run("stop")  # the only one that is left
+
+
+def free_port() -> str:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return str(listener.getsockname()[1])
+
+
+def test_second_cluster_names_the_ports_that_are_taken_and_is_found_by_its_own(shell: Shell) -> None:
+    manager, scheduler = free_port(), free_port()
+    ports = ("--controller-manager-port", manager, "--scheduler-port", scheduler)
+    for name in ("a", "b"):
+        shell.up("--name", name, *ports)
+    found = shell.clusters()
+    own = {name: {one["name"]: one["port"] for one in found[name]["components"]} for name in found}
+    assert (own["a"]["controller-manager"], own["a"]["scheduler"]) == (int(manager), int(scheduler))
+    assert not set(own["a"].values()) & set(own["b"].values())
+    assert all(one["healthy"] for name in found for one in found[name]["components"])
+    assert found["b"]["controllers"] == found["b"]["healthyControllers"] > 0
+    log = Path(found["b"]["log"]).read_text()
+    for component, taken in (("controller-manager", manager), ("scheduler", scheduler)):
+        line = next(line for line in log.splitlines() if f"127.0.0.1:{own['b'][component]}" in line)
+        assert f"127.0.0.1:{taken}" in line
+        assert "address already in use" in line.lower()
+    for name in found:
+        assert components_of(found[name]["kubeconfig"]) == {
+            "controller-manager": "Healthy",
+            "etcd-0": "Healthy",
+            "scheduler": "Healthy",
+        }
+
+
+def components_of(kubeconfig: str) -> dict[str, str]:
+    """Return what `kubectl get componentstatuses` shows."""
+    skip_without_kubectl()
+    command = ["kubectl", "--kubeconfig", kubeconfig, "get", "componentstatuses", "--no-headers"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=GIVE_UP_SECONDS, check=True)
+    return {name: status for name, status, *_ in map(str.split, done.stdout.splitlines())}
 
 
 def test_failed_start_in_the_background_shows_why(shell: Shell) -> None:

@@ -94,8 +94,7 @@ async def _with_content(
     loops = await _loops(record, config, clock)
     components = [ComponentStatus("apiserver", _port_of(record.server), True)]
     for name, port in record.ports.items():
-        healthy = bool(loops) if name == _MANAGER else await _answers(config, port, clock)
-        components.append(ComponentStatus(name, port, healthy))
+        components.append(ComponentStatus(name, port, await _is_healthy(config, port, clock)))
     return msgspec.structs.replace(
         known,
         status="Ready",
@@ -121,8 +120,14 @@ async def _loops(record: ClusterRecord, config: ServerConfig, clock: Clock) -> l
     return list(found["loops"]) if found is not None else []
 
 
-async def _answers(config: ServerConfig, port: int, clock: Clock) -> bool:
-    return await _document(config, port, "/configz", clock) is not None
+async def _is_healthy(config: ServerConfig, port: int, clock: Clock) -> bool:
+    transport = HttpTransport(replace(config, server=_LOOPBACK.format(port=port)), clock)
+    try:
+        with suppress(ApiError, ClientError, OSError):
+            return b"".join([piece async for piece in transport.stream_path("/healthz", _ANSWER_SECONDS)]) == b"ok"
+        return False
+    finally:
+        await transport.close()
 
 
 async def _document(config: ServerConfig, port: int, path: str, clock: Clock) -> Any:

@@ -25,6 +25,7 @@ from kubeloop.runtime.causes.transport import CauseTransport
 from kubeloop.runtime.events.recorder import EventRecorder
 from kubeloop.runtime.leaderelection.fence import FencedTransport, LeadershipLost
 from kubeloop.runtime.leaderelection.leader_elector import LeaderElector, LeaseDurations, new_identity
+from kubeloop.runtime.manager import LoopManager
 
 # The roles that give accounts their rights are made while loops already work; in one process they guard nothing.
 GROUPS: Final = ("system:masters", AUTHENTICATED)
@@ -37,6 +38,8 @@ log = logging.getLogger(__name__)
 
 class LeaderWork(Protocol):
     """Work that the leader runs, once."""
+
+    manager: LoopManager
 
     async def run(self, grace: Callable[[], float]) -> None:
         """Run until cancelled, then drain for `grace()` seconds."""
@@ -91,6 +94,13 @@ class ElectedComponent(Generic[Work]):
         self._was_run = False
         run = self._lead() if standing is None else standing.run(self._lead)
         self._running = asyncio.create_task(run, name=name)
+
+    def problem(self) -> str:
+        """Return why the component is unhealthy, or an empty text."""
+        if self._running.done():
+            return "the component has ended"
+        manager = self.app.manager
+        return next((f"{name}: {why}" for name in manager.names if (why := manager.health(name).reason)), "")
 
     async def close(self) -> None:
         """Drain the component."""

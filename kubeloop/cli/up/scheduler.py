@@ -48,6 +48,7 @@ async def start_scheduler(
         within.election,
     )
     if not port:
+        server.set_component_check("scheduler", component.problem)
         return RunningScheduler(component, None)
     config = port_config(pki, port)
     pages = CurrentStatusPages(component, config, telemetry.registry, SchedulerStatusPages)

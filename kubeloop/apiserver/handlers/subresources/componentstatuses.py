@@ -40,8 +40,10 @@ async def component_statuses(ctx: RequestContext, server: ApiServer) -> Response
 
 
 async def _component_status(server: ApiServer, name: str) -> ComponentStatus:
-    """Return the status of the store, which this server knows, or of a component, which is probed."""
-    if name != _STORE:
+    """Return the status of the store and of components in this process; others are probed."""
+    if (check := server.component_checks.get(name)) is not None:
+        condition = _condition(check())
+    elif name != _STORE:
         from kubeloop.apiserver.handlers.subresources.component_probe import probe_component
 
         condition = await probe_component(server.component_ports[name])
@@ -50,6 +52,12 @@ async def _component_status(server: ApiServer, name: str) -> ComponentStatus:
     else:
         condition = ComponentCondition(type="Healthy", status="True", message="ok")
     return ComponentStatus(metadata=ObjectMeta(name=name), conditions=(condition,))
+
+
+def _condition(problem: str) -> ComponentCondition:
+    if problem:
+        return ComponentCondition(type="Healthy", status="False", message=problem)
+    return ComponentCondition(type="Healthy", status="True", message="ok")
 
 
 def _list(ctx: RequestContext, components: Sequence[ComponentStatus]) -> Response:

@@ -181,6 +181,16 @@ def test_a_component_that_nobody_runs_is_unhealthy(api, nobody_listens):
     assert condition == {"type": "Healthy", "status": "False", "message": refused}
 
 
+def test_a_component_of_the_process_is_asked_directly(api, nobody_listens):
+    problems = ["job-controller: stuck", ""]
+    api.server.set_component_check("controller-manager", lambda: problems.pop(0))
+    found = [api.get("/api/v1/componentstatuses/controller-manager").body["conditions"][0] for _ in range(2)]
+    assert found == [
+        {"type": "Healthy", "status": "False", "message": "job-controller: stuck"},
+        {"type": "Healthy", "status": "True", "message": "ok"},
+    ]
+
+
 def test_components_are_listed_with_a_warning(api, nobody_listens):
     answer = api.get("/api/v1/componentstatuses")
     assert answer.headers["Warning"] == '299 - "v1 ComponentStatus is deprecated in v1.19+"'
