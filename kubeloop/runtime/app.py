@@ -45,18 +45,18 @@ class App:
         close: Callable[[], Awaitable[None]] = _nothing_to_close,
     ) -> None:
         self.manager = manager
-        self._informers = informers
+        self.informers = informers
         self._recorder = recorder  # None if the loops run their own
         self._close = close  # called when no loop runs any more
 
     async def run(self, grace: Callable[[], float] = lambda: DRAIN_SECONDS) -> None:
         """Fill the caches and keep the loops running until cancelled; then drain them for `grace()` seconds."""
         recording = self._start_recorder()
-        self._informers.start()
+        self.informers.start()
         try:
             await self.manager.run(grace)
         finally:
-            await self._informers.stop()
+            await self.informers.stop()
             await self._close()
             if self._recorder is not None and recording is not None:
                 await self._recorder.flush(grace())
@@ -67,7 +67,7 @@ class App:
         """Wait until the loops have processed all initial objects, or until `within` seconds have passed."""
         try:
             async with asyncio.timeout(within):
-                await self._informers.wait_synced(within)
+                await self.informers.wait_synced(within)
                 while any(one.depth or one.active for one in self.manager.status()):  # noqa: ASYNC110  # there is no event
                     await asyncio.sleep(_POLL_SECONDS)
         except TimeoutError:

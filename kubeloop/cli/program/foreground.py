@@ -32,14 +32,18 @@ class Running(Protocol):
 
 
 def run_in_foreground(
-    start: Callable[[], Awaitable[Running]], *, logging_format: str = "text", verbosity: int = 0
+    start: Callable[[], Awaitable[Running]],
+    *,
+    logging_format: str = "text",
+    verbosity: int = 0,
+    on_interrupt: Callable[[], None] = lambda: None,
 ) -> int:
-    """Start, wait for Ctrl-C or SIGTERM, close. Returns the exit code."""
+    """Start, wait for Ctrl-C or SIGTERM, close. Returns the exit code. Ctrl-C calls `on_interrupt` before the close."""
     configure_logging(logging_format, verbosity)
     gc.disable()  # nothing that start-up loads is garbage
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(_until_signal(start))
+            runner.run(_until_signal(start, on_interrupt))
     except (StartupError, StoreError, PkiFileError, KubeconfigError, OSError) as error:
         print(f"kubeloop: {_sentence(error)}", file=sys.stderr)
         return 1
@@ -48,18 +52,25 @@ def run_in_foreground(
     return 0
 
 
-async def _until_signal(start: Callable[[], Awaitable[Running]]) -> None:
+async def _until_signal(start: Callable[[], Awaitable[Running]], on_interrupt: Callable[[], None]) -> None:
     loop = asyncio.get_running_loop()
-    stop = asyncio.Event()
+    stop: asyncio.Future[int] = loop.create_future()
+
+    def set_signal(number: int) -> None:
+        if not stop.done():
+            stop.set_result(number)
+
     for number in _SIGNALS:
-        loop.add_signal_handler(number, stop.set)
+        loop.add_signal_handler(number, set_signal, number)
     running = await start()
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
     gc.enable()
-    await stop.wait()
+    received = await stop
     for number in _SIGNALS:
         loop.remove_signal_handler(number)  # from here on a second signal exits immediately
+    if received == signal.SIGINT:
+        on_interrupt()
     await running.close()
 
 

@@ -38,7 +38,7 @@ class SimulatedNodes:
         self.fleet = fleet
         self._ports = ports  # None: the nodes have no ports
         self._informers = informers
-        self._manager = LoopManager(fleet.loops, clock, name=COMPONENT)
+        self.manager = LoopManager(fleet.loops, clock, name=COMPONENT)
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
@@ -46,7 +46,7 @@ class SimulatedNodes:
         self._informers.start()
         self._tasks = [
             asyncio.create_task(self.fleet.recorder.run(), name="events of nodes"),
-            asyncio.create_task(self._manager.run(lambda: _DRAIN_SECONDS), name="nodes"),
+            asyncio.create_task(self.manager.run(lambda: _DRAIN_SECONDS), name="nodes"),
         ]
         async with asyncio.timeout(_REGISTER_SECONDS):
             await self.fleet.wait_registered()

@@ -9,11 +9,12 @@ import os
 import socket
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from kubeloop import __version__
 from kubeloop.api.errors import AlreadyExists
@@ -44,12 +45,16 @@ from kubeloop.cli.pki.files import KUBELET_CLIENT_USER, Pki, ensure_pki, serving
 from kubeloop.cli.pki.kubeconfig import admin_kubeconfig, remove_context, server_url, write_kubeconfig
 from kubeloop.cli.program.foreground import run_in_foreground
 from kubeloop.cli.program.output import NAME, format_document
+from kubeloop.cli.up.control_plane import RunningControlPlane
 from kubeloop.cli.up.controllers import start_controllers
 from kubeloop.cli.up.detach import LOG_VARIABLE, run_detached
+from kubeloop.cli.up.election import ElectedComponent
 from kubeloop.cli.up.flags import NO_CLOUD, PORT, CloudProviderFlags, NodeFlags
 from kubeloop.cli.up.scheduler import start_scheduler
 from kubeloop.client import Client
 from kubeloop.clock import Clock, SystemClock
+from kubeloop.runtime.app import App
+from kubeloop.runtime.manager import LoopManager
 from kubeloop.store.sqlite.filelock import FileLock
 
 _DEFAULT_CLASS: Final = "standard"
@@ -77,17 +82,6 @@ class UpOptions:
     feature_gates: tuple[str, ...]
     faults: FaultInjector | None
     flags: argparse.Namespace  # those of the API server
-
-
-class RunningControlPlane:
-    """All started components; stopped in reverse order."""
-
-    def __init__(self, parts: AsyncExitStack) -> None:
-        self._parts = parts
-
-    async def close(self) -> None:
-        """Stop all components."""
-        await self._parts.aclose()
 
 
 def options_of(options: argparse.Namespace, folder: Path, name: str = DEFAULT_NAME) -> UpOptions:
@@ -169,7 +163,42 @@ def run_up(options: argparse.Namespace) -> int:
                 _remember_context(registry, plan, options, cleanup)
             return await _start(plan, lock)
 
-        return run_in_foreground(start, logging_format=options.logging_format, verbosity=options.v)
+        return _run_with_status(start, options)
+
+
+def _run_with_status(start: Callable[[], Awaitable[RunningControlPlane]], options: argparse.Namespace) -> int:
+    """Run the cluster, on a terminal with a status line; after Ctrl-C a summary is printed."""
+    started: list[RunningControlPlane] = []
+    summary: list[str] = []
+    with ExitStack() as cleanup:
+        show = _status_line(options, cleanup)
+
+        async def start_and_show() -> RunningControlPlane:
+            plane = await start()
+            started.append(plane)
+            show(plane)
+            return plane
+
+        def summarize() -> None:
+            from kubeloop.cli.up.summary import summary_of
+
+            summary.append(summary_of(started[0], options))
+
+        code = run_in_foreground(
+            start_and_show, logging_format=options.logging_format, verbosity=options.v, on_interrupt=summarize
+        )
+    if summary and not options.output:
+        print(summary[0])
+    return code
+
+
+def _status_line(options: argparse.Namespace, cleanup: ExitStack) -> Callable[[RunningControlPlane], None]:
+    """Open the status line if a person may look at it; returns the function that shows it for a control plane."""
+    if options.output or not sys.stderr.isatty():
+        return lambda _: None
+    from kubeloop.cli.up.status_line import open_status_line
+
+    return open_status_line(os.environ, cleanup)
 
 
 def _claim(registry: ClusterRegistry, name: str) -> ClusterLock | None:
@@ -233,14 +262,22 @@ async def _start(plan: UpOptions, lock: ClusterLock | None) -> RunningControlPla
         parts.push_async_callback(loops.close)
         scheduler = await start_scheduler(server.app, pki, clock, plan.scheduler_port, plan.feature_gates)
         parts.push_async_callback(scheduler.close)
-        await _start_nodes(plan, server, pki, clock, parts)
-        _start_cloud(plan, server.app, clock, parts)
+        nodes = await _start_nodes(plan, server, pki, clock, parts)
+        cloud = _start_cloud(plan, server.app, clock, parts)
         ports = {"controller-manager": loops.port, "scheduler": scheduler.port}
         record = _record_of(plan, server_url(plan.host, server.port), format_time(clock.now()), ports)
         if lock is not None:
             lock.publish(record)
         print(_ready_text(record, plan.flags.output), flush=True)
-        return RunningControlPlane(parts.pop_all())
+        components = [one for one in (loops.part, scheduler.component, cloud) if one is not None]
+        managers: list[Callable[[], LoopManager]] = [*(partial(_manager_of, one) for one in components), *nodes]
+        return RunningControlPlane(parts.pop_all(), record, server.app, lambda: loops.part.app, managers)
+
+
+def _manager_of(component: ElectedComponent[Any]) -> LoopManager:
+    """Return the manager of a component's current app."""
+    app: App = component.app
+    return app.manager
 
 
 def _ready_text(record: ClusterRecord, output: str) -> str:
@@ -264,15 +301,17 @@ def _record_of(plan: UpOptions, server: str, started: str, ports: Mapping[str, i
     )
 
 
-async def _start_nodes(plan: UpOptions, server: RunningServer, pki: Pki, clock: Clock, parts: AsyncExitStack) -> None:
+async def _start_nodes(
+    plan: UpOptions, server: RunningServer, pki: Pki, clock: Clock, parts: AsyncExitStack
+) -> Sequence[Callable[[], LoopManager]]:
     """Start the simulated nodes. Without any, those that `kubeloop node add` creates later are served all the same.
 
-    Not so if the store may be shared: another process serves them.
+    Not so if the store may be shared: another process serves them. Returns the manager of their loops, if there is one.
     """
     if not plan.nodes.count and is_shared(plan.store):
         if plan.nodes.kubelet_metrics:
             serve_kubelet_metrics(server, clock)
-        return
+        return ()
     from kubeloop.cli.up.nodes import fleet_config, start_nodes
 
     host = plan.host if plan.nodes.kubelet_port else ""
@@ -280,14 +319,19 @@ async def _start_nodes(plan: UpOptions, server: RunningServer, pki: Pki, clock: 
     parts.push_async_callback(nodes.close)
     if plan.nodes.count or plan.nodes.kubelet_metrics:
         serve_kubelet_metrics(server, clock, nodes.fleet.metrics)
+    return (lambda: nodes.manager,)
 
 
-def _start_cloud(plan: UpOptions, server: ApiServer, clock: Clock, parts: AsyncExitStack) -> None:
-    if plan.cloud.provider:
-        from kubeloop.cli.up.cloud import start_cloud
+def _start_cloud(
+    plan: UpOptions, server: ApiServer, clock: Clock, parts: AsyncExitStack
+) -> ElectedComponent[App] | None:
+    if not plan.cloud.provider:
+        return None
+    from kubeloop.cli.up.cloud import start_cloud
 
-        cloud = start_cloud(server, clock, plan.cloud.provider, plan.cloud.config_file)
-        parts.push_async_callback(cloud.close)
+    cloud = start_cloud(server, clock, plan.cloud.provider, plan.cloud.config_file)
+    parts.push_async_callback(cloud.close)
+    return cloud
 
 
 def _with_keys(config: ApiServerConfig, flags: argparse.Namespace, pki: Pki, clock: Clock) -> ApiServerConfig:

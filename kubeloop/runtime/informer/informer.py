@@ -261,9 +261,13 @@ class SharedInformerFactory:
                 self._run(informer)
         return informer
 
+    def existing(self, resource: Resource) -> Informer | None:
+        """Return the informer of a whole resource if there is one; creates none."""
+        return self._informers.get(ResourceSelection(resource))
+
     def for_metadata(self, resource: Resource) -> Informer:
         """Return an informer of a resource's metadata: the one of whole objects if it exists."""
-        return self._informers.get(ResourceSelection(resource)) or self.for_resource(resource, metadata_only=True)
+        return self.existing(resource) or self.for_resource(resource, metadata_only=True)
 
     def release(self, informer: Informer) -> None:
         """Stop the informer of a collection that is gone for good, unless it has handlers or readers."""
