@@ -22,7 +22,7 @@ SMOKE := tests/architecture/test_imports.py \
   $(addprefix tests/e2e/test_,program.py python_client.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help runtime install up dist release test test-chaos test-aws explore smoke commits lint format type layers generate docs docs-tools pictures bench kubectl fault-tools clean
+.PHONY: help runtime install up dist release test test-chaos test-aws explore smoke commits lint format type layers generate docs docs-tools pictures bench kubectl fault-tools shells clean
 
 help: ## list what can be made
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -55,7 +55,7 @@ up: $(RUNTIME) ## run the control plane in the foreground (flags: make up ARGS="
 	@echo "== kubeloop up $(ARGS)  (Ctrl-C stops it)"
 	@exec $(BIN)/kubeloop up $(ARGS)
 
-test: install kubectl fault-tools ## run all tests (some of them: make test ARGS="-k store")
+test: install kubectl fault-tools shells ## run all tests (some of them: make test ARGS="-k store")
 	@echo "== pytest, $(WORKERS) workers"
 	@PYTHONHASHSEED=0 $(BIN)/pytest -q -n $(WORKERS) --dist worksteal $(ARGS)
 
@@ -96,6 +96,15 @@ fault-tools:
 	    apt-get update -qq && apt-get install -qq -y --no-install-recommends iproute2 libfaketime >/dev/null; \
 	  else \
 	    echo "== ip or libfaketime not found: the network partition or clock skew tests are skipped"; \
+	  fi; }
+
+shells:
+	@{ command -v zsh && command -v fish; } >/dev/null || { \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    echo "== installing zsh and fish for the tests of completion"; \
+	    apt-get update -qq && apt-get install -qq -y --no-install-recommends zsh fish >/dev/null; \
+	  else \
+	    echo "== zsh or fish not found: the tests of completion in them are skipped"; \
 	  fi; }
 
 lint: install ## style, formatting and licence headers

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`kubeloop completion`: prints a script that completes commands, actions and flags in a shell."""
+"""`kubeloop completion`: prints a script that completes commands, actions, flags and their values in a shell."""
 
 from __future__ import annotations
 
 import argparse
-from typing import Final
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
 
 _EXAMPLES: Final = """Examples:
   # bash: for this session, or in ~/.bashrc
@@ -16,22 +17,53 @@ _EXAMPLES: Final = """Examples:
   # fish
   kubeloop completion fish > ~/.config/fish/completions/kubeloop.fish
 """
+# An empty list of candidates leaves the word to the shell, which completes names of files. `words` is taken in zsh.
 _BASH: Final = """\
 # bash completion for kubeloop
 _kubeloop() {{
-  local current="${{COMP_WORDS[COMP_CWORD]}}" words=""
+  local current="${{COMP_WORDS[COMP_CWORD]}}" previous="${{COMP_WORDS[COMP_CWORD-1]}}" candidates=""
+  local line="${{COMP_WORDS[1]}} ${{COMP_WORDS[2]}} "
   if [ "$COMP_CWORD" -eq 1 ]; then
-    words="{commands}"
+    candidates="{commands}"
   else
-    case "${{COMP_WORDS[1]}}" in
-{cases}
+    case "$line:$previous" in
+{values}
+    *) case "$line" in
+{words}
+      esac ;;
     esac
   fi
-  COMPREPLY=($(compgen -W "$words" -- "$current"))
+  COMPREPLY=($(compgen -W "$candidates" -- "$current"))
 }}
 complete -o default -F _kubeloop kubeloop
 """
 _ZSH: Final = "# zsh completion for kubeloop\nautoload -U +X bashcompinit && bashcompinit\n"
+_FILES: Final = ("FILE", "DIR", "PATH")
+
+
+class CommandLine(NamedTuple):
+    """Command, or command and action, with its parser."""
+
+    words: tuple[str, ...]
+    parser: argparse.ArgumentParser
+
+    @property
+    def actions(self) -> dict[str, argparse.ArgumentParser]:
+        """Actions of a command, by name."""
+        nested = (one for one in self.parser._actions if isinstance(one, argparse._SubParsersAction))
+        return {name: parser for one in nested for name, parser in one.choices.items()}
+
+    @property
+    def flags(self) -> list[argparse.Action]:
+        """Flags that the help shows."""
+        return [one for one in self.parser._actions if one.option_strings and one.help != argparse.SUPPRESS]
+
+    @property
+    def candidates(self) -> list[str]:
+        """Actions, values of arguments and long flags."""
+        arguments = (one for one in self.parser._actions if not one.option_strings and one.choices)
+        values = [str(value) for one in arguments for value in one.choices or ()]
+        return [*values, *(text for one in self.flags for text in one.option_strings if text.startswith("--"))]
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -42,38 +74,71 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 def run_completion(options: argparse.Namespace) -> int:
     """Print the script; returns the exit code."""
-    print(_fish_script() if options.shell == "fish" else (_ZSH if options.shell == "zsh" else "") + _bash_script())
+    lines = list(_command_lines())
+    if options.shell == "fish":
+        print("\n".join(_fish_lines(lines)))
+    else:
+        print((_ZSH if options.shell == "zsh" else "") + _bash_script(lines))
     return 0
 
 
-def _bash_script() -> str:
+def _command_lines() -> Iterator[CommandLine]:
+    """Yield all actions and commands, an action before its command."""
+    from kubeloop.cli.main import COMMANDS, build_parser
+
+    for name in COMMANDS:
+        command = CommandLine((name,), build_parser(name))
+        for action, parser in command.actions.items():
+            yield CommandLine((name, action), parser)
+        yield command
+
+
+def _bash_script(lines: Sequence[CommandLine]) -> str:
+    commands = " ".join(line.words[0] for line in lines if len(line.words) == 1)
+    values = "\n".join(one for line in lines for one in _bash_values(line))
+    words = "\n".join(f'      "{" ".join(one.words)} "*) candidates="{" ".join(one.candidates)}" ;;' for one in lines)
+    return _BASH.format(commands=commands, values=values, words=words)
+
+
+def _bash_values(line: CommandLine) -> Iterator[str]:
+    """Yield cases for the words after flags that take a value."""
+    start = " ".join(line.words)
+    for flag in line.flags:
+        if flag.nargs is None and not _is_switch(flag):
+            patterns = "|".join(f'"{start} "*:{text}' for text in flag.option_strings)
+            yield f'    {patterns}) candidates="{" ".join(map(str, flag.choices or ()))}" ;;'
+
+
+def _fish_lines(lines: Sequence[CommandLine]) -> Iterator[str]:
     from kubeloop.cli.main import COMMANDS
 
-    cases = "\n".join(f'    {name}) words="{" ".join(_words(name))}" ;;' for name in COMMANDS)
-    return _BASH.format(commands=" ".join(COMMANDS), cases=cases)
+    yield "# fish completion for kubeloop"
+    yield "complete -c kubeloop -f"
+    for line in lines:
+        if len(line.words) == 1:
+            about = COMMANDS[line.words[0]].summary
+            yield f"complete -c kubeloop -n __fish_use_subcommand -a {line.words[0]} -d '{about}'"
+        seen = "; and ".join(f"__fish_seen_subcommand_from {word}" for word in line.words)
+        start = f"complete -c kubeloop -n '{seen}'"
+        if line.actions:
+            unseen = f"{seen}; and not __fish_seen_subcommand_from {' '.join(line.actions)}"
+            yield f"complete -c kubeloop -n '{unseen}' -a '{' '.join(line.actions)}'"
+        elif values := [word for word in line.candidates if not word.startswith("-")]:
+            yield f"{start} -a '{' '.join(values)}'"
+        yield from (f"{start} {_fish_flag(flag)}" for flag in line.flags)
 
 
-def _fish_script() -> str:
-    from kubeloop.cli.main import COMMANDS
+def _fish_flag(flag: argparse.Action) -> str:
+    from kubeloop.cli.program.parser import metavar_of
 
-    lines = ["# fish completion for kubeloop", "complete -c kubeloop -f"]
-    for name, command in COMMANDS.items():
-        lines.append(f"complete -c kubeloop -n __fish_use_subcommand -a {name} -d '{command.summary}'")
-        seen = f"-n '__fish_seen_subcommand_from {name}'"
-        for word in _words(name):
-            what = f"-l {word.removeprefix('--')}" if word.startswith("--") else f"-a {word}"
-            lines.append(f"complete -c kubeloop {seen} {what}")
-    return "\n".join(lines)
+    names = " ".join(f"-l {one[2:]}" if one.startswith("--") else f"-s {one[1:]}" for one in flag.option_strings)
+    if _is_switch(flag):
+        return names
+    if flag.choices is not None:
+        return f"{names} -x -a '{' '.join(map(str, flag.choices))}'"
+    return f"{names} -r -F" if (flag.metavar or metavar_of(flag)) in _FILES else f"{names} -x"
 
 
-def _words(command: str) -> list[str]:
-    """Return the actions and long flags of a command."""
-    from kubeloop.cli.main import build_parser
-
-    words: list[str] = []
-    for action in build_parser(command)._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            words += action.choices
-        elif action.help != argparse.SUPPRESS:
-            words += [one for one in action.option_strings if one.startswith("--")]
-    return words
+def _is_switch(flag: argparse.Action) -> bool:
+    """Return True for a flag that takes no value, or need not."""
+    return flag.nargs in (0, "?")
