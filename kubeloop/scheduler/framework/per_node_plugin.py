@@ -3,10 +3,10 @@
 
 Offer such a plugin by an entry point of the group `kubeloop.scheduler.plugins`, and enable it in a profile:
 
-    class NotOnFridays(OneNodePlugin):
+    class NotOnFridays(PerNodePlugin):
         name = "NotOnFridays"
 
-        def why_not(self, pod, node):
+        def filter_node(self, pod, node):
             return "node(s) rest on Fridays" if self.handle.clock.now().weekday() == 4 else ""
 """
 
