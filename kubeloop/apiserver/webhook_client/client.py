@@ -4,14 +4,16 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import ssl
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
-from kubeloop.apiserver.aggregator.dialer import RemoteUnreachable, dial
+from kubeloop.apiserver.aggregator.dialer import RemoteUnreachable, dial, dial_through
 from kubeloop.apiserver.aggregator.endpoints import HostPort, ServiceUnresolvable
 from kubeloop.apiserver.aggregator.idle_connections import IdleConnectionPool
 from kubeloop.http.client import HttpClientConnection, encode_request
+from kubeloop.http.client.proxy import InvalidProxy, Proxy, proxy_for
 
 # Maximum response size: several times that of a request to this server.
 _MAX_RESPONSE_BYTES: Final = 16 << 20
@@ -31,16 +33,23 @@ class WebhookHttpResponse(NamedTuple):
 class WebhookHttpClient:
     """Client of one server; `address` resolves it per request (raises `ServiceUnresolvable`), `trust` runs once.
 
-    `trust` returns None for plain HTTP.
+    `trust` returns None for plain HTTP. `environ` may name a proxy (HTTPS_PROXY, HTTP_PROXY, NO_PROXY), as for Go's
+    client. TLS is with the server, through the proxy's tunnel.
     """
 
     def __init__(
-        self, host: str, address: Callable[[], HostPort], trust: Callable[[], ssl.SSLContext | None], server_name: str
+        self,
+        host: str,
+        address: Callable[[], HostPort],
+        trust: Callable[[], ssl.SSLContext | None],
+        server_name: str,
+        environ: Mapping[str, str] = os.environ,
     ) -> None:
         self.host = host  # with the port, as in the Host header
         self._address = address
         self._make_ssl_context = trust
         self._server_name = server_name
+        self._environ = environ
         self._context: ssl.SSLContext | None = None
         self._idle = IdleConnectionPool()
 
@@ -74,8 +83,21 @@ class WebhookHttpClient:
                 # It closed the idle connection before it received anything; the request may be sent again.
                 if str(error) != "EOF":
                     raise
-        connection = await dial(*address, self._ssl_context(), self._server_name, seconds)
-        return await self._send(address, connection, sent)
+        return await self._send(address, await self._dial(address, seconds), sent)
+
+    async def _dial(self, address: HostPort, seconds: float) -> HttpClientConnection:
+        context = self._ssl_context()
+        proxy = self._proxy(address, "http" if context is None else "https")
+        if proxy is None:
+            return await dial(*address, context, self._server_name, seconds)
+        return await dial_through(proxy, address, context, self._server_name, seconds)
+
+    def _proxy(self, address: HostPort, scheme: str) -> Proxy | None:
+        """Return the proxy for the resolved address, as upstream decides since endpoints are resolved per request."""
+        try:
+            return proxy_for(f"{scheme}://{address}", "", self._environ)
+        except InvalidProxy as error:
+            raise RemoteUnreachable(f"proxyconnect tcp: {error}") from None
 
     async def _send(self, address: HostPort, connection: HttpClientConnection, sent: bytes) -> WebhookHttpResponse:
         try:

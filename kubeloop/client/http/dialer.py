@@ -4,15 +4,14 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import contextlib
 import socket
 from collections.abc import Callable
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from kubeloop.client.errors import ConnectError, ConnectionLost, ProtocolError, ProxyError, TlsError, TransportError
-from kubeloop.client.http.proxy import Proxy
-from kubeloop.http.client import ConnectionFailure, FailureKind, HttpClientConnection, encode_request
+from kubeloop.http.client import ConnectionFailure, FailureKind, HttpClientConnection
+from kubeloop.http.client.proxy import Proxy, TunnelError, open_tunnel
 
 if TYPE_CHECKING:
     import ssl
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 CONNECT_SECONDS = 15.0
 # A vanished peer is detected after about half a minute, as by client-go's HTTP/2 pings.
 _KEEPALIVE = (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3), ("TCP_USER_TIMEOUT", 30_000))
-_MAX_TUNNEL_HEAD = 16 << 10
 
 OnLost = Callable[[HttpClientConnection], None]
 
@@ -75,15 +73,13 @@ async def _dial_through_proxy(
     address: ServerAddress, proxy: Proxy, tls: ssl.SSLContext | None, on_lost: OnLost
 ) -> HttpClientConnection:
     loop = asyncio.get_running_loop()
-    tunnel = _Tunnel()
     try:
-        transport, _ = await loop.create_connection(lambda: tunnel, proxy.host, proxy.port)
-    except OSError as error:
-        raise ProxyError(f"the proxy {proxy.host}:{proxy.port} cannot be reached: {error}") from error
+        transport = await open_tunnel(proxy, address.authority)
+    except TunnelError as error:
+        raise ProxyError(str(error)) from error
     _keep_alive(transport)
     connection = _connection(on_lost)
     try:
-        await tunnel.open(address.authority, proxy)
         if tls is None:
             transport.set_protocol(connection)
             connection.connection_made(transport)
@@ -115,42 +111,6 @@ def transport_error(failure: ConnectionFailure) -> TransportError:
         FailureKind.BROKEN_ENCODING: f"the compressed body of the response is invalid: {detail}",
     }
     return ProtocolError(texts.get(kind, detail))
-
-
-class _Tunnel(asyncio.Protocol):
-    """Requests a tunnel from a proxy with CONNECT."""
-
-    def __init__(self) -> None:
-        self._answer = b""
-        self._opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._transport: asyncio.Transport | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
-
-    async def open(self, authority: str, proxy: Proxy) -> None:
-        headers = [("Host", authority)]
-        if proxy.user:
-            secret = base64.b64encode(f"{proxy.user}:{proxy.password}".encode()).decode()
-            headers.append(("Proxy-Authorization", f"Basic {secret}"))
-        assert self._transport is not None, "only called when connected"
-        self._transport.write(encode_request("CONNECT", authority, headers))
-        await self._opened
-
-    def data_received(self, data: bytes) -> None:
-        self._answer += data
-        head, end, _ = self._answer.partition(b"\r\n\r\n")
-        if self._opened.done() or (not end and len(self._answer) < _MAX_TUNNEL_HEAD):
-            return
-        status = head.split(b"\r\n", 1)[0].decode("latin-1").split(" ", 2)
-        if end and len(status) > 1 and status[0].startswith("HTTP/1.") and status[1].startswith("2"):
-            self._opened.set_result(None)
-        else:
-            self._opened.set_exception(ProxyError(f"the proxy refused a tunnel: {' '.join(status[1:]) or 'not HTTP'}"))
-
-    def connection_lost(self, error: Exception | None) -> None:
-        if not self._opened.done():
-            self._opened.set_exception(ProxyError("the proxy closed the connection before the tunnel was established"))
 
 
 def _keep_alive(transport: asyncio.BaseTransport) -> None:

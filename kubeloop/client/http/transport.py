@@ -19,16 +19,16 @@ from kubeloop.api.requests import Call, WatchEvent
 from kubeloop.api.responses import decode_response
 from kubeloop.client.config.credentials import NO_IDENTITY, ClientIdentity, credentials_of
 from kubeloop.client.config.server_config import ImpersonationConfig, ServerConfig
-from kubeloop.client.errors import CallTimeout, ConnectionLost, ProtocolError, TransportError
+from kubeloop.client.errors import CallTimeout, ConfigError, ConnectionLost, ProtocolError, TransportError
 from kubeloop.client.http.dialer import ServerAddress, dial
 from kubeloop.client.http.lines import WatchDecoder
 from kubeloop.client.http.messages import LARGE, HttpRequest, decode_large_list, request_of
 from kubeloop.client.http.pool import ConnectionPool
-from kubeloop.client.http.proxy import is_loopback, proxy_for
 from kubeloop.client.interner import Interner
 from kubeloop.client.metrics import ClientMetrics, NoClientMetrics
 from kubeloop.clock import Clock
 from kubeloop.http.client import HttpClientConnection, ResponseHead
+from kubeloop.http.client.proxy import InvalidProxy, is_loopback, proxy_for
 
 if TYPE_CHECKING:
     import ssl
@@ -55,7 +55,10 @@ class HttpTransport:
     ) -> None:
         parts = urlsplit(config.server)
         host = parts.hostname or ""
-        proxy = proxy_for(config.server, config.proxy_url, os.environ if environ is None else environ)
+        try:
+            proxy = proxy_for(config.server, config.proxy_url, os.environ if environ is None else environ)
+        except InvalidProxy as error:
+            raise ConfigError(str(error)) from None
         port = parts.port or (443 if parts.scheme == "https" else 80)
         self._address = ServerAddress(host, port, server_name=config.server_name, proxy=proxy)
         self._prefix = parts.path.rstrip("/")

@@ -18,8 +18,8 @@ from kubeloop.clock import SystemClock
 Behaviour = Callable[[dict[str, Any]], Any]
 
 
-def make_pki(folder: Path) -> Pki:
-    return ensure_pki(folder, ["127.0.0.1", "localhost", "hooks.shop.svc"], SystemClock().now())
+def make_pki(folder: Path, *more_names: str) -> Pki:
+    return ensure_pki(folder, ["127.0.0.1", "localhost", "hooks.shop.svc", *more_names], SystemClock().now())
 
 
 def patch(*operations: dict[str, Any]) -> dict[str, Any]:

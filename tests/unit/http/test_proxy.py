@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from kubeloop.client.errors import ConfigError
-from kubeloop.client.http.proxy import Proxy, parse_proxy, proxy_for
+from kubeloop.http.client.proxy import InvalidProxy, Proxy, parse_proxy, proxy_for
 
 PROXY = {"HTTPS_PROXY": "http://me:s%40cret@proxy:3128"}
 
@@ -49,5 +48,5 @@ def test_no_proxy_supports_hosts_domains_ports_and_networks(host: str, exception
 
 @pytest.mark.parametrize("text", ["socks5://a:1", "https://a", "http://", "http://a:port"])
 def test_unusable_proxy_is_reported(text: str) -> None:
-    with pytest.raises(ConfigError, match="the proxy address"):
+    with pytest.raises(InvalidProxy, match="the proxy address"):
         parse_proxy(text)
