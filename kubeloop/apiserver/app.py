@@ -61,7 +61,7 @@ from kubeloop.apiserver.request.context import ANONYMOUS, RequestContext, User
 from kubeloop.apiserver.request.deadline import time_limit_of
 from kubeloop.apiserver.request.fault_injection import FaultInjector, serve_with_faults
 from kubeloop.apiserver.request.list_options import ListOptions, has_long_selector, parse_list_options
-from kubeloop.apiserver.request.negotiation import requested_object_format
+from kubeloop.apiserver.request.negotiation import check_routed_format, requested_object_format
 from kubeloop.apiserver.request.query import Query
 from kubeloop.apiserver.request.routing import PageNotFound, Router, Target
 from kubeloop.apiserver.request.run_options import DEFAULT_RUN_OPTIONS, ServerRunOptions
@@ -334,7 +334,7 @@ class ApiServer:
                 self.metrics.authorization.allowed.fast += 1
             ctx = self._context_of(user, request, query, course)
             if trail is not None:
-                ctx.annotations = trail.annotations
+                ctx.annotations, ctx.audit = trail.annotations, trail
                 trail.annotate_deprecation(ctx.resource)
             if self.flowcontrol is not None:
                 await self._acquire_seat(self.flowcontrol, ctx, course)
@@ -422,15 +422,16 @@ class ApiServer:
         assert target is not None
         if not course.verb:
             raise _not_allowed(request.method, target)
-        form = requested_object_format(request, target, course.verb)
+        check_routed_format(request, target, course.verb)
+        if target.resource.deprecation:  # also in the response to a format that is not supported
+            course.warnings = (*course.warnings, target.resource.deprecation)
+        form = requested_object_format(request, target)
         ctx = course.ctx = RequestContext(request, target, query, user, form, self.clock.now)
         ctx.received = course.received
         ctx.dry_run = bool(query) and bool(query.text("dryRun"))
         for text in course.warnings:
             ctx.warn(text)
         course.warnings = ctx.warnings
-        if target.resource.deprecation:
-            ctx.warn(target.resource.deprecation)
         return ctx
 
     async def _acquire_seat(self, fairness: FlowController, ctx: RequestContext, course: RequestTrace) -> None:

@@ -7,14 +7,17 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
+from kubeloop.api import codec
 from kubeloop.api.scalars.times import format_micro_time
 from kubeloop.apiserver.audit.backends import AuditSink
 from kubeloop.apiserver.audit.bodies import (
     is_large_response,
-    name_in,
     request_object,
     response_object,
     response_status,
+    without_managed_fields,
 )
 from kubeloop.apiserver.audit.policy import LEVELS, REQUEST, RESPONSE, AuditPolicy, RequestAuditConfig
 from kubeloop.apiserver.authorization.attributes import AuthorizationAttributes, AuthorizationDecision
@@ -24,10 +27,14 @@ from kubeloop.apiserver.response.observed_stream import ObservedStream
 from kubeloop.http import Request, Response, StreamResponse, UpgradeResponse
 
 if TYPE_CHECKING:
+    from kubeloop.api.generated.meta_v1 import DeleteOptions
     from kubeloop.api.kinds import Resource
     from kubeloop.apiserver.authorization.impersonation import ImpersonationResult
 
 _ANONYMOUS = User("")
+# Requests whose response is logged when it starts and when it is complete.
+_LONG_RUNNING_VERBS = frozenset(("watch", "proxy"))
+_LONG_RUNNING_SUBRESOURCES = frozenset(("attach", "exec", "log", "portforward", "proxy"))
 _LONG_AGENT = 1024
 _PATCHES = "patch.webhook.admission.k8s.io/"
 _PANIC = {"metadata": {}, "status": "Failure", "reason": "InternalError", "code": 500}
@@ -61,6 +68,9 @@ class AuditContext:
         self.audit_id = audit_id
         self._judgement: RequestAuditConfig | None = None
         self._event: dict[str, Any] = {}
+        self._is_long_running = False
+        self._request_object: Any | None = None
+        self._has_patch = False
         self.annotations: dict[str, str] = {}  # handlers may add annotations until the response is sent
 
     async def begin(self, user: User, asked: AuthorizationAttributes, worker_thread: WorkerThread) -> None:
@@ -93,6 +103,37 @@ class AuditContext:
             if resource.removed_release:
                 self.annotations["k8s.io/removed-release"] = resource.removed_release
 
+    @property
+    def wants_request_object(self) -> bool:
+        """True if the level includes the objects of requests."""
+        return self._judgement is not None and self._judgement.level >= REQUEST
+
+    def log_request_object(self, obj: Any) -> None:
+        """Record the decoded and defaulted object of a create or an update: its identity and, if wanted, the whole."""
+        reference, meta = self._event.get("objectRef"), obj.metadata
+        if reference is None or self._request_object is not None:
+            return
+        named = {
+            "namespace": meta.namespace,
+            "name": meta.name,
+            "uid": meta.uid,
+            "resourceVersion": meta.resource_version,
+        }
+        found = {field: value for field, value in named.items() if value and field not in reference}
+        self._event["objectRef"] = {**reference, **found}
+        if self.wants_request_object:
+            self._request_object = msgspec.json.decode(codec.encode(codec.to_plain(obj)))
+
+    def log_delete_options(self, options: DeleteOptions) -> None:
+        """Record the options in the body of a delete, as upstream's internal type."""
+        if self.wants_request_object:
+            plain = codec.to_plain(options)
+            self._request_object = {**plain, "kind": "DeleteOptions", "apiVersion": "meta.k8s.io/__internal"}
+
+    def log_request_patch(self) -> None:
+        """Record that the body is a patch, which is logged as it was sent."""
+        self._has_patch = True
+
     def set_decision(self, decision: AuthorizationDecision) -> None:
         """Record the authorization decision as annotations."""
         if decision.error and not decision.allowed:
@@ -119,6 +160,8 @@ class AuditContext:
             self._emit("ResponseStarted")
             response.on_close = _in_turn(response.on_close, self._emit_end)
             return response
+        if self._is_long_running:
+            self._emit("ResponseStarted")  # also of an error, or of a response that is complete at once
         self._emit("ResponseComplete")
         return response
 
@@ -141,6 +184,7 @@ class AuditContext:
     def _begin(self, user: User, asked: AuthorizationAttributes) -> None:
         request = self._request
         self._judgement = self._policy.evaluate(asked)
+        self._is_long_running = asked.verb in _LONG_RUNNING_VERBS or asked.subresource in _LONG_RUNNING_SUBRESOURCES
         if not self._judgement.level:
             return
         self._event = {
@@ -153,7 +197,7 @@ class AuditContext:
             "userAgent": _agent(request.headers.get("user-agent", "")),
         }
         if asked.path is None:
-            self._event["objectRef"] = _reference(asked, name_in(request) if asked.verb == "create" else "")
+            self._event["objectRef"] = _reference(asked)
 
     async def add_bodies(self, response: Response, worker_thread: WorkerThread) -> None:
         """Add the bodies that the level includes; large ones are decoded in the worker thread."""
@@ -165,9 +209,15 @@ class AuditContext:
     def _add_bodies(self, judgement: RequestAuditConfig, response: Response) -> None:
         self._event["responseStatus"] = response_status(response)
         if judgement.level >= REQUEST and "objectRef" in self._event:
-            self._add("requestObject", request_object(self._request, judgement.omit_managed_fields))
+            self._add("requestObject", self._logged_request(judgement.omit_managed_fields))
         if judgement.level >= RESPONSE and "objectRef" in self._event:
             self._add("responseObject", response_object(response, judgement.omit_managed_fields))
+
+    def _logged_request(self, omit_managed_fields: bool) -> Any | None:
+        """Return the object or the patch of the request; None for a request that no handler has decoded."""
+        if self._has_patch:
+            return request_object(self._request, omit_managed_fields)
+        return without_managed_fields(self._request_object, omit_managed_fields)
 
     def _add(self, field: str, body: Any | None) -> None:
         if body is not None:
@@ -241,11 +291,11 @@ def _user_info(user: User) -> dict[str, Any]:
     return told
 
 
-def _reference(asked: AuthorizationAttributes, created: str) -> dict[str, str]:
+def _reference(asked: AuthorizationAttributes) -> dict[str, str]:
     named = {
         "resource": asked.resource,
         "namespace": asked.namespace,
-        "name": asked.name or created,
+        "name": asked.name,
         "apiGroup": asked.group,
         "apiVersion": asked.version,
         "subresource": asked.subresource,

@@ -28,7 +28,7 @@ from kubeloop.apiserver.authentication.legacy_service_account_tokens import ISSU
 from kubeloop.apiserver.authentication.remote_tokens import TokenReviewResult
 from kubeloop.apiserver.metrics.tokens import ServiceAccountTokenMetrics
 from kubeloop.apiserver.request.context import AUTHENTICATED, CREDENTIAL_ID, User
-from kubeloop.clock import Clock, new_uid
+from kubeloop.clock import Clock
 from kubeloop.metrics import MetricRegistry
 
 # Allowed clock skew.
@@ -109,8 +109,8 @@ class ServiceAccountTokens:
         self._clock = clock
         self._verified: OrderedDict[str, TokenClaims | LegacyClaims] = OrderedDict()
 
-    def issue(self, binding: KubernetesClaim, audiences: Sequence[str], seconds: int) -> str:
-        """Return a new signed token that expires after this many seconds."""
+    def issue(self, binding: KubernetesClaim, audiences: Sequence[str], seconds: int, jti: str) -> str:
+        """Return a new signed token with an ID of its own, which expires after this many seconds."""
         now = int(self._clock.now().timestamp())
         said = {name: value for name, value in msgspec.to_builtins(binding).items() if value is not None}
         return self._key.sign(
@@ -119,7 +119,7 @@ class ServiceAccountTokens:
                 "exp": now + seconds,
                 "iat": now,
                 "iss": self.issuer,
-                "jti": new_uid(self._clock),
+                "jti": jti,
                 "kubernetes.io": said,
                 "nbf": now,
                 "sub": make_username(binding.namespace, binding.account.name),

@@ -36,6 +36,8 @@ def read_delete_options(ctx: RequestContext) -> DeleteOptions:
     body = ctx.request.body
     if body:
         options = _from_body(body, ctx.request.headers.get("content-type", ""))
+        if ctx.audit is not None:
+            ctx.audit.log_delete_options(options)
     else:
         options = _from_query(ctx.query) if ctx.query else DeleteOptions()
     found = _check(options)

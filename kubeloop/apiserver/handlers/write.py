@@ -13,7 +13,7 @@ from kubeloop.apiserver.handlers.partial_patch import apply_struct_patch, patch_
 from kubeloop.apiserver.handlers.patch import JSON_PATCH, apply_patch, parse_patch, patch_decode_errors
 from kubeloop.apiserver.registry.existing_object import ExistingObject
 from kubeloop.apiserver.registry.storage import ResourceStorage
-from kubeloop.apiserver.registry.store import ObjectStore, UpdateMode, WriteResult, ensure_namespace
+from kubeloop.apiserver.registry.store import ObjectStore, UpdateMode, WriteResult, check_namespace, ensure_namespace
 from kubeloop.apiserver.request.context import InProcessRequest, RequestContext, has_typed_body
 from kubeloop.apiserver.request.preconditions import check_preconditions
 from kubeloop.apiserver.request.write_options import field_validation, validate_patch_options, validate_write_options
@@ -36,7 +36,9 @@ async def create_object(ctx: RequestContext, storage: ResourceStorage, mutations
     if ctx.query and not ctx.resource.is_custom:
         check_media_type(ctx.request.headers.get("content-type", ""))  # its error precedes those of options
     validate_write_options(ctx.query, "CreateOptions")
-    entry = mutations.pod_create_cache.get_by_body(ctx)
+    # The object is not decoded if it is cached, so that it cannot be logged.
+    is_logged = ctx.audit is not None and ctx.audit.wants_request_object
+    entry = None if is_logged else mutations.pod_create_cache.get_by_body(ctx)
     if entry is not None:
         return write_response(ctx, storage, await mutations.create_from_cache(ctx, entry))
     obj = await mutations.worker_thread.run_for(ctx.request, read_body, ctx, ctx.resource)
@@ -54,6 +56,8 @@ def read_body(ctx: RequestContext, resource: Resource) -> Any:
     )
     for warning in decoded.warnings:
         ctx.warn(warning)
+    if ctx.audit is not None:
+        ctx.audit.log_request_object(decoded.obj)
     return decoded.obj
 
 
@@ -110,6 +114,8 @@ async def patch_object(ctx: RequestContext, storage: ResourceStorage, mutations:
     if media not in PATCH_TYPES:
         raise errors.generic_server_response(415, "415: Unsupported Media Type")
     validate_patch_options(ctx.query, media == APPLY)
+    if ctx.audit is not None:
+        ctx.audit.log_request_patch()
     if media == APPLY:
         return await _apply(ctx, storage, mutations)
     overlay = ctx.struct_patch if isinstance(ctx, InProcessRequest) else None
@@ -128,6 +134,7 @@ async def patch_object(ctx: RequestContext, storage: ResourceStorage, mutations:
         if not speaks_of_managers:
             parts = patch_parts(media, patch, current, ctx, storage.strategy)
             if parts is not None:
+                check_namespace(parts.metadata.namespace, ctx.target.namespace)
                 check_name(ctx, parts.metadata.name)
                 _default_uid(parts.metadata, current.form.served.metadata.uid)
                 return parts
@@ -145,6 +152,8 @@ async def patch_object(ctx: RequestContext, storage: ResourceStorage, mutations:
         ctx.resets_managed_fields = speaks_of_managers and not decoded.obj.metadata.managed_fields
         # Upstream takes an object without a version for its internal type, which has no field `metadata`.
         has_version = bool(patched.get("apiVersion")) or ctx.resource.is_custom
+        if has_version:
+            check_namespace(decoded.obj.metadata.namespace, ctx.target.namespace)
         check_name(ctx, decoded.obj.metadata.name if has_version else "")
         _default_uid(decoded.obj.metadata, live["metadata"]["uid"])
         return decoded.obj

@@ -17,6 +17,7 @@ from kubeloop.apiserver.request.warning_recorder import WarningRecorder
 from kubeloop.http import Request
 
 if TYPE_CHECKING:
+    from kubeloop.apiserver.audit.trail import AuditContext
     from kubeloop.apiserver.flowcontrol.request_flow import RequestFlow
 
 
@@ -57,6 +58,7 @@ class RequestContext:
     read_clock: Callable[[], datetime]
     warnings: WarningRecorder = field(default_factory=WarningRecorder)
     annotations: dict[str, str] = field(default_factory=dict)  # for the audit log
+    audit: AuditContext | None = None  # None if the request is not audited
     dry_run: bool = False
     resets_managed_fields: bool = False  # the client sent an empty managedFields list, which resets field management
     latency: RequestLatency | None = None  # set once a part of the request's time is left out

@@ -60,14 +60,17 @@ def _is_pretty(request: Request) -> bool:
     return request.headers.get("user-agent", "").startswith(_READERS)
 
 
-def requested_object_format(request: Request, target: Target, verb: str) -> ResponseFormat:
-    """Return the response format of a resource request; raises NotAcceptable as upstream's router or its handlers."""
+def check_routed_format(request: Request, target: Target, verb: str) -> None:
+    """Raise NotAcceptable as upstream's router does, before a handler can add warnings."""
     accept = request.headers.get("accept", "")
-    if accept not in _ANY:
-        if not target.resource.is_custom:
-            check_representations(accept, _representations(target.subresource, verb))
-        if target.subresource in _CONNECTED:
-            return PLAIN
+    if accept not in _ANY and not target.resource.is_custom:
+        check_representations(accept, _representations(target.subresource, verb))
+
+
+def requested_object_format(request: Request, target: Target) -> ResponseFormat:
+    """Return the response format of a resource request; raises NotAcceptable as upstream's handlers do."""
+    if request.headers.get("accept", "") not in _ANY and target.subresource in _CONNECTED:
+        return PLAIN
     return requested_format(request, "get" in target.resource.verbs and target.subresource != "log")
 
 

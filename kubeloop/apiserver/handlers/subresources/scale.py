@@ -142,6 +142,8 @@ def _patch(ctx: RequestContext) -> _Change:
     if media not in PATCH_TYPES[:4]:
         raise errors.unsupported_media_type(PATCH_TYPES)
     validate_patch_options(ctx.query, media == APPLY)
+    if ctx.audit is not None:
+        ctx.audit.log_request_patch()
     if media == APPLY:
         return _apply(ctx)
     patch = parse_patch(ctx.request.body)

@@ -23,12 +23,15 @@ from kubeloop.apiserver.handlers.subresources.unstored_responses import unstored
 from kubeloop.apiserver.registry.storage import StorageRegistry
 from kubeloop.apiserver.request.context import RequestContext
 from kubeloop.apiserver.request.write_options import validate_write_options
+from kubeloop.clock import new_uid
 from kubeloop.http import Response
 
 if TYPE_CHECKING:
     from kubeloop.apiserver.app import ApiServer
 
 TOKEN_REQUEST = Resource("authentication.k8s.io", "v1", "tokenrequests", "TokenRequest", verbs=("create",))
+# Audit annotation that names the token without revealing it.
+_ISSUED_CREDENTIAL = "authentication.kubernetes.io/issued-credential-id"
 _SHORTEST_SECONDS = 600
 _LONGEST_SECONDS = 2**32
 # Expiration that kubelets request: extended to a year for clients that never reread the token, counted in metrics.
@@ -169,8 +172,10 @@ def _issue(ctx: RequestContext, request: TokenRequest, account: Any, bound: _Bou
     binding = KubernetesClaim(
         meta.namespace, ClaimReference(meta.name, meta.uid), bound.pod, bound.secret, bound.node, warn_after
     )
+    jti = new_uid(server.clock)
+    ctx.annotations[_ISSUED_CREDENTIAL] = f"JTI={jti}"
     status = TokenRequestStatus(
-        token=tokens.issue(binding, audiences, seconds),
+        token=tokens.issue(binding, audiences, seconds, jti),
         expiration_timestamp=time_of(ctx.now + timedelta(seconds=asked)),
     )
     force_setattr(request, "status", status)

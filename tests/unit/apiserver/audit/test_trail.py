@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 
 import msgspec
@@ -97,12 +98,100 @@ def test_bodies_are_logged_by_policy(audited):
     body = {"metadata": {"name": "m"}, "data": {"k": "v"}}
     api.post(MAPS, body)
     created = log.take()[-1]
-    assert created["requestObject"] == body
+    assert created["requestObject"] == {"kind": "ConfigMap", "apiVersion": "v1", **body}
     assert "responseObject" not in created
     api.get(f"{MAPS}/m")
     assert log.take()[-1]["responseObject"]["data"] == {"k": "v"}
     api.get(MAPS)
     assert log.take() == []
+
+
+def test_the_decoded_and_defaulted_object_is_logged(audited):
+    api, log = audited({"level": "Request"})
+    api.post(
+        "/api/v1/namespaces/shop/services", {"metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}]}, "no": 1}
+    )
+    logged = log.take()[-1]["requestObject"]
+    assert (logged["kind"], logged["spec"]["ports"]) == ("Service", [{"port": 80, "protocol": "TCP", "targetPort": 80}])
+    assert "no" not in logged
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "headers"),
+    [
+        (MAPS, {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "m"}}, {}),
+        (f"{MAPS}?fieldValidation=Strict", {"metadata": {"name": "m"}, "no": 1}, {}),
+        (MAPS, {"metadata": {"name": "m"}}, {"token": "nobody"}),
+        ("/apis/none.example.com/v1/things", {"metadata": {"name": "m"}}, {}),
+    ],
+    ids=["wrong kind", "unknown field", "unauthenticated", "unknown group"],
+)
+def test_a_body_that_no_handler_decodes_is_not_logged(audited, path, body, headers):
+    api, log = audited({"level": "Request"})
+    api.post(path, body, **headers)
+    for event in log.take():
+        assert "requestObject" not in event
+        assert "name" not in event.get("objectRef", {})
+
+
+def test_a_patch_is_logged_as_it_was_sent(audited):
+    api, log = audited({"level": "Request"})
+    api.post(MAPS, {"metadata": {"name": "m"}})
+    api.patch("merge", f"{MAPS}/m", {"data": {"k": "v"}})
+    assert log.take()[-1]["requestObject"] == {"data": {"k": "v"}}
+    api.ask("PATCH", f"{MAPS}/m", {"data": {}}, content_type="application/json")
+    assert "requestObject" not in log.take()[-1]
+
+
+def test_an_update_is_logged_with_its_resource_version(audited):
+    api, log = audited({"level": "Metadata"})
+    meta = {"name": "m", "resourceVersion": "1"}
+    api.ask("PUT", f"{MAPS}/m", {"metadata": meta})
+    assert log.take()[-1]["objectRef"]["resourceVersion"] == "1"
+
+
+def test_delete_options_and_their_status_are_logged(audited):
+    api, log = audited({"level": "Request"})
+    api.post(MAPS, {"metadata": {"name": "m"}})
+    api.ask("DELETE", f"{MAPS}/m", {"propagationPolicy": "Background"})
+    event = log.take()[-1]
+    assert event["requestObject"] == {
+        "kind": "DeleteOptions", "apiVersion": "meta.k8s.io/__internal", "propagationPolicy": "Background"
+    }  # fmt: skip
+    status = event["responseStatus"]
+    assert (status["status"], status["code"], status["details"]["name"]) == ("Success", 200, "m")
+
+
+def test_a_response_in_protobuf_is_logged_as_json(audited):
+    api, log = audited({"level": "RequestResponse"})
+    api.post(MAPS, {"metadata": {"name": "m"}, "data": {"k": "v"}})
+    api.get(f"{MAPS}/m", accept="application/vnd.kubernetes.protobuf")
+    logged = log.take()[-1]["responseObject"]
+    assert (logged["kind"], logged["metadata"]["name"], logged["data"]) == ("ConfigMap", "m", {"k": "v"})
+
+
+@pytest.mark.parametrize("path", [f"{MAPS}?watch=1&resourceVersion=x", "/api/v1/namespaces/shop/services/none/proxy"])
+def test_a_failed_long_running_request_has_two_stages(audited, path):
+    api, log = audited({"level": "Metadata"}, omitStages=["RequestReceived"])
+    assert api.get(path).status >= 400
+    assert [event["stage"] for event in log.take()] == ["ResponseStarted", "ResponseComplete"]
+
+
+def test_a_response_without_acceptable_format_is_logged_by_its_code(audited):
+    api, log = audited({"level": "RequestResponse"})
+    assert api.get(MAPS, accept="text/html").status == 406
+    event = log.take()[-1]
+    assert event["responseStatus"] == {"metadata": {}, "code": 406}
+    assert "responseObject" not in event
+
+
+def test_an_issued_token_is_named_by_its_identity(audited):
+    api, log = audited({"level": "Metadata"})
+    token = api.post("/api/v1/namespaces/shop/serviceaccounts/default/token", {"spec": {}}).body["status"]["token"]
+    event = log.take()[-1]
+    payload = token.split(".")[1]
+    claims = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+    assert event["annotations"]["authentication.kubernetes.io/issued-credential-id"] == f"JTI={claims['jti']}"
 
 
 def test_managed_fields_can_be_omitted(audited):
@@ -230,7 +319,8 @@ def test_yaml_pod_is_logged_as_json(audited):
     body = msgspec.yaml.encode({"metadata": {"name": "p"}, "spec": POD_SPEC})
     api.post("/api/v1/namespaces/shop/pods", body, content_type="application/yaml")
     event = log.take()[-1]
-    assert (event["objectRef"]["name"], event["requestObject"]["spec"]) == ("p", POD_SPEC)
+    logged = event["requestObject"]["spec"]["containers"][0]
+    assert (event["objectRef"]["name"], logged["image"]) == ("p", POD_SPEC["containers"][0]["image"])
 
 
 def test_policy_audit_annotations_are_logged(audited):
