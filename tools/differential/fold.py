@@ -36,6 +36,7 @@ _PATTERNS = (
     (re.compile(r'(resourceVersion\\*":\\*")\d+'), r"\1REVISION"),
     (re.compile(r"\b10\.96\.\d+\.\d+\b"), "ADDRESS"),  # of the range that both servers allocate from
     (re.compile(r"(too old resource version: )\d+ \(\d+\)"), r"\1REVISION"),
+    (re.compile(r"(the ResourceVersion in (?:the precondition|record) \()\d+\)"), r"\1REVISION)"),
     (re.compile(r"(Too large resource version: )\d+, current: \d+"), r"\1REVISION"),
     # The path of upstream's source depends on its build.
     (re.compile(r'in scheme (\\*)"[^"]*?(?=pkg/)'), r'in scheme \1"'),

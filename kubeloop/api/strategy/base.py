@@ -66,6 +66,8 @@ class Strategy:
     subresource_updates: Mapping[str, Callable[[Any, Any, Features], None]] = field(default_factory=dict)
     # Sets fields that need the current time; called after the others, with old as None on create.
     set_timestamps: Callable[[Any, Any, str], None] | None = None
+    # Applies defaults to a validated new object that upstream applies when it decodes what is stored.
+    default_stored: Callable[[Any], None] | None = None
     # Sets the creator: username, uid, groups and extra.
     set_creator: Callable[[Any, str, str, tuple[str, ...], Mapping[str, tuple[str, ...]]], None] | None = None
 

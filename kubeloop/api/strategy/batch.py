@@ -50,7 +50,7 @@ def _select_own_pods(job: Job) -> None:
     """Generate a job's selector and labels; the author's labels stay, validation rejects contradictions."""
     uid, name = job.metadata.uid, job.metadata.name
     template = job.spec.template.metadata
-    shared = not job.metadata.labels or job.metadata.labels is template.labels
+    shared = bool(template.labels) and job.metadata.labels is template.labels
     labels: Mapping[str, str] = {
         _OLD_NAME_LABEL: name,
         _NAME_LABEL: name,
@@ -60,11 +60,17 @@ def _select_own_pods(job: Job) -> None:
     }
     force_setattr(template, "labels", labels)
     if shared:
-        # A job without labels gets those of its pods, including the ones just added.
+        # Defaults gave the job the identical labels: it gets those just added too.
         force_setattr(job.metadata, "labels", labels)
     selector = job.spec.selector or LabelSelector()
     matched = {_UID_LABEL: uid, **selector.match_labels}
     force_setattr(job.spec, "selector", replace(selector, match_labels=matched))
+
+
+def _default_stored_job(job: Job) -> None:
+    """Default the labels of a job to those of its pods, which may all be generated."""
+    if not job.metadata.labels:
+        force_setattr(job.metadata, "labels", job.spec.template.metadata.labels)
 
 
 JOB = Strategy(
@@ -75,6 +81,7 @@ JOB = Strategy(
     drop_disabled=_drop_disabled_job_fields,
     refine=_refine_job,
     refine_status=_refine_job_status,
+    default_stored=_default_stored_job,
 )
 CRON_JOB = Strategy(
     has_status=True,

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from kubeloop.api.codec import force_setattr
+from kubeloop.api.features.gates import Features
 from kubeloop.api.generated.core_v1 import (
     PersistentVolume,
     PersistentVolumeClaim,
@@ -45,9 +46,10 @@ def _refine_claim(new: PersistentVolumeClaim, old: PersistentVolumeClaim | None)
     _link_sources(new.spec)
 
 
-def _refine_claim_status(new: PersistentVolumeClaim, old: PersistentVolumeClaim) -> None:
-    # Volume health is a disabled feature.
-    if old.status.health_status is None:
+def _drop_disabled_claim_status(
+    new: PersistentVolumeClaim, old: PersistentVolumeClaim | None, features: Features
+) -> None:
+    if (old is None or old.status.health_status is None) and not features.is_enabled("CSIVolumeHealth"):
         force_setattr(new.status, "health_status", None)
 
 
@@ -80,8 +82,8 @@ def _link_sources(spec: PersistentVolumeClaimSpec) -> None:
         force_setattr(spec, "data_source", local)
 
 
-def _refine_csi_node_status(new: CSINode, old: CSINode) -> None:
-    if not old.status.storage_health:
+def _drop_disabled_csi_node_status(new: CSINode, old: CSINode | None, features: Features) -> None:
+    if (old is None or not old.status.storage_health) and not features.is_enabled("CSIVolumeHealth"):
         force_setattr(new.status, "storage_health", ())
 
 
@@ -92,11 +94,16 @@ VOLUME = Strategy(
     refine_status=_refine_volume_status,
     set_timestamps=_stamp_volume,
 )
-CLAIM = Strategy(has_status=True, reset_fields=RESETS_SPEC, refine=_refine_claim, refine_status=_refine_claim_status)
+CLAIM = Strategy(
+    has_status=True,
+    reset_fields=RESETS_SPEC,
+    refine=_refine_claim,
+    drop_disabled_status=_drop_disabled_claim_status,
+)
 CSI_NODE = Strategy(
     has_status=True,
     status_preserved_meta=STATUS_METADATA,
     reset_fields=RESETS_METADATA,
     allow_unconditional_update=False,
-    refine_status=_refine_csi_node_status,
+    drop_disabled_status=_drop_disabled_csi_node_status,
 )

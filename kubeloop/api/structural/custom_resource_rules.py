@@ -10,6 +10,7 @@ import msgspec
 
 from kubeloop.api import codec
 from kubeloop.api.meta.field_path import ErrorType, FieldErrors, FieldPath, invalid
+from kubeloop.api.patch.gotext import go_text, go_type
 from kubeloop.api.schema import SchemaNode
 from kubeloop.api.structural.defaulting import apply_schema_defaults
 from kubeloop.api.structural.embedded import prune_embedded_metadata, validate_embedded
@@ -19,7 +20,7 @@ from kubeloop.api.structural.model import Schema, Structural
 from kubeloop.api.structural.pruning import drop_nulls, prune
 from kubeloop.api.structural.schema_nodes import node_of_schema
 from kubeloop.api.structural.unique_lists import validate_unique_lists
-from kubeloop.api.structural.validation import SchemaValidator, type_name
+from kubeloop.api.structural.validation import SchemaValidator
 from kubeloop.api.validation.shared.kind_names import NameRule
 from kubeloop.api.validation.shared.objectmeta import validate_meta, validate_meta_update
 
@@ -169,7 +170,9 @@ class VersionRules:
             errors += _replicas_problems(obj, self.scale.spec_replicas)
         errors += _replicas_problems(obj, self.scale.status_replicas)
         selector = value_at(obj, self.scale.selector) if self.scale.selector else None
-        if selector is not None and not isinstance(selector, str):
+        if parent := _parent_error(obj, self.scale.selector):
+            errors.append(invalid(_dotted(self.scale.selector), "", parent))
+        elif selector is not None and not isinstance(selector, str):
             errors.append(invalid(_dotted(self.scale.selector), "", _accessor_error(self.scale.selector, selector)))
         return errors
 
@@ -193,6 +196,8 @@ def _dotted(names: tuple[str, ...]) -> FieldPath:
 
 
 def _replicas_problems(obj: CustomResourceObject, names: tuple[str, ...]) -> FieldErrors:
+    if parent := _parent_error(obj, names):
+        return [invalid(_dotted(names), 0, parent)]
     replicas = value_at(obj, names)
     if replicas is None:
         return []
@@ -205,11 +210,18 @@ def _replicas_problems(obj: CustomResourceObject, names: tuple[str, ...]) -> Fie
     return []
 
 
-_GO_TYPES = {"number": "float64", "boolean": "bool", "string": "string", "array": "[]interface {}"}
+def _parent_error(document: Any, names: tuple[str, ...]) -> str:
+    """Return Go's message if a value above a path's end is no object; empty otherwise."""
+    for index, name in enumerate(names):
+        if document is None:
+            return ""
+        if not isinstance(document, dict):
+            shown = f"{go_text(document)} is of the type {go_type(document)}"
+            return f".{'.'.join(names[: index + 1])} accessor error: {shown}, expected map[string]interface{{}}"
+        document = document.get(name)
+    return ""
 
 
 def _accessor_error(names: tuple[str, ...], value: Any) -> str:
-    got = _GO_TYPES.get(type_name(value), "map[string]interface {}")
     wanted = "int64" if not isinstance(value, int) or isinstance(value, bool) else "string"
-    shown = str(value).lower() if isinstance(value, bool) else value
-    return f".{'.'.join(names)} accessor error: {shown} is of the type {got}, expected {wanted}"
+    return f".{'.'.join(names)} accessor error: {go_text(value)} is of the type {go_type(value)}, expected {wanted}"

@@ -99,7 +99,7 @@ class SchemaValidator:
         """Append the violations of a value to `found`, none if it equals the old value."""
         before = len(found)
         self._check(value, name, found, old)
-        if len(found) > before and old is not _NOTHING and value == old:
+        if len(found) > before and old is not _NOTHING and _is_unchanged(value, old):
             del found[before:]
 
     def _check(self, value: Any, name: str, found: SchemaViolations, old: Any) -> None:
@@ -163,10 +163,8 @@ class SchemaValidator:
     def _check_fields(self, value: dict[str, Any], name: str, found: SchemaViolations, old: Any) -> None:
         if self._min_fields is not None and len(value) < self._min_fields:
             found.append(invalid_value(name, len(value), f"should have at least {self._min_fields} properties"))
-            return
         if self._max_fields is not None and len(value) > self._max_fields:
             found.append(count_violation(name, len(value), self._max_fields))
-            return
         before: dict[str, Any] = old if isinstance(old, dict) else {}
         if self._additional is not None or self._closed:
             self._check_additional(value, name, found, before)
@@ -211,6 +209,17 @@ def _format_of(schema: Schema, types: tuple[str, ...]) -> str:
     if kind in ("", "string"):
         return wanted if wanted in FORMATS or wanted.replace("-", "") in FORMATS else ""
     return wanted if wanted in _NUMERIC_FORMATS.get(kind, ()) else ""
+
+
+def _is_unchanged(new: Any, old: Any) -> bool:
+    """Return True if JSON values are the same, also in their types: 0 is neither false nor 0.0."""
+    if type(new) is not type(old):
+        return False
+    if isinstance(new, dict):
+        return new.keys() == old.keys() and all(_is_unchanged(new[name], old[name]) for name in new)
+    if isinstance(new, list):
+        return len(new) == len(old) and all(map(_is_unchanged, new, old))
+    return bool(new == old)
 
 
 def _is_among(value: Any, allowed: list[Any]) -> bool:

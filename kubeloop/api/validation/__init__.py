@@ -21,7 +21,6 @@ from typing import Any
 from kubeloop.api.features.gates import Features
 from kubeloop.api.meta.field_path import MAX_ERRORS, FieldError, FieldErrors
 from kubeloop.api.structural.instance import CustomResourceObject
-from kubeloop.api.validation.shared.declarative import split_generated
 from kubeloop.api.validation.shared.kind_names import NameRule, name_rule_of
 from kubeloop.api.validation.shared.objectmeta import validate_meta, validate_meta_update, validate_prefix_update
 from kubeloop.api.validation.shared.rules import METADATA_ONLY, RulesFactory, ValidationRules
@@ -141,11 +140,10 @@ class ObjectValidator:
         if isinstance(new, CustomResourceObject):
             return _unique(new.rules.validate_update(new, old, subresource))
         kind = self._kinds.get(type(new)) or self._resolve(type(new))
-        errors, generated = split_generated(validate_meta_update(new.metadata, old.metadata, kind.names))
+        errors = validate_meta_update(new.metadata, old.metadata, kind.names)
         if kind.names.prefix_on_update and not subresource:
             errors += validate_prefix_update(new.metadata, old.metadata, kind.names)
         errors += kind.rules.update_rule(subresource)(new, old)
-        errors += generated
         if not self._allow_privileged:
             errors += _privileged_errors(new, old, subresource)
         return _unique(errors) if errors else errors

@@ -15,7 +15,8 @@ from kubeloop.api import codec
 from kubeloop.api.apply.change import ManagedWrite
 from kubeloop.api.apply.field_filters import FieldFilter, exclude_fields, include_fields
 from kubeloop.api.apply.fields.field_owners import update_field_owners
-from kubeloop.api.apply.shape import InvalidListItem
+from kubeloop.api.apply.shape import InvalidListItem, shape_of
+from kubeloop.api.apply.validate import iter_schema_errors
 from kubeloop.api.generated.meta_v1 import ManagedFieldsEntry, ObjectMeta
 from kubeloop.api.kinds import Resource
 from kubeloop.api.scalars.times import format_time
@@ -113,11 +114,24 @@ class _CreateFieldsCache:
 
 def _compute_fields(obj: Any, resource: Resource, manager: str, settable: FieldFilter | None) -> msgspec.Raw | None:
     plain = codec.to_plain(obj)
+    if not _has_schema_types(plain, resource):
+        return None
     write = ManagedWrite(
         resource.kind, resource.group_version, resource.schema_node, manager, now="", settable=settable
     )
     entries = update_field_owners(None, plain, write, [])
     return msgspec.Raw(msgspec.json.encode(entries[0]["fieldsV1"])) if entries else None
+
+
+def _has_schema_types(plain: dict[str, Any], resource: Resource) -> bool:
+    """Return True if all values have the types of their schema: else upstream cannot tell which fields are owned.
+
+    Built-in kinds are decoded into structs. A custom object is validated later, and its status may be dropped.
+    """
+    if not resource.is_custom:
+        return True
+    found = iter_schema_errors(plain, shape_of(resource.schema_node))
+    return all(one.message.startswith("duplicate entries") for one in found)
 
 
 def _cache_key(obj: Any, resource: Resource) -> object:
@@ -175,7 +189,9 @@ class ManagedFieldsUpdater:
                 _set_creator(obj, resource, ctx, owned_fields(obj, resource, manager, settable))
                 return
             write = _write_of(resource, ctx, ctx.target.subresource, settable)
-            set_entries(obj, update_field_owners(None, _plain_with_entries(obj, codec.to_plain(obj), ctx), write, []))
+            plain = _plain_with_entries(obj, codec.to_plain(obj), ctx)
+            typed = _has_schema_types(plain, resource)
+            set_entries(obj, update_field_owners(None, plain, write, []) if typed else [])
         except InvalidListItem:
             codec.force_setattr(obj.metadata, "managed_fields", ())
 
@@ -189,11 +205,15 @@ class ManagedFieldsUpdater:
     ) -> None:
         """Update managedFields: attribute the changes from the existing to the new object to the request's manager.
 
-        An object with a list item that lacks its keys keeps its owners, as upstream can't tell its items apart.
+        An object with a list item that lacks its keys keeps its owners, as upstream can't tell its items apart. So
+        does one whose values do not have the types of its schema.
         """
         try:
             write = _write_of(current.storage.resource, ctx, subresource, settable)
             new_plain = _plain_with_entries(obj, current.diff_target(obj), ctx)
+            if not _has_schema_types(new_plain, current.storage.resource):
+                codec.force_setattr(obj.metadata, "managed_fields", current.form.served.metadata.managed_fields)
+                return
             entries = update_field_owners(current.diff_base, new_plain, write, current.form.managed_fields)
             set_entries(obj, entries, current.form.managed_fields_by_id)
         except InvalidListItem:

@@ -15,6 +15,7 @@ import msgspec
 
 from kubeloop.api import codec
 from kubeloop.api.conversion import converter
+from kubeloop.api.defaults.apps import TEMPLATE_GENERATION
 from kubeloop.api.kinds import Resource, definition_of, type_of
 from kubeloop.api.structural.instance import CustomResourceObject
 from kubeloop.store import Record
@@ -46,6 +47,9 @@ class StoredSerializer:
             resource.list_kind.encode(),
             resource.group_version.encode(),
         )
+        # Upstream takes metadata from its internal type, where this is a field of the spec.
+        is_daemon_set = (resource.group, resource.kind) == ("apps", "DaemonSet")
+        self._hidden_annotation = TEMPLATE_GENERATION if is_daemon_set else ""
         self._convert: Callable[[Any], Any] | None = None
         if resource.storage_override is not None:
             self._convert = converter(resource.storage_override, (resource.group, resource.version), resource.kind)
@@ -62,6 +66,10 @@ class StoredSerializer:
         if self._convert is not None:
             return codec.encode(self.decode(value, revision))
         return b"".join((self._object_head, b'%d",' % revision, memoryview(value)[self._skip :]))
+
+    def with_version(self, value: bytes, version: str) -> bytes:
+        """Return stored bytes with a resourceVersion that is no revision, for the response to a dry run."""
+        return b"".join((value[: self._skip], b'"resourceVersion":%b,' % codec.encode(version), value[self._skip :]))
 
     def item(self, value: bytes, revision: int) -> bytes:
         """Return an encoded list item, which has no kind and apiVersion."""
@@ -80,6 +88,8 @@ class StoredSerializer:
     def metadata(self, value: bytes, revision: int) -> bytes:
         """Return the encoded metadata of an object."""
         raw = memoryview(_METADATA.decode(value).metadata)
+        if self._hidden_annotation and self._hidden_annotation.encode() in value:
+            raw = memoryview(_without_annotation(raw, self._hidden_annotation))
         if not revision:
             return bytes(raw)
         return b"".join((b'{"resourceVersion":"%d",' % revision, raw[1:]))
@@ -92,7 +102,8 @@ class StoredSerializer:
     def decode_stored(self, value: bytes, revision: int) -> Any:
         """Decode an object into a struct of the stored version."""
         obj = codec.decode(value, stored_type_of(self.resource))
-        codec.force_setattr(obj.metadata, "resource_version", str(revision) if revision else "")
+        if revision:
+            codec.force_setattr(obj.metadata, "resource_version", str(revision))
         return obj
 
     def decode_record(self, record: Record) -> Any:
@@ -105,6 +116,15 @@ def stored_type_of(resource: Resource) -> Any:
     """Return the struct class of the version that a resource's objects are stored in."""
     group, version = resource.storage_version
     return type_of(definition_of(f"{group}/{version}" if group else version, resource.kind))
+
+
+def _without_annotation(metadata: memoryview, name: str) -> bytes:
+    decoded = msgspec.json.decode(metadata)
+    annotations = decoded.get("annotations") or {}
+    annotations.pop(name, None)
+    if not annotations:
+        decoded.pop("annotations", None)
+    return msgspec.json.encode(decoded)
 
 
 def _separated(items: list[bytes]) -> list[bytes]:

@@ -159,6 +159,8 @@ class ObjectStore:
             ctx.warn(text)
         validated = stored.metadata
         await self._validate_admission(attempt, long)
+        if storage.strategy.default_stored is not None:
+            storage.strategy.default_stored(stored)
         if meta.resource_version and not ctx.dry_run and _names_revision(meta.resource_version):
             raise errors.ApiError("resourceVersion should not be set on objects to be created")
         if signature is not None and answers is not None and stored.metadata is validated:  # else marked by a plugin
@@ -201,12 +203,13 @@ class ObjectStore:
         claim: ServiceAllocation | None,
     ) -> WriteResult:
         """Write an object under its name, or under the first free one of several generated names."""
+        version = stored.metadata.resource_version  # an object to be stored has none that counts
         for attempts_left in range(_NAME_ATTEMPTS - 1 if generated else 0, -1, -1):
             key = storage.key(ctx.target.namespace, stored.metadata.name)
             value = await storage.encode(stored)
             if ctx.dry_run:
                 if storage.store.peek(key) is None:
-                    return WriteResult(value, 0, True)
+                    return WriteResult(storage.serializer.with_version(value, version) if version else value, 0, True)
             else:
                 storage.intern(stored)
                 with suppress(StoreConflict):

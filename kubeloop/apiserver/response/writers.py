@@ -10,6 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from kubeloop.api import errors
+from kubeloop.api.kinds import Resource
 from kubeloop.api.meta.field_path import quote
 from kubeloop.apiserver.handlers.list_objects import ListPage
 from kubeloop.apiserver.registry.storage import ResourceStorage
@@ -146,10 +147,15 @@ def encode_table(
 
 
 def _unsupported_format_error(ctx: RequestContext, what: str, kind: str) -> errors.ApiError:
-    package = ctx.resource.group.partition(".")[0] or "core"
-    return errors.NotAcceptable(
-        f"you requested {ctx.format.convert}, but the requested object is {what} (*{package}.{kind})"
-    )
+    if ctx.resource.is_custom and what == "not a list":
+        return errors.ApiError("content is not a list")  # an unstructured object may be a list, until it is read as one
+    name = "unstructured.UnstructuredList" if ctx.resource.is_custom else f"{internal_package(ctx.resource)}.{kind}"
+    return errors.NotAcceptable(f"you requested {ctx.format.convert}, but the requested object is {what} (*{name})")
+
+
+def internal_package(resource: Resource) -> str:
+    """Return the name of upstream's package of a kind's internal type; both groups of events have one type."""
+    return "core" if resource.group in ("", "events.k8s.io") else resource.group.partition(".")[0]
 
 
 class _JsonEncoder:

@@ -139,3 +139,21 @@ def test_large_update_uses_the_gates_of_its_server(servers: tuple[GatedApi, Gate
     assert answer.status == 422
     reasons = [cause["reason"] for cause in answer.body["details"]["causes"]]
     assert reasons == ["FieldValueForbidden", "FieldValueInvalid"]
+
+
+CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
+NODES = "/apis/storage.k8s.io/v1/csinodes"
+HEALTH = [{"status": "Degraded", "reason": "Slow"}]
+
+
+@pytest.mark.parametrize(("gates", "is_kept"), [((), False), (("CSIVolumeHealth=true",), True)])
+def test_the_health_of_volumes_is_kept_only_behind_its_gate(gates: tuple[str, ...], is_kept: bool) -> None:
+    claim = {
+        "metadata": {"name": "c"},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1"}}},
+    }
+    with asyncio.Runner() as runner:
+        api = GatedApi(runner, gates)
+        api.made(CLAIMS, claim)
+        written = api.patch("merge", f"{CLAIMS}/c/status", {"status": {"healthStatus": {"healthConditions": HEALTH}}})
+        assert (written.status, "healthStatus" in written.body["status"]) == (200, is_kept)

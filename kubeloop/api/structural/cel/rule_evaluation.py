@@ -82,10 +82,26 @@ def evaluate_rules(
     return evaluation.verdict
 
 
+def evaluate_default(rules: RuleNode, default: Any, path: FieldPath, budget: int) -> tuple[FieldErrors, int]:
+    """Evaluate the rules on a default of a schema, as an unchanged value and then as a new one.
+
+    Returns the errors, and what is left of the budget: negative if it did not suffice.
+    """
+    left = budget
+    for old in (default, None):
+        evaluation = _Evaluation(budget)
+        with suppress(_Enough):
+            evaluation.judge(rules, path, default, old, _NEW)
+        left = min(left, evaluation.budget)
+        if evaluation.verdict.errors:
+            return evaluation.verdict.errors, left
+    return [], left
+
+
 class _Evaluation:
     def __init__(self, budget: int) -> None:
         self.verdict = RuleResult()
-        self._budget = budget
+        self.budget = budget
 
     def judge(self, node: RuleNode, path: FieldPath | None, new: Any, old: Any, correlation: Correlation) -> None:
         if new is None:
@@ -123,12 +139,12 @@ class _Evaluation:
 
     def pay(self, cost: int) -> bool:
         """Spend cost and return True if the budget suffices."""
-        self._budget -= cost
-        return self._budget >= 0
+        self.budget -= cost
+        return self.budget >= 0
 
     @property
     def is_spent(self) -> bool:
-        return self._budget <= 0
+        return self.budget <= 0
 
 
 class _PastItems:
@@ -175,7 +191,9 @@ class _Place:
         plain = {"self": value} if self.old is None else {"self": value, "oldSelf": was}
         optional = {"self": value, "oldSelf": NONE if self.old is None else Optional(was)}
         for rule in self.node.rules:
-            if rule.program is not None and not (rule.uses_old and self.old is None and not rule.optional_old):
+            if rule.error:  # only in a definition that is being validated
+                self._fail(f"rule compile error: {rule.error}")
+            elif rule.program is not None and not (rule.uses_old and self.old is None and not rule.optional_old):
                 self._judge_rule(rule, optional if rule.optional_old else plain)
 
     def _judge_rule(self, rule: ValidationRule, variables: dict[str, Any]) -> None:

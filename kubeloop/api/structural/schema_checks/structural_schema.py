@@ -5,7 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from copy import deepcopy
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from kubeloop.api.meta.field_path import FieldErrors, FieldPath, forbidden, invalid
 from kubeloop.api.structural.depth import MAX_SCHEMA_DEPTH, exceeds_depth
@@ -16,6 +18,11 @@ from kubeloop.api.structural.schema_checks.keyword_checks import UNSUPPORTED, va
 from kubeloop.api.structural.schema_checks.shape_checks import validate_structural
 from kubeloop.api.structural.validation import SchemaValidator
 
+if TYPE_CHECKING:
+    from kubeloop.api.structural.cel.compiled_rules import RuleNode
+
+# Upstream's cost budget for the rules on all defaults of a schema.
+_RULE_BUDGET: Final = 10_000_000
 # Keywords that the root may have if there is a status subresource.
 _AT_ROOT: Final = (
     "description",
@@ -66,7 +73,7 @@ def validate_schema(schema: Schema, path: FieldPath, has_status: bool) -> FieldE
 
 
 def _expression_problems(schema: Schema, path: FieldPath, known: FieldErrors) -> FieldErrors:
-    if not any(node.get("x-kubernetes-validations") for node in _nodes(schema)):
+    if not _has_rules(schema):
         return []
     from kubeloop.api.structural.cel.expression_checks import validate_rule_expressions  # slow to load
 
@@ -75,7 +82,24 @@ def _expression_problems(schema: Schema, path: FieldPath, known: FieldErrors) ->
 
 def _structural_problems(schema: Schema, path: FieldPath) -> FieldErrors:
     found = validate_structural(schema, path)
-    return found or validate_defaults(Structural(schema, root=True), path)
+    if found:
+        return found
+    structural = Structural(schema, root=True)
+    return _DefaultChecks().validate(structural, path, _rules_of(schema) if structural.has_defaults else None)
+
+
+def _rules_of(schema: Schema) -> RuleNode | None:
+    """Return the compiled rules of a schema; None if there are none, or too many, which is reported elsewhere."""
+    if not _has_rules(schema):
+        return None
+    from kubeloop.api.structural.cel.compiled_rules import rules_of, total_rule_length  # slow to load
+    from kubeloop.api.structural.cel.expression_checks import MAX_RULE_LENGTH
+
+    return rules_of(msgspec.json.encode(schema)) if total_rule_length(schema) <= MAX_RULE_LENGTH else None
+
+
+def _has_rules(schema: Schema) -> bool:
+    return any(node.get("x-kubernetes-validations") for node in _nodes(schema))
 
 
 def _root_problems(schema: Schema, path: FieldPath) -> FieldErrors:
@@ -106,24 +130,42 @@ def _nodes(schema: Schema) -> Iterator[Schema]:
             yield from _nodes(node)
 
 
-def validate_defaults(schema: Structural, path: FieldPath, inside_metadata: bool = False) -> FieldErrors:
-    """Validate the defaults of a schema and of all schemas below it."""
-    errors: FieldErrors = []
-    if schema.default is not None:
-        errors += _default_errors(schema, path.child("default"), inside_metadata)
-    if schema.items is not None:
-        errors += validate_defaults(schema.items, path.child("items"), inside_metadata)
-    for name, inner in schema.properties.items():
-        is_metadata = inside_metadata or (schema.embedded and name in META_FIELDS)
-        errors += validate_defaults(inner, path.child("properties").key(name), is_metadata)
-    return errors
+class _DefaultChecks:
+    """Validation of a schema's defaults, with one budget for the rules on all of them."""
 
+    def __init__(self) -> None:
+        self._budget = _RULE_BUDGET
 
-def _default_errors(schema: Structural, path: FieldPath, inside_metadata: bool) -> FieldErrors:
-    errors: FieldErrors = []
-    if not inside_metadata:
-        pruned = deepcopy(schema.default)
-        if prune_value(pruned, schema):
-            errors.append(invalid(path, schema.default, "must not have unknown fields"))
-    found = validate_embedded(schema.default, schema, path) if not inside_metadata else []
-    return errors + (found or SchemaValidator(schema.source).validate(schema.default, path))
+    def validate(
+        self, schema: Structural, path: FieldPath, rules: RuleNode | None, inside_metadata: bool = False
+    ) -> FieldErrors:
+        """Validate the defaults of a schema and of all schemas below it; `rules` are those of this place."""
+        errors: FieldErrors = []
+        if schema.default is not None:
+            errors += self._default_errors(schema, path.child("default"), rules, inside_metadata)
+        if schema.items is not None and self._budget >= 0:
+            below = None if rules is None else rules.items
+            errors += self.validate(schema.items, path.child("items"), below, inside_metadata)
+        for name, inner in schema.properties.items():
+            if self._budget < 0:
+                break
+            is_metadata = inside_metadata or (schema.embedded and name in META_FIELDS)
+            below = None if rules is None else rules.properties.get(name)
+            errors += self.validate(inner, path.child("properties").key(name), below, is_metadata)
+        return errors
+
+    def _default_errors(
+        self, schema: Structural, path: FieldPath, rules: RuleNode | None, inside_metadata: bool
+    ) -> FieldErrors:
+        errors: FieldErrors = []
+        if not inside_metadata:
+            pruned = deepcopy(schema.default)
+            if prune_value(pruned, schema):
+                errors.append(invalid(path, schema.default, "must not have unknown fields"))
+        found = validate_embedded(schema.default, schema, path) if not inside_metadata else []
+        found = found or SchemaValidator(schema.source).validate(schema.default, path)
+        if not found and rules is not None:
+            from kubeloop.api.structural.cel.rule_evaluation import evaluate_default  # slow to load
+
+            found, self._budget = evaluate_default(rules, schema.default, path, self._budget)
+        return errors + found

@@ -18,6 +18,7 @@ from kubeloop.api.meta.field_path import (
     FieldPath,
     duplicate,
     forbidden,
+    internal,
     invalid,
     quote,
     required,
@@ -132,8 +133,15 @@ def _validate_cidrs(cidrs: tuple[str, ...]) -> FieldErrors:
     errors: FieldErrors = []
     for index, cidr in enumerate(cidrs):
         errors += [invalid(_CIDRS.index(index), cidr, message) for message in check_legacy_cidr(cidr, strict=True)]
-    versions = {parsed[1].version for parsed in map(parse_cidr, cidrs) if parsed is not None}
-    if len(cidrs) > 1 and (len(cidrs) > 2 or versions != {4, 6}):
+    if len(cidrs) < 2:
+        return errors
+    parsed = [parse_cidr(cidr) for cidr in cidrs]
+    if None in parsed:
+        index = parsed.index(None)
+        problem = f"invalid CIDR[{index}]: <nil> (invalid CIDR address: {cidrs[index]})"
+        errors.append(internal(_CIDRS, f"invalid PodCIDRs. failed to check with dual stack with error:{problem}"))
+    versions = {found[1].version for found in parsed if found is not None}
+    if len(cidrs) > 2 or None in parsed or versions != {4, 6}:
         errors.append(invalid(_CIDRS, cidrs, "may specify no more than one CIDR for each IP family"))
     return errors
 

@@ -56,16 +56,33 @@ def _validate_spec(spec: flowcontrol_v1.PriorityLevelConfigurationSpec, name: st
         errors.append(invalid(_SPEC.child("type"), spec.type, detail))
     if spec.type and spec.type not in _TYPES:
         errors.append(not_supported(_SPEC.child("type"), spec.type, _TYPES))
-    if spec.exempt is not None:
-        at = _SPEC.child("exempt")
-        errors += _validate_exempt(spec.exempt, at) if spec.type == "Exempt" else mark_generated([forbidden(at, "")])
-    at = _SPEC.child("limited")
-    if spec.type != "Limited":
-        errors += mark_generated([forbidden(at, "")]) if spec.limited is not None else []
-        return errors if spec.type else errors + mark_generated([required(_SPEC.child("type"))])
-    return errors + (
-        _validate_limited(spec.limited, at) if spec.limited is not None else mark_generated([required(at)])
-    )
+    if spec.exempt is not None and spec.type == "Exempt":
+        errors += _validate_exempt(spec.exempt, _SPEC.child("exempt"))
+    if spec.limited is not None and spec.type == "Limited":
+        errors += _validate_limited(spec.limited, _SPEC.child("limited"))
+    return errors + mark_generated(_validate_unions(spec))
+
+
+def _validate_unions(spec: flowcontrol_v1.PriorityLevelConfigurationSpec) -> FieldErrors:
+    """Validate which members the discriminators require and forbid, as upstream's declarative validation does.
+
+    The response is validated even if the type of the level forbids it.
+    """
+    limited, at = spec.limited, _SPEC.child("limited")
+    errors: FieldErrors = []
+    if spec.exempt is not None and spec.type != "Exempt":
+        errors.append(forbidden(_SPEC.child("exempt"), ""))
+    if (limited is None) == (spec.type == "Limited"):
+        errors.append(required(at) if limited is None else forbidden(at, ""))
+    if not spec.type:
+        errors.append(required(_SPEC.child("type")))
+    if limited is None:
+        return errors
+    response, at = limited.limit_response, at.child("limitResponse")
+    if (response.queuing is None) == (response.type == "Queue"):
+        queuing = at.child("queuing")
+        errors.append(required(queuing) if response.queuing is None else forbidden(queuing, ""))
+    return errors if response.type else [*errors, required(at.child("type"))]
 
 
 def _validate_fixed(spec: flowcontrol_v1.PriorityLevelConfigurationSpec, name: str) -> FieldErrors:
@@ -114,13 +131,9 @@ def _validate_response(response: flowcontrol_v1.LimitResponse, path: FieldPath) 
     errors: FieldErrors = []
     if response.type and response.type not in _RESPONSES:
         errors.append(not_supported(path.child("type"), response.type, _RESPONSES))
-    at = path.child("queuing")
-    if response.type != "Queue":
-        errors += mark_generated([forbidden(at, "")]) if response.queuing is not None else []
-        return errors if response.type else errors + mark_generated([required(path.child("type"))])
-    return errors + (
-        mark_generated([required(at)]) if response.queuing is None else _validate_queuing(response.queuing, at)
-    )
+    if response.type == "Queue" and response.queuing is not None:
+        errors += _validate_queuing(response.queuing, path.child("queuing"))
+    return errors
 
 
 def _validate_queuing(queuing: flowcontrol_v1.QueuingConfiguration, path: FieldPath) -> FieldErrors:

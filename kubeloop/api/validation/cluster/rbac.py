@@ -135,11 +135,11 @@ def _role_stays(new: Binding, old: Binding) -> FieldErrors:
 
 
 def _validate_binding_update(new: rbac_v1.RoleBinding, old: rbac_v1.RoleBinding) -> FieldErrors:
-    return _validate_binding(new) + _role_stays(new, old)
+    return sort_generated_last(_validate_binding(new) + _role_stays(new, old))
 
 
 def _validate_cluster_binding_update(new: rbac_v1.ClusterRoleBinding, old: rbac_v1.ClusterRoleBinding) -> FieldErrors:
-    return _validate_cluster_binding(new) + _role_stays(new, old)
+    return sort_generated_last(_validate_cluster_binding(new) + _role_stays(new, old))
 
 
 ROLE = ValidationRules(_validate_role, _validate_role_update)

@@ -18,10 +18,13 @@ def _validate_class(obj: node_v1.RuntimeClass) -> FieldErrors:
     return sort_generated_last(_class_errors(obj))
 
 
-def _class_errors(obj: node_v1.RuntimeClass) -> FieldErrors:
-    errors = mark_generated(
-        validate_short_name(obj.handler, FieldPath("handler")) if obj.handler else [required(FieldPath("handler"))]
-    )
+def _class_errors(obj: node_v1.RuntimeClass, is_declared: bool = True) -> FieldErrors:
+    """Return the errors; without `is_declared`, that of the handler's form is not one of declarative validation."""
+    if not obj.handler:
+        errors = mark_generated([required(FieldPath("handler"))])
+    else:
+        errors = validate_short_name(obj.handler, FieldPath("handler"))
+        errors = mark_generated(errors) if is_declared else errors
     if obj.overhead is not None:
         # Overhead follows the rules of a container's limits, as upstream's errors show.
         limits = core_v1.ResourceRequirements(limits=obj.overhead.pod_fixed)
@@ -44,7 +47,8 @@ def _validate_tolerations(tolerations: tuple[core_v1.Toleration, ...], path: Fie
 
 
 def _validate_update(new: node_v1.RuntimeClass, old: node_v1.RuntimeClass) -> FieldErrors:
-    return _class_errors(new) + validate_immutable(new.handler, old.handler, FieldPath("handler"))
+    changed = validate_immutable(new.handler, old.handler, FieldPath("handler"))
+    return sort_generated_last(changed + _class_errors(new, is_declared=not changed))
 
 
 RUNTIME_CLASS = ValidationRules(_validate_class, _validate_update)

@@ -22,6 +22,7 @@ from kubeloop.api.validation.devices.parts import (
     duplicate_errors,
     validate_binding_conditions,
     validate_driver,
+    validate_generated_toleration,
     validate_items,
     validate_json_object,
     validate_pool_name,
@@ -184,5 +185,6 @@ def _validate_result(
     errors += validate_dns_label(result.device, path.child("device"))
     errors += validate_binding_conditions(result, path)
     for index, toleration in enumerate(result.tolerations):
-        errors += validate_toleration(toleration, path.child("tolerations").index(index))
+        at = path.child("tolerations").index(index)
+        errors += validate_toleration(toleration, at) + validate_generated_toleration(toleration, at)
     return errors + _validate_share(result.share_id, path.child("shareID"))

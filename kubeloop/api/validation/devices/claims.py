@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeVar, cast
 
 from kubeloop.api import codec
 from kubeloop.api.generated import resource_v1
@@ -20,12 +21,19 @@ from kubeloop.api.validation.devices.claim_status import validate_claim_status
 from kubeloop.api.validation.devices.parts import (
     duplicate_errors,
     validate_driver,
-    validate_items,
+    validate_each,
+    validate_generated_items,
+    validate_generated_toleration,
     validate_json_object,
     validate_toleration,
 )
 from kubeloop.api.validation.devices.requests import RequestNames
-from kubeloop.api.validation.shared.declarative import validate_immutable
+from kubeloop.api.validation.shared.declarative import (
+    mark_generated,
+    sort_generated_last,
+    split_generated,
+    validate_immutable,
+)
 from kubeloop.api.validation.shared.formats import validate_fully_qualified_name
 from kubeloop.api.validation.shared.go_values import ordered_object
 from kubeloop.api.validation.shared.internal_form import to_internal_form
@@ -33,6 +41,8 @@ from kubeloop.api.validation.shared.objectmeta import byte_length
 from kubeloop.api.validation.shared.rules import ValidationRules
 from kubeloop.api.validation.shared.scalars import validate_dns_label, validate_dns_subdomain, validate_unchanged
 from kubeloop.api.validation.storage.claim_spec import validate_template_meta
+
+T = TypeVar("T")
 
 _SPEC: Final = FieldPath("spec")
 _MAX_ITEMS: Final = 32
@@ -58,10 +68,6 @@ _ONE_KIND: Final = "exactly one of `exactly` or `firstAvailable` is required"
 def _validate_claim_spec(spec: resource_v1.ResourceClaimSpec, path: FieldPath) -> FieldErrors:
     claim, at = spec.devices, path.child("devices")
     names = RequestNames(claim)
-    requests = claim.requests or ()
-    errors = validate_items(requests, _validate_request, at.child("requests"), _MAX_ITEMS)
-    if len(requests) <= _MAX_ITEMS:
-        errors += duplicate_errors(requests, lambda one: one.name, at.child("requests"), _shown_request)
 
     def check_constraint(constraint: resource_v1.DeviceConstraint, path: FieldPath) -> FieldErrors:
         return _validate_constraint(constraint, names, path)
@@ -69,8 +75,19 @@ def _validate_claim_spec(spec: resource_v1.ResourceClaimSpec, path: FieldPath) -
     def check_config(config: resource_v1.DeviceClaimConfiguration, path: FieldPath) -> FieldErrors:
         return names.validate(config.requests, path.child("requests")) + _validate_config(config, path)
 
-    errors += validate_items(claim.constraints, check_constraint, at.child("constraints"), _MAX_ITEMS)
-    return errors + validate_items(claim.config, check_config, at.child("config"), _MAX_ITEMS)
+    errors = _validate_named(claim.requests or (), _validate_request, at.child("requests"), _MAX_ITEMS)
+    errors += validate_generated_items(claim.constraints, check_constraint, at.child("constraints"), _MAX_ITEMS)
+    return errors + validate_generated_items(claim.config, check_config, at.child("config"), _MAX_ITEMS)
+
+
+def _validate_named(
+    items: Sequence[T], check: Callable[[T, FieldPath], FieldErrors], path: FieldPath, limit: int
+) -> FieldErrors:
+    """Validate a list of limited length with unique names; both are declared."""
+    if len(items) > limit:
+        return validate_generated_items(items, check, path, limit)
+    repeated = duplicate_errors(items, lambda one: cast(Any, one).name, path, _shown_request)
+    return mark_generated(repeated) + validate_each(items, check, path)
 
 
 def _shown_request(request: Any) -> object:
@@ -87,43 +104,47 @@ def _in_order(value: Any) -> Any:
 
 
 def _validate_request(request: resource_v1.DeviceRequest, path: FieldPath) -> FieldErrors:
+    """Validate a request; what is declared holds for both kinds of it, even if there may be only one."""
+    exactly, alternatives = request.exactly, request.first_available
     errors = validate_dns_label(request.name, path.child("name"))
-    if request.exactly is not None and request.first_available:
-        return [*errors, invalid(path, None, f"{_ONE_KIND}, but multiple fields are set")]
-    if request.exactly is not None:
+    if exactly is not None and alternatives:
+        errors.append(invalid(path, None, f"{_ONE_KIND}, but multiple fields are set"))
+    elif exactly is None and not alternatives:
+        errors.append(required(path, _ONE_KIND))
+    found: FieldErrors = []
+    if exactly is not None:
         at = path.child("exactly")
-        name = request.exactly.device_class_name
-        class_path = at.child("deviceClassName")
-        errors += validate_dns_subdomain(name, class_path) if name else [required(class_path)]
-        return errors + _validate_wish(request.exactly, at)
-    if not request.first_available:
-        return [*errors, required(path, _ONE_KIND)]
-    at = path.child("firstAvailable")
-    errors += validate_items(request.first_available, _validate_alternative, at, _MAX_ALTERNATIVES)
-    return errors + duplicate_errors(request.first_available, lambda one: one.name, at, _shown_request)
+        found += _validate_class_name(exactly.device_class_name, at.child("deviceClassName"))
+        found += _validate_wish(exactly, at)
+    if alternatives:
+        found += _validate_named(alternatives, _validate_alternative, path.child("firstAvailable"), _MAX_ALTERNATIVES)
+    return errors + (split_generated(found)[1] if errors and errors[-1].path == path else found)
+
+
+def _validate_class_name(name: str, path: FieldPath) -> FieldErrors:
+    return validate_dns_subdomain(name, path) if name else [required(path)]
 
 
 def _validate_alternative(request: resource_v1.DeviceSubRequest, path: FieldPath) -> FieldErrors:
-    at = path.child("deviceClassName")
     errors = validate_dns_label(request.name, path.child("name"))
-    errors += validate_dns_subdomain(request.device_class_name, at) if request.device_class_name else [required(at)]
+    errors += mark_generated(_validate_class_name(request.device_class_name, path.child("deviceClassName")))
     return errors + _validate_wish(request, path)
 
 
 def _validate_wish(
     request: resource_v1.ExactDeviceRequest | resource_v1.DeviceSubRequest, path: FieldPath
 ) -> FieldErrors:
-    errors = validate_items(request.selectors, _validate_selector, path.child("selectors"), _MAX_ITEMS)
+    errors = validate_generated_items(request.selectors, _validate_selector, path.child("selectors"), _MAX_ITEMS)
     count, at = request.count, path.child("count")
     if request.allocation_mode not in _MODES:
-        errors.append(not_supported(path.child("allocationMode"), request.allocation_mode, _MODES))
+        errors += mark_generated([not_supported(path.child("allocationMode"), request.allocation_mode, _MODES)])
     elif request.allocation_mode == "All" and count != 0:
         errors.append(invalid(at, count, "must not be specified when allocationMode is 'All'"))
     elif request.allocation_mode == "ExactCount" and count <= 0:
         errors.append(invalid(at, count, "must be greater than zero"))
-    for index, toleration in enumerate(request.tolerations):
-        errors += validate_toleration(toleration, path.child("tolerations").index(index))
-    return errors
+    at = path.child("tolerations")
+    errors += validate_each(request.tolerations, validate_toleration, at)
+    return errors + validate_each(request.tolerations, validate_generated_toleration, at)
 
 
 def _validate_selector(selector: resource_v1.DeviceSelector, path: FieldPath) -> FieldErrors:
@@ -140,24 +161,27 @@ def _validate_selector(selector: resource_v1.DeviceSelector, path: FieldPath) ->
 
 def _validate_constraint(constraint: resource_v1.DeviceConstraint, names: RequestNames, path: FieldPath) -> FieldErrors:
     errors = names.validate(constraint.requests, path.child("requests"))
-    if constraint.match_attribute is not None:
-        return errors + validate_fully_qualified_name(constraint.match_attribute, path.child("matchAttribute"))
-    if constraint.distinct_attribute is not None:
-        return errors + validate_fully_qualified_name(constraint.distinct_attribute, path.child("distinctAttribute"))
-    detail = 'exactly one of "matchAttribute" or "distinctAttribute" is required, but multiple fields are set'
-    return [*errors, required(path, detail)]
+    matched, distinct = constraint.match_attribute, constraint.distinct_attribute
+    if matched is None and distinct is None:
+        detail = 'exactly one of "matchAttribute" or "distinctAttribute" is required, but multiple fields are set'
+        return [*errors, required(path, detail)]
+    if matched is not None:
+        errors += mark_generated(validate_fully_qualified_name(matched, path.child("matchAttribute")))
+    if distinct is not None:
+        errors += mark_generated(validate_fully_qualified_name(distinct, path.child("distinctAttribute")))
+    return errors
 
 
 def _validate_config(config: Any, path: FieldPath) -> FieldErrors:
     if config.opaque is None:
         return [required(path.child("opaque"))]
     at = path.child("opaque")
-    errors = validate_driver(config.opaque.driver, at.child("driver"))
+    errors = mark_generated(validate_driver(config.opaque.driver, at.child("driver")))
     return errors + validate_json_object(config.opaque.parameters, _MAX_PARAMETERS, at.child("parameters"))
 
 
 def _validate_claim(obj: resource_v1.ResourceClaim) -> FieldErrors:
-    return _validate_claim_spec(obj.spec, _SPEC)
+    return sort_generated_last(_validate_claim_spec(obj.spec, _SPEC))
 
 
 def _validate_claim_update(new: resource_v1.ResourceClaim, old: resource_v1.ResourceClaim) -> FieldErrors:
@@ -166,7 +190,7 @@ def _validate_claim_update(new: resource_v1.ResourceClaim, old: resource_v1.Reso
 
 def _validate_template(obj: resource_v1.ResourceClaimTemplate) -> FieldErrors:
     errors = validate_template_meta(obj.spec.metadata, _SPEC.child("metadata"))
-    return errors + _validate_claim_spec(obj.spec.spec, _SPEC.child("spec"))
+    return sort_generated_last(errors + _validate_claim_spec(obj.spec.spec, _SPEC.child("spec")))
 
 
 def _validate_template_update(
@@ -176,14 +200,15 @@ def _validate_template_update(
     labels: dict[str, object] = {"labels": dict(sorted(meta.labels.items()))} if meta.labels else {}
     notes: dict[str, object] = {"annotations": dict(sorted(meta.annotations.items()))} if meta.annotations else {}
     shown = ordered_object({**labels, **notes, "Spec": to_internal_form(new.spec.spec)})
-    return _validate_template(new) + validate_unchanged(new.spec, old.spec, _SPEC, shown)
+    return sort_generated_last(_validate_template(new) + validate_unchanged(new.spec, old.spec, _SPEC, shown))
 
 
 def _validate_class(obj: resource_v1.DeviceClass) -> FieldErrors:
     spec = obj.spec
-    errors = validate_items(spec.selectors, _validate_selector, _SPEC.child("selectors"), _MAX_ITEMS)
-    errors += validate_items(spec.config, _validate_config, _SPEC.child("config"), _MAX_ITEMS)
-    return errors + _validate_extended_resource_name(spec.extended_resource_name, _SPEC.child("extendedResourceName"))
+    errors = validate_generated_items(spec.selectors, _validate_selector, _SPEC.child("selectors"), _MAX_ITEMS)
+    errors += validate_generated_items(spec.config, _validate_config, _SPEC.child("config"), _MAX_ITEMS)
+    errors += _validate_extended_resource_name(spec.extended_resource_name, _SPEC.child("extendedResourceName"))
+    return sort_generated_last(errors)
 
 
 def _validate_extended_resource_name(name: str | None, path: FieldPath) -> FieldErrors:

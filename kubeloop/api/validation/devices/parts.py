@@ -50,6 +50,11 @@ def validate_items(
     """Validate a list of limited length; the items of a longer list are not checked."""
     if len(items) > limit:
         return [too_many(path, len(items), limit)]
+    return validate_each(items, check, path)
+
+
+def validate_each(items: Sequence[T], check: Callable[[T, FieldPath], FieldErrors], path: FieldPath) -> FieldErrors:
+    """Validate the items of a list."""
     errors: FieldErrors = []
     for index, item in enumerate(items):
         errors += check(item, path.index(index))
@@ -67,6 +72,14 @@ def duplicate_errors(
             errors.append(duplicate(path.index(index), shown(item)))
         seen.add(key(item))
     return errors
+
+
+def validate_generated_items(
+    items: Sequence[T], check: Callable[[T, FieldPath], FieldErrors], path: FieldPath, limit: int
+) -> FieldErrors:
+    """Validate a list whose limit is declared: its error is one of upstream's declarative validation."""
+    found = validate_items(items, check, path, limit)
+    return mark_generated(found) if len(items) > limit else found
 
 
 def validate_driver(name: str, path: FieldPath) -> FieldErrors:
@@ -116,17 +129,22 @@ def validate_taint(taint: resource_v1.DeviceTaint, path: FieldPath, old_effect: 
 
 def validate_toleration(toleration: resource_v1.DeviceToleration, path: FieldPath) -> FieldErrors:
     """Validate a toleration of device taints."""
+    if toleration.operator == "Exists" and toleration.value:
+        return [invalid(path.child("value"), toleration.value, "must be empty for operator `Exists`")]
+    if toleration.operator == "Equal":
+        return check_errors(check_label_value, toleration.value, path.child("value"))
+    return []
+
+
+def validate_generated_toleration(toleration: resource_v1.DeviceToleration, path: FieldPath) -> FieldErrors:
+    """Validate what upstream declares for a toleration of device taints."""
     errors: FieldErrors = []
     if toleration.key:
         errors += validate_qualified_name(toleration.key, path.child("key"))
     errors += validate_enum(toleration.operator, ("Equal", "Exists"), path.child("operator"))
-    if toleration.operator == "Exists" and toleration.value:
-        errors.append(invalid(path.child("value"), toleration.value, "must be empty for operator `Exists`"))
-    elif toleration.operator == "Equal":
-        errors += check_errors(check_label_value, toleration.value, path.child("value"))
     if toleration.effect and toleration.effect not in _EFFECTS:
         errors.append(not_supported(path.child("effect"), toleration.effect, _EFFECTS))
-    return errors
+    return mark_generated(errors)
 
 
 def validate_binding_conditions(device: Any, path: FieldPath) -> FieldErrors:

@@ -7,7 +7,8 @@ from typing import Final
 
 from kubeloop.api.generated.resource_v1 import DeviceClaim
 from kubeloop.api.meta.field_path import FieldErrors, FieldPath, invalid
-from kubeloop.api.validation.devices.parts import duplicate_errors, validate_items
+from kubeloop.api.validation.devices.parts import duplicate_errors, validate_generated_items
+from kubeloop.api.validation.shared.declarative import mark_generated
 from kubeloop.api.validation.shared.scalars import validate_dns_label
 
 _UNKNOWN: Final = (
@@ -27,8 +28,8 @@ class RequestNames:
 
     def validate(self, names: tuple[str, ...], path: FieldPath) -> FieldErrors:
         """Validate a list of unique references."""
-        errors = validate_items(names, self.validate_one, path, _MAX_ITEMS)
-        return errors if len(names) > _MAX_ITEMS else errors + duplicate_errors(names, str, path, str)
+        errors = validate_generated_items(names, self.validate_one, path, _MAX_ITEMS)
+        return errors if len(names) > _MAX_ITEMS else errors + mark_generated(duplicate_errors(names, str, path, str))
 
     def validate_one(self, name: str, path: FieldPath) -> FieldErrors:
         """Validate a reference to a request or subrequest."""

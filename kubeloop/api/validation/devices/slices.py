@@ -73,10 +73,10 @@ def _validate_slice(obj: resource_v1.ResourceSlice) -> FieldErrors:
 
 
 def _validate_update(new: resource_v1.ResourceSlice, old: resource_v1.ResourceSlice) -> FieldErrors:
-    errors = _validate_spec(new.spec, old.spec)
-    errors += validate_unchanged(new.spec.pool.name, old.spec.pool.name, _SPEC.child("pool", "name"))
+    errors = validate_unchanged(new.spec.pool.name, old.spec.pool.name, _SPEC.child("pool", "name"))
     errors += validate_unchanged(new.spec.driver, old.spec.driver, _SPEC.child("driver"))
-    return errors + validate_unchanged(new.spec.node_name, old.spec.node_name, _SPEC.child("nodeName"))
+    errors += validate_unchanged(new.spec.node_name, old.spec.node_name, _SPEC.child("nodeName"))
+    return errors + _validate_spec(new.spec, old.spec)
 
 
 def _validate_spec(spec: resource_v1.ResourceSliceSpec, old: resource_v1.ResourceSliceSpec | None) -> FieldErrors:

@@ -24,12 +24,13 @@ _STATUSES: Final = ("True", "False", "Unknown")
 
 
 def _validate_api_service(obj: APIService) -> FieldErrors:
-    spec, name = obj.spec, obj.metadata.name
+    spec, meta = obj.spec, obj.metadata
     errors: FieldErrors = []
     expected = f"{spec.version}.{spec.group}"
-    if name and name != expected and not check_path_segment_name(name):
-        detail = f'must be `spec.version+"."+spec.group`: {quote(expected)}'
-        errors.append(invalid(METADATA.child("name"), name, detail))
+    for field, name in (("generateName", meta.generate_name), ("name", meta.name)):
+        if name and name != expected and not check_path_segment_name(name):
+            detail = f'must be `spec.version+"."+spec.group`: {quote(expected)}'
+            errors.append(invalid(METADATA.child(field), name, detail))
     if spec.group:
         errors += validate_dns_subdomain(spec.group, _SPEC.child("group"))
     elif spec.version != "v1":

@@ -22,23 +22,53 @@ _WRONG_TYPE: Final = (
 _SHARED_SCHEMA: Final = "may only be set when `version.schema.openAPIV3Schema` is not included"
 
 
-def validate_schemas(versions: tuple[CustomResourceDefinitionVersion, ...]) -> FieldErrors:
-    """Validate schemas; errors of a schema that all versions share are reported above the versions, as upstream."""
-    schemas = [_schema_of(version) for version in versions]
-    errors: FieldErrors = []
-    shared = all(one == schemas[0] for one in schemas)
-    for index, (version, schema) in enumerate(zip(versions, schemas, strict=True)):
-        own = _SPEC.child("versions").index(index)
-        if schema is not None and not (shared and index):
-            at = _SPEC.child("validation") if shared else own.child("schema")
-            errors += validate_schema(schema, at.child("openAPIV3Schema"), _has_status(version))
-        at = _SPEC if all(one.selectable_fields == version.selectable_fields for one in versions) else own
-        if version.selectable_fields and at is own and shared and schema is not None:
-            # Upstream has a shared schema above the versions: such a version has none of its own.
-            errors.append(invalid(own.child("selectableFields"), "", _SHARED_SCHEMA))
-        elif version.selectable_fields and (at is own or not index):
-            errors += _validate_selectable(version.selectable_fields, schema or {}, at.child("selectableFields"))
-    return errors
+_NO_SCHEMA: Final = "may only be set when validations.schema is included"
+
+
+class VersionSchemas:
+    """Schemas and selectable fields of all versions.
+
+    Upstream keeps what all versions share above the versions, and what they do not share in each of them.
+    """
+
+    def __init__(self, versions: tuple[CustomResourceDefinitionVersion, ...]) -> None:
+        self._versions = versions
+        self._schemas = [_schema_of(version) for version in versions]
+        self._is_shared = all(one == self._schemas[0] for one in self._schemas)
+        self._has_shared_fields = all(one.selectable_fields == versions[0].selectable_fields for one in versions)
+
+    def validate_own_schema(self, index: int, path: FieldPath) -> FieldErrors:
+        """Validate the schema of one version, if they are not shared."""
+        return [] if self._is_shared else self._validate_schema(index, path.child("schema"))
+
+    def validate_own_fields(self, index: int, path: FieldPath) -> FieldErrors:
+        """Validate the selectable fields of one version, if they are not shared."""
+        fields = self._versions[index].selectable_fields
+        if self._has_shared_fields or not fields:
+            return []
+        schema, at = self._schemas[index], path.child("selectableFields")
+        if schema is None or self._is_shared:  # a version has no schema of its own if all share one
+            return [invalid(at, "", _SHARED_SCHEMA)]
+        return _validate_selectable(fields, schema, at)
+
+    def validate_shared_schema(self) -> FieldErrors:
+        """Validate the schema that all versions share."""
+        return self._validate_schema(0, _SPEC.child("validation")) if self._versions and self._is_shared else []
+
+    def validate_shared_fields(self) -> FieldErrors:
+        """Validate the selectable fields that all versions share."""
+        if not (self._versions and self._has_shared_fields and self._versions[0].selectable_fields):
+            return []
+        schema, at = self._schemas[0], _SPEC.child("selectableFields")
+        if schema is None or not self._is_shared:
+            return [invalid(at, "", _NO_SCHEMA)]
+        return _validate_selectable(self._versions[0].selectable_fields, schema, at)
+
+    def _validate_schema(self, index: int, path: FieldPath) -> FieldErrors:
+        schema = self._schemas[index]
+        if schema is None:
+            return []
+        return validate_schema(schema, path.child("openAPIV3Schema"), _has_status(self._versions[index]))
 
 
 def _schema_of(version: CustomResourceDefinitionVersion) -> dict[str, Any] | None:

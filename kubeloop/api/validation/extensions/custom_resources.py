@@ -7,6 +7,7 @@ with one version are found at `spec.subresources` and not below `spec.versions`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -14,7 +15,7 @@ from kubeloop.api import codec
 from kubeloop.api.generated import apiextensions_v1
 from kubeloop.api.meta.field_path import FieldErrors, FieldPath, forbidden, invalid, required
 from kubeloop.api.meta.name_rules import check_dns1035_label, check_dns1123_subdomain
-from kubeloop.api.validation.extensions.custom_resource_schemas import validate_schemas
+from kubeloop.api.validation.extensions.custom_resource_schemas import VersionSchemas
 from kubeloop.api.validation.extensions.webhook_client import validate_client_config
 from kubeloop.api.validation.shared.go_values import ordered_object
 from kubeloop.api.validation.shared.objectmeta import METADATA, byte_length
@@ -39,9 +40,9 @@ _NO_WEBHOOK: Final = "should not be set when strategy is not set to Webhook"
 
 def _validate_create(obj: Definition) -> FieldErrors:
     errors: FieldErrors = []
-    if obj.metadata.name and obj.metadata.name != f"{obj.spec.names.plural}.{obj.spec.group}":
-        detail = 'must be spec.names.plural+"."+spec.group'
-        errors.append(invalid(METADATA.child("name"), obj.metadata.name, detail))
+    for field, name in (("generateName", obj.metadata.generate_name), ("name", obj.metadata.name)):
+        if name and name != f"{obj.spec.names.plural}.{obj.spec.group}":
+            errors.append(invalid(METADATA.child(field), name, 'must be spec.names.plural+"."+spec.group'))
     errors += _validate_spec(obj.spec, any_review_version=False)
     errors += _validate_stored(obj) + _validate_approval(obj)
     if obj.spec.preserve_unknown_fields:
@@ -80,7 +81,9 @@ def _validate_spec(spec: Spec, any_review_version: bool) -> FieldErrors:
     if spec.preserve_unknown_fields and any(_has_default(codec.to_plain(one.schema)) for one in spec.versions or ()):
         detail = "must be false in order to use defaults in the schema"
         errors.append(invalid(_SPEC.child("preserveUnknownFields"), True, detail))
-    errors += _validate_versions(spec.versions or ())
+    versions = spec.versions or ()
+    parts = _VersionParts(versions)
+    errors += _validate_versions(versions, parts)
     for name, value in (
         ("plural", spec.names.plural), ("singular", spec.names.singular),
         ("kind", spec.names.kind), ("listKind", spec.names.list_kind),
@@ -88,7 +91,7 @@ def _validate_spec(spec: Spec, any_review_version: bool) -> FieldErrors:
         if not value:
             errors.append(required(_SPEC.child("names", name)))
     errors += _validate_names(spec.names, _SPEC.child("names"))
-    errors += validate_schemas(spec.versions or ())
+    errors += parts.validate_shared()
     return errors + _validate_conversion(spec, any_review_version, _SPEC.child("conversion"))
 
 
@@ -111,17 +114,19 @@ def _validate_group(group: str, path: FieldPath) -> FieldErrors:
     return [] if "." in group else [invalid(path, group, "should be a domain with at least one dot")]
 
 
-def _validate_versions(versions: tuple[Version, ...]) -> FieldErrors:
-    errors: FieldErrors = []
+def _validate_versions(versions: tuple[Version, ...], parts: _VersionParts) -> FieldErrors:
+    errors: FieldErrors = [
+        required(_VERSIONS.index(index).child("schema", "openAPIV3Schema"))
+        for index, version in enumerate(versions)
+        if version.schema is None or version.schema.open_apiv3_schema is None
+    ]
     for index, version in enumerate(versions):
         at = _VERSIONS.index(index)
-        if version.schema is None or version.schema.open_apiv3_schema is None:
-            errors.append(required(at.child("schema", "openAPIV3Schema")))
         if messages := check_dns1035_label(version.name):
             errors.append(invalid(at.child("name"), version.name, ",".join(messages)))
         problems = _warning_problems(version)
         errors += [invalid(at.child("deprecationWarning"), version.deprecation_warning, one) for one in problems]
-    errors += _validate_shared_parts(versions)
+        errors += parts.validate_own(index, at)
     if len({version.name for version in versions}) < len(versions):
         errors.append(invalid(_VERSIONS, _shown(versions), "must contain unique version names"))
     if sum(version.storage for version in versions) != 1:
@@ -149,21 +154,45 @@ def _warning_problems(version: Version) -> list[str]:
     return problems
 
 
-def _validate_shared_parts(versions: tuple[Version, ...]) -> FieldErrors:
-    """Validate columns and subresources, which are reported above the versions if all versions agree."""
-    errors: FieldErrors = []
-    columns = [version.additional_printer_columns for version in versions]
-    scales = [version.subresources.scale if version.subresources else None for version in versions]
-    for index in range(len(versions)):
-        own = _VERSIONS.index(index)
-        at = _SPEC if all(one == columns[0] for one in columns) else own
-        for position, column in enumerate(columns[index]):
-            errors += _validate_column(column, at.child("additionalPrinterColumns").index(position))
-        same = all(version.subresources == versions[0].subresources for version in versions)
-        scale = scales[index]
-        if scale is not None:
-            errors += _validate_scale(scale, (_SPEC if same else own).child("subresources"))
-    return errors
+class _VersionParts:
+    """Schemas, subresources, columns and selectable fields: upstream keeps those that all versions share above them."""
+
+    def __init__(self, versions: tuple[Version, ...]) -> None:
+        self._versions = versions
+        self._schemas = VersionSchemas(versions)
+        self._shares_columns = _are_equal([one.additional_printer_columns for one in versions])
+        self._shares_subresources = _are_equal([one.subresources for one in versions])
+
+    def validate_own(self, index: int, path: FieldPath) -> FieldErrors:
+        """Validate what one version does not share with the others."""
+        errors = self._schemas.validate_own_schema(index, path)
+        errors += [] if self._shares_subresources else self._validate_subresources(index, path)
+        errors += [] if self._shares_columns else self._validate_columns(index, path)
+        return errors + self._schemas.validate_own_fields(index, path)
+
+    def validate_shared(self) -> FieldErrors:
+        """Validate what all versions share."""
+        errors = self._schemas.validate_shared_schema()
+        if self._versions and self._shares_subresources:
+            errors += self._validate_subresources(0, _SPEC)
+        if self._versions and self._shares_columns:
+            errors += self._validate_columns(0, _SPEC)
+        return errors + self._schemas.validate_shared_fields()
+
+    def _validate_subresources(self, index: int, path: FieldPath) -> FieldErrors:
+        found = self._versions[index].subresources
+        scale = found.scale if found is not None else None
+        return _validate_scale(scale, path.child("subresources")) if scale is not None else []
+
+    def _validate_columns(self, index: int, path: FieldPath) -> FieldErrors:
+        errors: FieldErrors = []
+        for position, column in enumerate(self._versions[index].additional_printer_columns):
+            errors += _validate_column(column, path.child("additionalPrinterColumns").index(position))
+        return errors
+
+
+def _are_equal(parts: Sequence[object]) -> bool:
+    return all(one == parts[0] for one in parts)
 
 
 def _validate_column(column: apiextensions_v1.CustomResourceColumnDefinition, path: FieldPath) -> FieldErrors:

@@ -44,21 +44,26 @@ _LINK_LOCAL_MULTICAST: Final = (ip_network("224.0.0.0/24"), ip_network("ff02::/1
 
 
 def _validate_create(obj: discovery_v1.EndpointSlice) -> FieldErrors:
-    return sort_generated_last(_validate_frame(obj) + _validate_endpoints(obj))
+    return sort_generated_last(_validate_type(obj) + _validate_ports(obj) + _validate_endpoints(obj))
 
 
 def _validate_update(new: discovery_v1.EndpointSlice, old: discovery_v1.EndpointSlice) -> FieldErrors:
-    errors = _validate_frame(new)
+    # A changed type is an error that ends declarative validation of this field.
+    changed = validate_immutable(new.address_type, old.address_type, FieldPath("addressType"))
+    errors = changed + _validate_type(new, is_declared=not changed) + _validate_ports(new)
     # Stored endpoints are validated again only when they change.
     if new.endpoints != old.endpoints:
         errors += _validate_endpoints(new)
-    return sort_generated_last(
-        errors + validate_immutable(new.address_type, old.address_type, FieldPath("addressType"))
-    )
+    return sort_generated_last(errors)
 
 
-def _validate_frame(obj: discovery_v1.EndpointSlice) -> FieldErrors:
-    errors = mark_generated(validate_enum(obj.address_type, _ADDRESS_TYPES, FieldPath("addressType")))
+def _validate_type(obj: discovery_v1.EndpointSlice, is_declared: bool = True) -> FieldErrors:
+    errors = validate_enum(obj.address_type, _ADDRESS_TYPES, FieldPath("addressType"))
+    return mark_generated(errors) if is_declared else errors
+
+
+def _validate_ports(obj: discovery_v1.EndpointSlice) -> FieldErrors:
+    errors: FieldErrors = []
     ports, path = obj.ports or (), FieldPath("ports")
     if len(ports) > _MAX_PORTS:
         return [*errors, too_many(path, len(ports), _MAX_PORTS)]

@@ -31,6 +31,8 @@ class NameRule:
     standard_finalizers: bool = True
     # New objects: the metadata is validated only if the kind's own rules find no error.
     validated_last: bool = False
+    # The kind's own rules validate names, completely.
+    checked_by_rules: bool = False
     # Updates: a changed generateName is validated like a new object's.
     prefix_on_update: bool = False
 
@@ -73,6 +75,7 @@ _FREE_FINALIZERS: Final = (
     *("admissionregistration_v1.", "apiextensions_v1.", "apiregistration_v1.", "coordination_v1", "core_v1.Event"),
     "policy_v1.PodDisruptionBudget",
 )
+_CHECKED_BY_RULES: Final = frozenset(("certificates_v1.ClusterTrustBundle",))
 # Kinds whose own rules omit metadata, so that upstream validates it only if they find no error.
 _METADATA_LAST: Final = frozenset(("policy_v1.PodDisruptionBudget",))
 
@@ -80,6 +83,7 @@ _METADATA_LAST: Final = frozenset(("policy_v1.PodDisruptionBudget",))
 _PREFIX_ON_UPDATE: Final = frozenset(
     (
         *("core_v1.ConfigMap", "core_v1.Endpoints", "core_v1.LimitRange", "core_v1.Node", "core_v1.PersistentVolume"),
+        *("core_v1.Namespace", "core_v1.ServiceAccount"),
         *("core_v1.PersistentVolumeClaim", "core_v1.Pod", "core_v1.Secret", "apps_v1.ControllerRevision"),
         *(
             "admissionregistration_v1.MutatingAdmissionPolicy",
@@ -108,6 +112,7 @@ def name_rule_of(key: str) -> NameRule:
         namespaced,
         not key.startswith(_FREE_FINALIZERS),
         key in _METADATA_LAST,
+        key in _CHECKED_BY_RULES,
         key in _PREFIX_ON_UPDATE,
     )
 

@@ -20,7 +20,6 @@ from kubeloop.api.meta.field_path import (
 )
 from kubeloop.api.meta.name_rules import check_path_segment_name, check_path_segment_prefix
 from kubeloop.api.validation.shared.cached_names import key_messages, label_messages, value_messages
-from kubeloop.api.validation.shared.declarative import mark_generated
 from kubeloop.api.validation.shared.go_values import ordered_object
 from kubeloop.api.validation.shared.kind_names import NameRule
 
@@ -46,14 +45,16 @@ def validate_meta(meta: ObjectMeta, names: NameRule) -> FieldErrors:
         errors += _all_invalid("generateName", meta.generate_name, names.check_prefix(meta.generate_name))
     if not meta.name:
         errors.append(required(METADATA.child("name"), "name or generateName is required"))
-    elif messages := names.check(meta.name) or check_path_segment_name(meta.name):
+    elif not names.checked_by_rules and (messages := names.check(meta.name) or check_path_segment_name(meta.name)):
         errors += _all_invalid("name", meta.name, messages)
     _check_namespace(meta.namespace, names.namespaced, errors)
     if meta.generation < 0:
         errors.append(invalid(METADATA.child("generation"), meta.generation, NOT_NEGATIVE))
     _check_lasting(meta, errors)
     if meta.finalizers:
-        errors += validate_finalizers(meta.finalizers, _FINALIZERS, names.standard_finalizers)
+        errors += validate_finalizers(meta.finalizers, _FINALIZERS)
+        if names.standard_finalizers:
+            errors += validate_standard_finalizers(meta.finalizers, _FINALIZERS)
     return errors
 
 
@@ -68,7 +69,7 @@ def validate_meta_update(new: ObjectMeta, old: ObjectMeta, names: NameRule) -> F
         errors += _all_invalid("name", new.name, messages)
     _check_namespace(new.namespace, names.namespaced, errors)
     if new.finalizers:
-        errors += validate_finalizers(new.finalizers, _FINALIZERS, names.standard_finalizers)
+        errors += validate_finalizers(new.finalizers, _FINALIZERS)
         if old.deletion_timestamp is not None:
             _check_no_new_finalizers(new.finalizers, old.finalizers, errors)
     if not new.resource_version:
@@ -77,9 +78,10 @@ def validate_meta_update(new: ObjectMeta, old: ObjectMeta, names: NameRule) -> F
         errors.append(invalid(METADATA.child("generation"), new.generation, NOT_NEGATIVE))
     if new.generation < old.generation:
         errors.append(invalid(METADATA.child("generation"), new.generation, "must not be decremented"))
-    _check_unchanged(new, old, errors)
+    errors += _changes(new, old, _FIXED)
     _check_lasting(new, errors)
-    return errors
+    errors += _changes(new, old, _FIXED_BY_SCHEMA)
+    return errors + validate_standard_finalizers(new.finalizers, _FINALIZERS) if names.standard_finalizers else errors
 
 
 def validate_prefix_update(new: ObjectMeta, old: ObjectMeta, names: NameRule) -> FieldErrors:
@@ -96,10 +98,6 @@ _FIXED_BY_SCHEMA: Final = (
     ("deletion_timestamp", "deletionTimestamp"),
     ("deletion_grace_period_seconds", "deletionGracePeriodSeconds"),
 )
-
-
-def _check_unchanged(new: ObjectMeta, old: ObjectMeta, errors: FieldErrors) -> None:
-    errors += _changes(new, old, _FIXED) + mark_generated(_changes(new, old, _FIXED_BY_SCHEMA))
 
 
 def _changes(new: ObjectMeta, old: ObjectMeta, fields: Iterable[tuple[str, str]]) -> FieldErrors:
@@ -220,17 +218,24 @@ def _shown_owner(owner: OwnerReference) -> Any:
     return ordered_object({**value, **{name: flag for name, flag in optional.items() if flag is not None}})
 
 
-def validate_finalizers(finalizers: tuple[str, ...], path: FieldPath, standard: bool) -> FieldErrors:
-    """Validate finalizers; `standard` allows only known ones without a domain."""
+def validate_finalizers(finalizers: tuple[str, ...], path: FieldPath) -> FieldErrors:
+    """Validate the form of finalizers."""
     errors: FieldErrors = []
-    for index, finalizer in enumerate(finalizers):
+    for finalizer in finalizers:
         errors += [invalid(path, finalizer, message) for message in key_messages(finalizer)]
-        if standard and "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
-            errors.append(invalid(path.index(index), finalizer, _UNKNOWN_FINALIZER))
     if "orphan" in finalizers and "foregroundDeletion" in finalizers:
         detail = "finalizer orphan and foregroundDeletion cannot be both set"
         errors.append(invalid(path, finalizers, detail))
     return errors
+
+
+def validate_standard_finalizers(finalizers: tuple[str, ...], path: FieldPath) -> FieldErrors:
+    """Validate that finalizers without a domain are known ones."""
+    return [
+        invalid(path.index(index), finalizer, _UNKNOWN_FINALIZER)
+        for index, finalizer in enumerate(finalizers)
+        if "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS
+    ]
 
 
 def validate_finalizer_name(finalizer: str, path: FieldPath) -> FieldErrors:

@@ -32,10 +32,14 @@ _EXACTLY_ONE: Final = "must specify exactly one of inlineVolumeSpec and persiste
 
 
 def _validate_attachment(obj: storage_v1.VolumeAttachment) -> FieldErrors:
+    return sort_generated_last(_attachment_errors(obj))
+
+
+def _attachment_errors(obj: storage_v1.VolumeAttachment) -> FieldErrors:
     errors = mark_generated(_validate_attacher(obj.spec.attacher, _SPEC.child("attacher")))
     errors += _validate_source(obj.spec.source, _SPEC.child("source"))
     errors += validate_dns_subdomain(obj.spec.node_name, _SPEC.child("nodeName"))
-    return sort_generated_last(errors + _validate_status(obj.status))
+    return errors + _validate_status(obj.status)
 
 
 def _validate_attacher(name: str, path: FieldPath) -> FieldErrors:
@@ -81,7 +85,8 @@ def _validate_problem(problem: storage_v1.VolumeError, path: FieldPath) -> Field
 
 
 def _validate_update(new: storage_v1.VolumeAttachment, old: storage_v1.VolumeAttachment) -> FieldErrors:
-    return _validate_attachment(new) + validate_immutable(new.spec, old.spec, _SPEC)
+    # A changed spec is an error that ends declarative validation.
+    return _attachment_errors(new) + validate_immutable(new.spec, old.spec, _SPEC)
 
 
 VOLUME_ATTACHMENT = ValidationRules(_validate_attachment, _validate_update, {"status": _validate_update})

@@ -75,7 +75,8 @@ def _validate_strategy(strategy: DaemonSetUpdateStrategy, path: FieldPath) -> Fi
 
 def _validate_rolling(rolling: RollingUpdateDaemonSet, path: FieldPath) -> FieldErrors:
     """Validate maxUnavailable and maxSurge, exactly one of which must be positive."""
-    unavailable, surge = rolling.max_unavailable or 0, rolling.max_surge or 0
+    unavailable = 0 if rolling.max_unavailable is None else rolling.max_unavailable
+    surge = 0 if rolling.max_surge is None else rolling.max_surge
     missing, more = path.child("maxUnavailable"), path.child("maxSurge")
     errors = validate_int_or_percent(unavailable, missing) + validate_int_or_percent(surge, more)
     errors += validate_not_more_than_100_percent(unavailable, missing) + validate_not_more_than_100_percent(surge, more)

@@ -116,7 +116,8 @@ def _validate_strategy(strategy: DeploymentStrategy, path: FieldPath) -> FieldEr
 
 
 def _validate_rolling(rolling: RollingUpdateDeployment, path: FieldPath) -> FieldErrors:
-    unavailable, surge = rolling.max_unavailable or 0, rolling.max_surge or 0
+    unavailable = 0 if rolling.max_unavailable is None else rolling.max_unavailable
+    surge = 0 if rolling.max_surge is None else rolling.max_surge
     at = path.child("maxUnavailable")
     errors = validate_int_or_percent(unavailable, at) + validate_int_or_percent(surge, path.child("maxSurge"))
     if int_or_percent_value(unavailable) == 0 and int_or_percent_value(surge) == 0:

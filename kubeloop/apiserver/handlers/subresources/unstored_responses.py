@@ -9,7 +9,7 @@ from kubeloop.api import codec, errors
 from kubeloop.api.kinds import Resource
 from kubeloop.apiserver.registry.serializer import partial_head
 from kubeloop.apiserver.request.context import RequestContext
-from kubeloop.apiserver.response.writers import document_response, included_object
+from kubeloop.apiserver.response.writers import document_response, included_object, internal_package
 from kubeloop.http import Response
 
 _CREATED = b'{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","code":201}'
@@ -30,7 +30,7 @@ def unstored_object_response(ctx: RequestContext, resource: Resource, obj: Any, 
     if form.convert == "Table":
         meta = {"resourceVersion": obj.metadata.resource_version} if obj.metadata.resource_version else {}
         return document_response(ctx, encode_unstored_table(ctx, resource, [obj], meta, is_list=False), status)
-    package = resource.group.partition(".")[0] or "core"
+    package = internal_package(resource)
     raise errors.NotAcceptable(
         f"you requested {form.convert}, but the requested object is not a list (*{package}.{resource.kind})"
     )

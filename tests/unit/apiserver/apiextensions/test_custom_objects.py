@@ -328,3 +328,58 @@ def test_unqualified_finalizer_warns(api, install) -> None:
     install()
     answer = api.post(THINGS, {**thing("t"), "metadata": {"name": "t", "finalizers": ["hold"]}})
     assert "prefer a domain-qualified finalizer name" in answer.headers["Warning"]
+
+
+# The answers below are those of kube-apiserver 1.37.
+
+
+def test_an_object_of_wrong_types_has_no_owners_and_a_changed_one_keeps_them(api, install) -> None:
+    install(with_status(size={"type": "integer"}))
+    made = api.post(THINGS, thing("t", spec={"size": 1}, status={"replicas": "x"}))
+    assert (made.status, made.body["metadata"].get("managedFields")) == (201, None)
+    before = api.post(THINGS, thing("u", spec={"size": 1})).body["metadata"]["managedFields"]
+    patched = api.patch("merge", f"{THINGS}/u", {"spec": {"size": 2}, "status": {"replicas": "x"}})
+    assert (patched.status, patched.body["metadata"]["managedFields"]) == (200, before)
+
+
+def test_a_number_is_no_unchanged_boolean(api, install) -> None:
+    install(version(schema=fields(flag={"type": "boolean"})))
+    api.made(THINGS, thing("t", spec={"flag": False}))
+    answer = api.patch("merge", f"{THINGS}/t", {"spec": {"flag": 0}})
+    assert (answer.status, answer.body["details"]["causes"][0]["field"]) == (422, "spec.flag")
+
+
+def test_entries_beyond_the_limit_of_a_map_are_validated(api, install) -> None:
+    limited = {"type": "object", "additionalProperties": {"type": "integer"}, "maxProperties": 1}
+    install(version(schema=fields(map=limited)))
+    answer = api.post(THINGS, thing("t", spec={"map": {"a": 1, "b": "x"}}))
+    assert [cause["field"] for cause in answer.body["details"]["causes"]] == ["spec.map", "spec.map.b"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "told"),
+    [
+        (7, "7 is of the type int64, expected map[string]interface{}"),
+        (True, "true is of the type bool, expected map[string]interface{}"),
+        ({"size": {"a": [1, "b"]}}, "map[a:[1 b]] is of the type map[string]interface {}, expected int64"),
+    ],
+)
+def test_the_path_of_replicas_is_described_as_by_go(api, install, spec, told) -> None:
+    install(with_status(size={"x-kubernetes-preserve-unknown-fields": True}))
+    causes = api.post(THINGS, thing("t", spec=spec)).body["details"]["causes"]
+    assert f"Invalid value: 0: .spec.size accessor error: {told}" in [cause["message"] for cause in causes]
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "status", "told"),
+    [
+        ("/t", "PartialObjectMetadataList", 500, "content is not a list"),
+        ("", "PartialObjectMetadata", 406, "you requested PartialObjectMetadata, but the requested object is a list "
+         "(*unstructured.UnstructuredList)"),
+    ],
+)  # fmt: skip
+def test_a_wrong_format_names_unstructured_objects(api, install, path, kind, status, told) -> None:
+    install()
+    api.made(THINGS, thing("t"))
+    answer = api.get(THINGS + path, accept=f"application/json;as={kind};g=meta.k8s.io;v=v1")
+    assert (answer.status, answer.body["message"]) == (status, told)

@@ -74,3 +74,22 @@ def test_a_limit_range_without_a_name_gets_one(api: Api) -> None:
 def test_an_empty_list_of_metadata_has_no_items(api: Api) -> None:
     accept = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
     assert api.get(f"{NAMESPACE}/configmaps?fieldSelector=metadata.name%3Dmissing", accept=accept).body["items"] is None
+
+
+@pytest.mark.parametrize("kind", ["PartialObjectMetadata", "Table"])
+def test_metadata_of_a_daemon_set_has_no_template_generation(api: Api, kind: str) -> None:
+    """As upstream, whose internal type has a field for it; the object itself has the annotation."""
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    meta = {"name": "d", "annotations": {"kept": "1"}}
+    document = {"metadata": meta, "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": template}}
+    sets = "/apis/apps/v1/namespaces/default/daemonsets"
+    api.made(sets, document)
+    body = api.get(f"{sets}/d", accept=f"application/json;as={kind};g=meta.k8s.io;v=v1").body
+    shown = body["rows"][0]["object"]["metadata"] if kind == "Table" else body["metadata"]
+    assert (shown["name"], shown["annotations"]) == ("d", {"kept": "1"})
+    assert len(api.get(f"{sets}/d").body["metadata"]["annotations"]) == 2
+
+
+def test_a_dry_run_returns_the_resource_version_that_was_sent(api: Api) -> None:
+    created = api.post(f"{NAMESPACE}/configmaps?dryRun=All", {"metadata": {"name": "c", "resourceVersion": "-1"}})
+    assert (created.status, created.body["metadata"]["resourceVersion"]) == (201, "-1")
