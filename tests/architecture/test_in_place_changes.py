@@ -21,6 +21,7 @@ COMPLETES = {
     "kubeloop.apiserver.admission": "the object to be written",
     "kubeloop.apiserver.apiextensions.storage": "the custom object to be written",
     "kubeloop.apiserver.decoding": "the decoded object",
+    "kubeloop.apiserver.handlers.apply": "the object that results from an apply, just decoded",
     "kubeloop.apiserver.handlers.partial_patch": "the patched object: a struct of its own around parts of the old one",
     "kubeloop.apiserver.handlers.write": "the decoded object",
     "kubeloop.apiserver.registry.allocation": "the Service to be written",

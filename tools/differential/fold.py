@@ -116,6 +116,10 @@ def _fold_object(value: dict[str, Any], namespace: str) -> dict[str, Any]:
     prefix = folded.get("generateName")
     if isinstance(prefix, str) and prefix and str(folded.get("name", "")).startswith(prefix):
         folded["name"] = f"{prefix}SUFFIX"
+    for name in ("resourceRules", "nonResourceRules"):
+        # Upstream lists bindings from a Go map.
+        if isinstance(rules := folded.get(name), list):
+            rules.sort(key=json.dumps)
     if isinstance(causes := folded.get("causes"), list):
         # Upstream iterates over Go maps, in random order.
         causes.sort(key=lambda one: [str(one.get(name)) for name in ("field", "reason", "message")])

@@ -166,7 +166,7 @@ def _field_of(held: Any, key: str, of_object: bool) -> Any:
         return value
     if isinstance(held, Optional):
         return _through(held, key, of_object)
-    raise CelError("no such overload")
+    raise CelError(f"no such key: {key}")
 
 
 def _through(held: Optional, key: str, of_object: bool) -> Optional:
@@ -180,4 +180,4 @@ def _is_present(held: Any, key: str, of_object: bool) -> bool:
         return held.get(key) is not None if of_object else key in held
     if isinstance(held, Optional):
         return held.has_value and _is_present(held.value, key, of_object)
-    raise CelError("no such overload")
+    return False  # as in cel-go, which does not report a presence test of a value without fields

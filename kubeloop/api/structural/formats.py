@@ -7,6 +7,7 @@ import base64
 import binascii
 import ipaddress
 import re
+import unicodedata
 from collections.abc import Callable, Mapping
 from datetime import date
 from typing import Final
@@ -125,13 +126,33 @@ def _anything(_text: str) -> bool:
     return True
 
 
-_HOSTNAME: Final = r"(?:[a-zA-Z0-9_]|[a-zA-Z0-9_][a-zA-Z0-9_-]{0,61}[a-zA-Z0-9_])"
+# Of the classes of characters: letters (a), digits (0), symbols (s), hyphens and dots.
+_HOSTNAME: Final = re.compile(r"[a0s]-?[a0s]{0,62}|(?:[a0s](?:[a0s-]{0,61}[a0s])?\.)+a{2,63}")
+_LONGEST_HOSTNAME: Final = 255
+_LONGEST_LABEL: Final = 63
+
+
+def _hostname(text: str) -> bool:
+    """Return True for a hostname as go-openapi defines it, in which symbols such as `=` are allowed."""
+    if len(text) > _LONGEST_HOSTNAME or any(len(label.encode()) > _LONGEST_LABEL for label in text.split(".")):
+        return False
+    return _HOSTNAME.fullmatch("".join(map(_character_class, text))) is not None
+
+
+def _character_class(character: str) -> str:
+    if character in "-.":
+        return character
+    category = unicodedata.category(character)
+    if category[0] == "L":
+        return "a"
+    return "0" if character in "0123456789" else "s" if category[0] == "S" else "!"
+
 
 FORMATS: Final[Mapping[str, Callable[[str], bool]]] = {
     "bsonobjectid": _matches(r"[0-9a-fA-F]{24}"),
     "uri": _uri,
     "email": _matches(r"[^@\s]+@[^@\s]+"),
-    "hostname": _matches(rf"{_HOSTNAME}(?:\.{_HOSTNAME})*\.?"),
+    "hostname": _hostname,
     "ipv4": _address(4),
     "ipv6": _address(6),
     "cidr": _network,

@@ -23,7 +23,8 @@ Cell = Callable[[dict[str, Any], datetime], Any]
 def printer_of_columns(columns: tuple[CustomResourceColumnDefinition, ...]) -> Printer:
     """Return the printer for the columns of a CRD; without columns it shows name and age."""
     if not columns:
-        return Printer(columns=(NAME, AGE), cells=lambda obj, now: [obj.metadata.name, format_age(obj, now)])
+        age = TableColumn(AGE.name, "date", AGE.format, AGE.description, AGE.priority)
+        return Printer(columns=(NAME, age), cells=lambda obj, now: [obj.metadata.name, format_age(obj, now)])
     fill = [_cell(column) for column in columns]
 
     def cells(obj: Any, now: datetime) -> Cells:

@@ -10,11 +10,16 @@ from kubeloop.api.generated.autoscaling_v1 import Scale, ScaleSpec, ScaleStatus
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.structural.custom_resource_rules import ScalePaths, VersionRules, value_at
 from kubeloop.api.structural.instance import CustomResourceObject
+from kubeloop.api.structural.pruning import prune
+
+
+def _rules(parent: CustomResourceObject) -> VersionRules:
+    assert isinstance(parent.rules, VersionRules)
+    return parent.rules
 
 
 def _paths(parent: CustomResourceObject) -> ScalePaths:
-    rules = parent.rules
-    assert isinstance(rules, VersionRules)
+    rules = _rules(parent)
     assert rules.scale is not None  # the subresource exists only if it is declared
     return rules.scale
 
@@ -65,3 +70,4 @@ def set_replicas(parent: CustomResourceObject, replicas: int) -> None:
         at[name] = below
         at = below
     at[last] = replicas
+    prune(parent, _rules(parent).structural)  # a path that the schema does not know

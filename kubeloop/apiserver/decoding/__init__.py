@@ -39,6 +39,7 @@ from kubeloop.apiserver.decoding.type_meta import (
     with_defaults_of,
 )
 from kubeloop.apiserver.decoding.unmarshal import unmarshal
+from kubeloop.apiserver.decoding.unstructured_converter import wrap_integers
 from kubeloop.apiserver.decoding.value_limit import check_value_count
 
 __all__ = [
@@ -213,7 +214,13 @@ def _decode_protobuf(body: bytes, resource: Resource, validation: str) -> Decode
             document = protobuf.decode_object(meta.group_version, meta.kind, envelope.raw)
         except ValueError as error:
             raise cannot_handle_error(meta, resource, str(error)) from error
-    return _decode_plain(document, body, resource, validation)
+    try:
+        return _decode_plain(document, body, resource, validation)
+    except errors.BadRequest:
+        wrapped = wrap_integers(document, shape_of(resource.definition)) if meta.kind == resource.kind else document
+        if wrapped == document:
+            raise
+        return _decode_plain(wrapped, body, resource, validation)  # integers overflow as in Go
 
 
 def _decode_plain(document: dict[str, Any], body: bytes, resource: Resource, validation: str) -> DecodedObject:

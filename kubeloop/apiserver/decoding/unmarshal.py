@@ -181,6 +181,8 @@ class _Unmarshaler:
         return replace_surrogates(value)
 
     def read_bytes(self, shape: GoShape, value: Any, before: Any) -> Any:
+        if isinstance(value, list):
+            return self._read_octets(value)
         if kind_of(value) != "string":
             return self.save_type_error(kind_of(value), shape.go_type)
         try:
@@ -188,6 +190,17 @@ class _Unmarshaler:
         except ValueError as error:
             self.saved = self.saved or str(error)
             return _ABSENT
+
+    def _read_octets(self, values: list[Any]) -> Any:
+        """Return bytes that are written as a list of numbers; null is zero."""
+        octets = bytearray()
+        for value in values:
+            text = "0" if value is None else number_text(value)
+            number = _integer(text, 256) if text is not None else None
+            if number is None or number < 0:
+                return self.save_type_error(kind_of(value) if text is None else f"number {text}", "uint8")
+            octets.append(number)
+        return bytes(octets)
 
     def read_integer(self, shape: GoShape, value: Any, before: Any) -> Any:
         text = number_text(value)

@@ -6,9 +6,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kubeloop.api import errors
+from kubeloop.api import codec, errors
 from kubeloop.api.apply.change import ManagedWrite
 from kubeloop.api.apply.server_side import apply, describe
+from kubeloop.api.generated.apps_v1 import ControllerRevision
 from kubeloop.api.kinds import Resource
 from kubeloop.api.scalars.times import format_time
 from kubeloop.apiserver.decoding import decode_document, parse_yaml
@@ -53,11 +54,29 @@ def apply_config(
         )
         report_duplicate_keys(ctx, repeated)
         obj = _converted(applied.obj, resource, config)
+        if current is not None and isinstance(obj, ControllerRevision):
+            _keep_text(obj, applied.obj, current)
         _check(ctx, applied.obj, creating=current is None)
         set_entries(obj, applied.entries)
         return obj
 
     return produce
+
+
+def _keep_text(obj: ControllerRevision, document: dict[str, Any], current: ExistingObject) -> None:
+    """Keep the text of the data, which must not change, if the object is unchanged: upstream then keeps all of it."""
+    if _is_same(document, current.use_owned().plain):
+        codec.force_setattr(obj, "data", current.form.served.data)
+
+
+def _is_same(new: dict[str, Any], old: dict[str, Any]) -> bool:
+    """Return True if two documents differ at most in their managedFields."""
+    return _without_owners(new) == _without_owners(old)
+
+
+def _without_owners(document: dict[str, Any]) -> dict[str, Any]:
+    meta = {name: value for name, value in document["metadata"].items() if name != "managedFields"}
+    return {**document, "metadata": meta}
 
 
 def _converted(document: dict[str, Any], resource: Resource, config: dict[str, Any]) -> Any:

@@ -21,12 +21,13 @@ from kubeloop.api.patch import (
     apply_strategic_merge_patch,
 )
 from kubeloop.api.patch.gotext import go_text
-from kubeloop.apiserver.decoding import StrictError
+from kubeloop.apiserver.decoding import DecodedObject, StrictError, decode_document
 from kubeloop.apiserver.decoding.go_shapes import shape_of
-from kubeloop.apiserver.decoding.unstructured_converter import conversion_error
+from kubeloop.apiserver.decoding.unstructured_converter import conversion_error, wrap_integers
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
 
 
 def parse_patch(body: bytes) -> Any:
@@ -82,6 +83,18 @@ def patch_decode_errors(media: str, patch: Any, result: Callable[[], dict[str, A
             shown = go_text(patch)
             why = _converter_message(cause, patched) or why
         raise errors.invalid("", "", "", [field_path.invalid(FieldPath("patch"), shown, why)]) from None
+
+
+def decode_converted(document: dict[str, Any], resource: Resource, mode: str, patch: Any) -> DecodedObject:
+    """Decode the result of a strategic merge patch as Go's converter does, in which integers overflow."""
+    try:
+        return decode_document(document, resource, mode, changed_by=patch)
+    except errors.BadRequest:
+        shape = shape_of(resource.definition)
+        wrapped = document if conversion_error(document, shape) else wrap_integers(document, shape)
+        if wrapped == document:
+            raise
+        return decode_document(wrapped, resource, mode, changed_by=patch)
 
 
 def _json(document: Any) -> str:

@@ -10,7 +10,14 @@ from kubeloop.api.kinds import Resource
 from kubeloop.apiserver.decoding import check_media_type, decode_document, decode_object, decode_typed_body
 from kubeloop.apiserver.handlers.apply import apply_config, read_config
 from kubeloop.apiserver.handlers.partial_patch import apply_struct_patch, patch_parts
-from kubeloop.apiserver.handlers.patch import JSON_PATCH, apply_patch, parse_patch, patch_decode_errors
+from kubeloop.apiserver.handlers.patch import (
+    JSON_PATCH,
+    STRATEGIC_MERGE_PATCH,
+    apply_patch,
+    decode_converted,
+    parse_patch,
+    patch_decode_errors,
+)
 from kubeloop.apiserver.registry.existing_object import ExistingObject
 from kubeloop.apiserver.registry.storage import ResourceStorage
 from kubeloop.apiserver.registry.store import ObjectStore, UpdateMode, WriteResult, check_namespace, ensure_namespace
@@ -146,7 +153,11 @@ async def patch_object(ctx: RequestContext, storage: ResourceStorage, mutations:
             return apply_patch(media, owned.plain_with_managed_fields, patch, ctx.resource)
 
         with patch_decode_errors(media, patch, result):
-            decoded = decode_document(patched, ctx.resource, mode, changed_by=None if media == JSON_PATCH else patch)
+            if media == STRATEGIC_MERGE_PATCH:
+                decoded = decode_converted(patched, ctx.resource, mode, patch)
+            else:
+                changed_by = None if media == JSON_PATCH else patch
+                decoded = decode_document(patched, ctx.resource, mode, changed_by=changed_by)
         for warning in decoded.warnings:
             ctx.warn(warning)
         ctx.resets_managed_fields = speaks_of_managers and not decoded.obj.metadata.managed_fields

@@ -18,6 +18,8 @@ Binding = rbac_v1.RoleBinding | rbac_v1.ClusterRoleBinding
 
 _RULES: Final = FieldPath("rules")
 _ROLE_REF: Final = FieldPath("roleRef")
+_ROLE_KINDS: Final = ("Role", "ClusterRole")
+_CLUSTER_ROLE_KINDS: Final = ("ClusterRole",)
 _SELECTORS: Final = FieldPath("aggregationRule").child("clusterRoleSelectors")
 _GROUP: Final = "rbac.authorization.k8s.io"
 _SUBJECT_KINDS: Final = ("ServiceAccount", "User", "Group")
@@ -86,14 +88,15 @@ def _validate_role_update(new: rbac_v1.Role, old: rbac_v1.Role) -> FieldErrors:
 
 
 def _validate_binding(obj: rbac_v1.RoleBinding) -> FieldErrors:
-    return _binding_errors(obj, ("Role", "ClusterRole"), namespaced=True)
+    return sort_generated_last(_binding_errors(obj, _ROLE_KINDS, namespaced=True))
 
 
 def _validate_cluster_binding(obj: rbac_v1.ClusterRoleBinding) -> FieldErrors:
-    return _binding_errors(obj, ("ClusterRole",), namespaced=False)
+    return sort_generated_last(_binding_errors(obj, _CLUSTER_ROLE_KINDS, namespaced=False))
 
 
-def _binding_errors(obj: Binding, kinds: tuple[str, ...], namespaced: bool) -> FieldErrors:
+def _binding_errors(obj: Binding, kinds: tuple[str, ...], namespaced: bool, declares_role: bool = True) -> FieldErrors:
+    """Return the errors; without `declares_role`, those of the role are not of declarative validation."""
     role = obj.role_ref
     errors: FieldErrors = []
     if role.api_group != _GROUP:
@@ -101,12 +104,13 @@ def _binding_errors(obj: Binding, kinds: tuple[str, ...], namespaced: bool) -> F
     if role.kind not in kinds:
         errors.append(not_supported(_ROLE_REF.child("kind"), role.kind, kinds))
     if not role.name:
-        errors += mark_generated([required(_ROLE_REF.child("name"))])
+        missing = [required(_ROLE_REF.child("name"))]
+        errors += mark_generated(missing) if declares_role else missing
     else:
         errors += check_errors(check_path_segment_name, role.name, _ROLE_REF.child("name"))
     for index, subject in enumerate(obj.subjects):
         errors += _validate_subject(subject, namespaced, FieldPath("subjects").index(index))
-    return sort_generated_last(errors)
+    return errors
 
 
 def _validate_subject(subject: rbac_v1.Subject, namespaced: bool, path: FieldPath) -> FieldErrors:
@@ -135,11 +139,14 @@ def _role_stays(new: Binding, old: Binding) -> FieldErrors:
 
 
 def _validate_binding_update(new: rbac_v1.RoleBinding, old: rbac_v1.RoleBinding) -> FieldErrors:
-    return sort_generated_last(_validate_binding(new) + _role_stays(new, old))
+    # A changed role is an error that ends declarative validation of it.
+    changed = _role_stays(new, old)
+    return sort_generated_last(_binding_errors(new, _ROLE_KINDS, True, not changed) + changed)
 
 
 def _validate_cluster_binding_update(new: rbac_v1.ClusterRoleBinding, old: rbac_v1.ClusterRoleBinding) -> FieldErrors:
-    return sort_generated_last(_validate_cluster_binding(new) + _role_stays(new, old))
+    changed = _role_stays(new, old)
+    return sort_generated_last(_binding_errors(new, _CLUSTER_ROLE_KINDS, False, not changed) + changed)
 
 
 ROLE = ValidationRules(_validate_role, _validate_role_update)

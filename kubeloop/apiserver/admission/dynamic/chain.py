@@ -123,7 +123,9 @@ class DynamicAdmission:
         webhooks: ReinvocationContext,
     ) -> None:
         qualified = subject.attributes.resource.group_resource
-        if self._mutating_policies and qualified not in EXEMPT_FROM_POLICIES:
+        # Such policies cannot match deletions: an object that is deleted is not mutated.
+        is_deletion = subject.attributes.operation == "DELETE"
+        if self._mutating_policies and qualified not in EXEMPT_FROM_POLICIES and not is_deletion:
             await self._mutating_dispatcher.mutate(self._mutating_policies, subject, policies)
         if self._mutating_webhooks and qualified not in EXEMPT_FROM_WEBHOOKS:
             await self._mutating_webhook_dispatcher.mutate(self._mutating_webhooks, subject, webhooks, reinvocation)

@@ -124,6 +124,8 @@ def test_operand_absorbs_the_error_of_another(text: str, expected: bool) -> None
         ("[1][1]", "index out of bounds: 1"),
         ("self.map.missing", "no such key: missing"),
         ("any.list + 1", "no such overload"),
+        ("any.nothing.a == 1", "no such key: a"),
+        ("any.float.a == 1", "no such key: a"),
         ("'x'.matches('(')", "missing closing"),
         ("int('x')", "type conversion error"),
         ("timestamp('x')", "parsing time"),
@@ -210,3 +212,9 @@ def test_long_chains_are_not_deep() -> None:
 )
 def test_costs_match_upstream(text: str, cost: int) -> None:
     assert compile_expression(text, ENVIRONMENT).evaluate(DATA)[1] == cost
+
+
+@pytest.mark.parametrize("text", ["has(any.nothing.a)", "has(any.float.a)", "any.nothing.?a.hasValue()"])
+def test_a_value_without_fields_has_none(text: str) -> None:
+    """As cel-go, and kube-apiserver for `has(oldObject.data)` at a create."""
+    assert value_of(text) is False

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import pytest
 
 from kubeloop.api.meta.field_path import FieldPath
+from kubeloop.api.structural.formats import FORMATS
 from kubeloop.api.structural.model import Structural
 from kubeloop.api.structural.unique_lists import validate_unique_lists
 from kubeloop.api.structural.validation import SchemaValidator
@@ -172,3 +173,16 @@ class TestRatcheting:
 def test_duplicates_in_sets_and_maps_are_rejected(extension: dict[str, Any], value: Any, found: list[str]) -> None:
     schema = Structural({"type": "object", "properties": {"l": {"type": "array", "items": {}, **extension}}})
     assert [str(error) for error in validate_unique_lists({"l": value}, schema)] == found
+
+
+@pytest.mark.parametrize(
+    ("text", "is_hostname"),
+    [
+        ("a", True), ("a-b", True), ("a.example.com", True), ("YQ==", True), ("\u00fc.example", True),
+        ("1.2.example", True),
+        ("a_b", False), ("a.b", False), ("a.example.com.", False), ("-a", False), ("a@b", False), ("", False),
+        ("a" * 63, True), ("a" * 64, False), (".".join(["a" * 60] * 5), False),
+    ],
+)  # fmt: skip
+def test_hostnames_are_those_of_go_openapi(text: str, is_hostname: bool) -> None:
+    assert FORMATS["hostname"](text) is is_hostname

@@ -461,3 +461,13 @@ def test_expensive_policy_does_not_block_other_requests(api):
     api.server.worker_thread.close()
     assert (read.status, refused.status, came_first) == (200, 422, True)
     assert "cost limit exceeded" in refused.body["message"]
+
+
+def test_mutating_policies_do_not_match_deletions(api):
+    """As in kube-apiserver: the operation DELETE is not supported, and `*` does not include it."""
+    api.make_map("m")
+    patch = {"expression": "[JSONPatch{op: 'test', path: '/data/k', value: object.data.none}]"}
+    everything = {"resourceRules": [{**RULE, "operations": ["*"]}]}
+    api.mutation({"patchType": "JSONPatch", "jsonPatch": patch}, matchConstraints=everything, failurePolicy="Fail")
+    assert api.make_map("n").status >= 400
+    assert api.ask("DELETE", f"{MAPS}/m").status == 200

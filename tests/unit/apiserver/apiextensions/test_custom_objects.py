@@ -383,3 +383,16 @@ def test_a_wrong_format_names_unstructured_objects(api, install, path, kind, sta
     api.made(THINGS, thing("t"))
     answer = api.get(THINGS + path, accept=f"application/json;as={kind};g=meta.k8s.io;v=v1")
     assert (answer.status, answer.body["message"]) == (status, told)
+
+
+def test_replicas_at_a_path_that_the_schema_does_not_know_are_pruned(api, install) -> None:
+    install(with_status(other={"type": "string"}))
+    api.made(THINGS, thing("t", spec={"other": "x"}))
+    scaled = api.patch("merge", f"{THINGS}/t/scale", {"spec": {"replicas": 2}})
+    assert (scaled.status, scaled.body["spec"]) == (200, {})
+
+
+def test_the_age_of_a_kind_without_columns_is_a_date(api, install) -> None:
+    install()
+    table = api.get(THINGS, accept="application/json;as=Table;g=meta.k8s.io;v=v1").body
+    assert [(one["name"], one["type"]) for one in table["columnDefinitions"]] == [("Name", "string"), ("Age", "date")]

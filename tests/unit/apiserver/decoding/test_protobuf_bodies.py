@@ -141,9 +141,11 @@ def test_unknown_kind_is_rejected() -> None:
     )
 
 
-def test_number_out_of_range_is_rejected() -> None:
-    body = body_of("Deployment", spec={"replicas": 2**40})
-    assert "cannot be handled as a Deployment" in refusal(body, "Deployment")
+@pytest.mark.parametrize(("number", "read"), [(2**40, 0), (2**31, -(2**31)), (2**32 + 5, 5)])
+def test_integers_overflow_as_in_go(number: int, read: int) -> None:
+    """As in kube-apiserver, whose decoder drops the upper bits."""
+    body = body_of("Deployment", spec={"replicas": number})
+    assert decode_object(body, MEDIA, BY_KIND["Deployment"], "Strict").obj.spec.replicas == read
 
 
 def test_invalid_quantity_is_rejected() -> None:
