@@ -153,7 +153,7 @@ class NodeAgent:
         return NodeRegistrar(self._client, self.served_nodes, wanted, corrections, untaint=config.untaint)
 
     def _new_pod_loop(self) -> Controller[ObjectKey]:
-        checks = self._volumes.new_volume_manager(self._events, self._clock)
+        checks = self._volumes.new_volume_manager(self._events, self._clock, self.kubelet_metrics.volumes)
         managers = PodManagers(
             PodAdmitHandler(self._pods, self.served_nodes, self._allocator, self.pod_states, self._events),
             self._allocator,

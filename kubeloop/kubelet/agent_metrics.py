@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Metrics of a node agent: those of its process, of its work queues, and of the probes of each node."""
+"""Metrics of a node agent: its process, work queues and volumes, and the probes of each node."""
 
 from __future__ import annotations
 
-from kubeloop.api.generated.core_v1 import Pod
+from kubeloop.api.generated.core_v1 import Container, Pod
 from kubeloop.kubelet.runtime import ProbeKind
+from kubeloop.kubelet.volumes.volume_metrics import VolumeMetrics
 from kubeloop.metrics import MetricDesc, MetricRegistry, family_lines
 from kubeloop.metrics.process import register_process_metrics, register_start_time
 
@@ -21,10 +22,22 @@ class NodeAgentMetrics:
     def __init__(self) -> None:
         self.registry = MetricRegistry()
         register_process_metrics(self.registry)
+        self.volumes = VolumeMetrics(self.registry)
+        counter = self.registry.counter
+        self._requested_image_volumes = counter("kubelet_image_volume_requested_total").with_labels()
+        self._mounted_image_volumes = counter("kubelet_image_volume_mounted_succeed_total").with_labels()
+        counter("kubelet_image_volume_mounted_errors_total").with_labels()
         self._starts = MetricRegistry()
         register_start_time(self._starts)
         # Probes by pod UID: the node, and the number by label values.
         self._probes: dict[str, tuple[str, dict[tuple[str, ...], int]]] = {}
+
+    def count_image_volumes(self, pod: Pod, container: Container) -> None:
+        """Count the image volumes of a pod one of whose containers starts, and those that it mounts."""
+        images = {one.name for one in pod.spec.volumes if one.image is not None}
+        if images:
+            self._requested_image_volumes.increment(len(images))
+            self._mounted_image_volumes.increment(sum(mount.name in images for mount in container.volume_mounts))
 
     def count_probe(self, pod: Pod, container: str, kind: ProbeKind, *, ok: bool) -> None:
         """Count a probe by its result."""

@@ -8,6 +8,7 @@ from kubeloop.clock import Clock
 from kubeloop.runtime.app import App, LoopContext
 from kubeloop.runtime.controller import Telemetry
 from kubeloop.runtime.informer.informer import SharedInformerFactory
+from kubeloop.runtime.informer.informer_metrics import InformerMetrics
 from kubeloop.runtime.manager import LoopManager
 from kubeloop.scheduler.components import NAME
 from kubeloop.scheduler.config.configuration import SchedulerConfig
@@ -31,7 +32,7 @@ def build_scheduler(
     registry: PluginRegistry | None = None,
 ) -> SchedulerApp:
     """Return a scheduler with its own informers."""
-    informers = SharedInformerFactory(client, clock)
+    informers = SharedInformerFactory(client, clock, metrics=InformerMetrics(telemetry.registry, "kube-scheduler"))
     scheduler = Scheduler(LoopContext(client, informers, clock, telemetry=telemetry), config, registry)
     manager = LoopManager([scheduler], clock, name=NAME, registry=telemetry.registry)
     return SchedulerApp(scheduler, manager, informers)

@@ -159,3 +159,14 @@ def test_volumes_keep_a_pod_in_their_zone(later: Cluster) -> None:
     later.add(pod("web", **using("data")))
     later.settle()
     assert node_of(later, "web") == "two"
+
+
+def test_volumes_that_cannot_be_bound_are_counted(later: Cluster) -> None:
+    later.client.create(_class("none", "kubernetes.io/no-provisioner"))
+    later.client.create(_volume("disk", "two", "none"))
+    later.client.patch("persistentvolumes", "disk", {"status": {"phase": "Available"}}, subresource="status")
+    later.faults.fail("patch", "persistentvolumes")
+    later.add(persistent_volume_claim("data", storage_class_name="none"), pod("web", **using("data")))
+    later.settle()
+    lines = later.context.telemetry.registry.render().splitlines()
+    assert 'scheduler_volume_scheduling_stage_error_total{operation="bind"} 1' in lines

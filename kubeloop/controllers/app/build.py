@@ -18,6 +18,7 @@ from kubeloop.runtime.app import App
 from kubeloop.runtime.controller import Telemetry
 from kubeloop.runtime.events.recorder import EventRecorder
 from kubeloop.runtime.informer.informer import SharedInformerFactory
+from kubeloop.runtime.informer.informer_metrics import InformerMetrics
 from kubeloop.runtime.manager import Incident, Loop, LoopManager
 
 COMPONENT = "kube-controller-manager"
@@ -42,7 +43,9 @@ class ControllerDependencies:
 def build_app(chosen: Sequence[ControllerDescriptor], around: ControllerDependencies) -> App:
     """Build the selected and the loaded controllers. Raises `InvalidControllers` for one that cannot be built."""
     config, client, recorder = around.config, around.client, around.recorder
-    informers = SharedInformerFactory(client, around.clock)
+    informers = SharedInformerFactory(
+        client, around.clock, metrics=InformerMetrics(around.telemetry.registry, COMPONENT)
+    )
     alike = ControllerContext(
         client, informers, around.clock, recorder, config, around.root_ca, telemetry=around.telemetry
     )

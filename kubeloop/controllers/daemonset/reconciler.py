@@ -41,6 +41,7 @@ SETS: Final = resource_of_class(DaemonSet)
 PODS: Final = resource_of_class(Pod)
 NODES: Final = resource_of_class(Node)
 REVISIONS: Final = resource_of_class(ControllerRevision)
+_STALE_SYNCS: Final = "daemonset_controller_stale_sync_skips_total"
 
 
 class Reconciler:
@@ -57,7 +58,8 @@ class Reconciler:
         self._pods = pods
         self._stored = revisions
         self._expectations = expectations
-        self._consistency = ConsistencyStore(self._sets, informers.for_resource(REVISIONS))
+        stale_syncs = context.telemetry.registry.counter(_STALE_SYNCS, "group", "resource")
+        self._consistency = ConsistencyStore(self._sets, informers.for_resource(REVISIONS), stale_syncs=stale_syncs)
         self._recorder = context.recorder.with_component(COMPONENT)
         self._control = PodControl(context.client, self._recorder)
         self._status = PatchOrUpdate(context.client)

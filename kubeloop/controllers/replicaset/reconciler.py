@@ -108,6 +108,10 @@ class Reconciler:
             "replicaset_controller_sorting_deletion_age_ratio",
             bounds=exponential_bounds(0.25, 2, 6),
         ).with_labels()
+        stale_syncs = context.telemetry.registry.counter(
+            "replicaset_controller_stale_sync_skips_total", "group", "resource"
+        )
+        self._stale_syncs = stale_syncs.with_labels(PODS.group, PODS.plural)
 
     async def reconcile(self, key: ObjectKey) -> Result | None:
         """Sync one set: claim pods, create or delete some, and report the status."""
@@ -121,7 +125,9 @@ class Reconciler:
         }
         active = await self._claim_pods(owner, selector, pods_in_state(pods, "active"))
         failure: Exception | None = None
-        if may_act and owner.metadata.deletion_timestamp is None:
+        if not may_act:
+            self._stale_syncs.value += 1
+        elif owner.metadata.deletion_timestamp is None:
             failure = await self._scale(owner, active)
         now = self._clock.now()
         terminating = count_pods(select_pods(pods_in_state(pods, "terminating"), selector))

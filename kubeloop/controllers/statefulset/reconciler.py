@@ -45,6 +45,7 @@ SETS: Final = resource_of_class(StatefulSet)
 PODS: Final = resource_of_class(Pod)
 CLAIMS: Final = resource_of_class(PersistentVolumeClaim)
 REVISIONS: Final = resource_of_class(ControllerRevision)
+_STALE_SYNCS: Final = "statefulset_controller_stale_sync_skips_total"
 
 
 class UnknownStrategy(TerminalError):
@@ -65,7 +66,10 @@ class Reconciler:
         self._claims = claims
         self._stored = revisions
         self._consistency = ConsistencyStore(
-            sets, claims, *(context.informers.for_resource(one) for one in (PODS, REVISIONS))
+            sets,
+            claims,
+            *(context.informers.for_resource(one) for one in (PODS, REVISIONS)),
+            stale_syncs=context.telemetry.registry.counter(_STALE_SYNCS, "group", "resource"),
         )
         self._revisions = RevisionWriter(context.client)
         self._history = StatefulSetHistory(self._revisions)

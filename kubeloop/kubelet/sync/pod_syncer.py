@@ -145,6 +145,7 @@ class PodSyncer:
             await self._runtime.start_container(pod, container, last.attempt + 1 if last is not None else 0, found)
         except ContainerStartError as error:
             return self._handle_start_error(pod, container, error, memory)
+        self._metrics.count_image_volumes(pod, container)
         if self._events.is_verbose and not self._runtime.emits_start_events:
             memory = await self._record_start(pod, container, memory)
         return _with_waiting(memory, name, None) if memory.waiting_containers else memory

@@ -19,6 +19,7 @@ from kubeloop.kubelet.volumes.attachments import VolumeAttachmentsView
 from kubeloop.kubelet.volumes.claims import ClaimChecker
 from kubeloop.kubelet.volumes.reported_volumes import ReportedVolumes
 from kubeloop.kubelet.volumes.volume_manager import VolumeManager
+from kubeloop.kubelet.volumes.volume_metrics import VolumeMetrics
 from kubeloop.kubelet.volumes.watch import Loop, VolumeWatch
 from kubeloop.runtime.informer.event_handlers import ResourceEventHandlerFuncs
 from kubeloop.runtime.informer.informer import Informer, SharedInformerFactory
@@ -75,9 +76,9 @@ class RestrictedVolumeWatch(VolumeWatch):
         for loop in (pod_loop, node_loop):
             loop.watches(self._drivers, lambda _: ())  # they rarely change; the caches only need to be filled first
 
-    def new_volume_manager(self, events: PodEvents, clock: Clock) -> VolumeManager:
+    def new_volume_manager(self, events: PodEvents, clock: Clock, metrics: VolumeMetrics) -> VolumeManager:
         """Return a volume manager that fetches claims and volumes first."""
-        return RestrictedVolumeManager(self, super().new_volume_manager(events, clock))
+        return RestrictedVolumeManager(self, super().new_volume_manager(events, clock, metrics))
 
     async def fetch_volumes(self, pod: Pod, node: Node) -> None:
         """Fetch a pod's claims and volumes; queue the node if its volumes in use have changed."""

@@ -14,12 +14,14 @@ import msgspec
 
 from kubeloop.api.errors import NotFound
 from kubeloop.api.generated.core_v1 import Node, Pod, Volume
+from kubeloop.api.scalars.times import parse_time
 from kubeloop.client import Client
 from kubeloop.clock import Clock
 from kubeloop.kubelet.events.pod_events import PodEvents
 from kubeloop.kubelet.sync.pod_state import PodState, RetryTime, UnmountedVolumes
 from kubeloop.kubelet.volumes.attachments import VolumeAttachmentsView
 from kubeloop.kubelet.volumes.claims import ClaimChecker, used_volumes
+from kubeloop.kubelet.volumes.volume_metrics import VolumeMetrics
 from kubeloop.kubelet.volumes.volume_sources import VolumeSourceChecker, has_checked_sources
 
 # Initial and maximum delay in seconds between tries of volumes with missing contents.
@@ -40,7 +42,9 @@ class VolumeManager:
         sources: VolumeSourceChecker,
         events: PodEvents,
         clock: Clock,
+        metrics: VolumeMetrics,
     ) -> None:
+        self._metrics = metrics
         self._client = client
         self._attachments = attachments
         self._claims = claims
@@ -64,7 +68,7 @@ class VolumeManager:
             last = before.get(volume.name)
             if last is not None and now < last.at:
                 retries[volume.name] = last
-            elif (why := await self._sources.source_error(pod, volume)) and volume.name in used_volumes(pod):
+            elif (why := await self._source_error(pod, volume, memory)) and volume.name in used_volumes(pod):
                 self._events.record_volume_setup_failed(pod, volume.name, why)
                 retries[volume.name] = _next_retry(last, now)
         missing = await self._missing(pod, node)
@@ -78,6 +82,16 @@ class VolumeManager:
         if retries or missing:
             return msgspec.structs.replace(memory, unmounted_volumes=UnmountedVolumes(retries))
         return msgspec.structs.replace(memory, unmounted_volumes=None, volumes_mounted=True)
+
+    async def _source_error(self, pod: Pod, volume: Volume, memory: PodState) -> str:
+        """Return the error of a volume's sources, and observe this as a try to mount it."""
+        began = self._clock.monotonic()
+        error = await self._sources.source_error(pod, volume)
+        self._metrics.observe_mount(volume, self._clock.monotonic() - began, failed=bool(error))
+        if not error:
+            elapsed = self._clock.now() - parse_time(memory.first_seen)
+            self._metrics.observe_total(volume, max(elapsed.total_seconds(), 0.0))
+        return error
 
     async def _missing(self, pod: Pod, node: Node) -> tuple[str, ...]:
         """Return the volumes that are not attached; reads the Node from the server before a pod starts.

@@ -18,6 +18,7 @@ from kubeloop.kubelet.volumes.attachments import VolumeAttachmentsView
 from kubeloop.kubelet.volumes.claims import ClaimChecker
 from kubeloop.kubelet.volumes.reported_volumes import ReportedVolumes
 from kubeloop.kubelet.volumes.volume_manager import VolumeManager
+from kubeloop.kubelet.volumes.volume_metrics import VolumeMetrics
 from kubeloop.kubelet.volumes.volume_sources import VolumeSourceChecker
 from kubeloop.runtime.controller import Controller
 from kubeloop.runtime.informer.informer import Informer, SharedInformerFactory
@@ -51,10 +52,10 @@ class VolumeWatch:
         for loop in (pod_loop, node_loop):
             loop.watches(self._drivers, lambda _: ())  # they rarely change; the caches only need to be filled first
 
-    def new_volume_manager(self, events: PodEvents, clock: Clock) -> VolumeManager:
+    def new_volume_manager(self, events: PodEvents, clock: Clock, metrics: VolumeMetrics) -> VolumeManager:
         """Return the volume manager."""
         sources = VolumeSourceChecker(self._client, clock)
-        return VolumeManager(self._client, self.attachments, self.claims, sources, events, clock)
+        return VolumeManager(self._client, self.attachments, self.claims, sources, events, clock, metrics)
 
     def volumes_in_use(self, node: str) -> tuple[str, ...]:
         """Return the unique names of the volumes that the pods of a node use."""

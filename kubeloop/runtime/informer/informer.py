@@ -15,6 +15,7 @@ from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.clock import Clock
 from kubeloop.runtime.informer.equivalence_groups import EquivalenceGroups, GroupKeyFunction
 from kubeloop.runtime.informer.event_handlers import DeletedFinalStateUnknown, HandlerRegistration, ResourceEventHandler
+from kubeloop.runtime.informer.informer_metrics import InformerMetrics
 from kubeloop.runtime.informer.list_watch import ClientListWatch, ListWatch, ListWatchClient, ResourceSelection
 from kubeloop.runtime.informer.reflector import DEFAULT_TIMEOUTS, Reflector, ReflectorTimeouts
 from kubeloop.runtime.informer.store import Indexer, IndexFunction
@@ -23,6 +24,8 @@ from kubeloop.runtime.objects.keys import ObjectKey, key_of
 Transform = Callable[[Any], Any]
 # Old and new object of a key; a tombstone replaces an object whose deletion was missed.
 _Change = tuple[Any | None, Any | None]
+# Observes the mean seconds of processing an event, and the number of events.
+EventObserver = Callable[[float, int], None]
 
 
 class Informer:
@@ -37,8 +40,11 @@ class Informer:
         selection: ResourceSelection,
         clock: Clock,
         patience: ReflectorTimeouts = DEFAULT_TIMEOUTS,
+        observe: EventObserver | None = None,
     ) -> None:
         self.selection = selection
+        self._monotonic = clock.monotonic
+        self._observe = observe
         self.reflector = Reflector(source, self, clock=clock, name=str(selection), patience=patience)
         self._cache = Indexer()
         self._registrations: list[HandlerRegistration] = []
@@ -122,7 +128,7 @@ class Informer:
         Objects outside of the selection never show, and their version only counts as reached after a later event.
         """
         version = int(resource_version)
-        if self._is_reached(version):
+        if self.has_version(version):
             return
         future = asyncio.get_running_loop().create_future()
         heapq.heappush(self._version_waiters, (version, next(self._ties), future))
@@ -167,6 +173,7 @@ class Informer:
 
     def replace(self, items: Sequence[Any], resource_version: str) -> None:
         """Replace the whole state. Objects now missing were deleted unseen; handlers run when the cache is complete."""
+        began = self._monotonic()
         present = {key_of(obj) for obj in items}
         changes = [self._remove_unseen(key) for key in tuple(self._cache.keys()) if key not in present]
         for obj in items:
@@ -174,6 +181,7 @@ class Informer:
         for one in tuple(self._registrations):
             for old, new in changes:
                 one.notify(old, new)
+        self._observe_since(began, len(changes))
         self._first_state.set()
         for one in self._registrations:
             one.mark_synced()
@@ -181,6 +189,7 @@ class Informer:
 
     def apply(self, events: Sequence[WatchEvent]) -> None:
         """Apply single changes. Handlers are called for each before the next is shown."""
+        began = self._monotonic()
         for event in events:
             if event.type == "BOOKMARK":
                 continue
@@ -189,7 +198,13 @@ class Informer:
                 for one in tuple(self._registrations):
                     one.notify(old, new)
         if events:
+            self._observe_since(began, len(events))
             self._advance_version(events[-1].resource_version)
+
+    def _observe_since(self, began: float, count: int) -> None:
+        """Observe the processing of events, which share its time equally."""
+        if self._observe is not None and count:
+            self._observe((self._monotonic() - began) / count, count)
 
     def _store(self, obj: Any) -> Sequence[_Change]:
         if self._transform is not None:
@@ -214,20 +229,28 @@ class Informer:
 
     def _advance_version(self, version: str) -> None:
         self.version = version
-        while self._version_waiters and self._is_reached(self._version_waiters[0][0]):
+        while self._version_waiters and self.has_version(self._version_waiters[0][0]):
             _, _, future = heapq.heappop(self._version_waiters)
             if not future.done():
                 future.set_result(None)
 
-    def _is_reached(self, version: int) -> bool:
+    def has_version(self, version: int) -> bool:
+        """Return True if the cache shows a version."""
         return self.version.isdigit() and int(self.version) >= version
 
 
 class SharedInformerFactory:
     """Shared informer factory of a process: one informer per selection."""
 
-    def __init__(self, client: ListWatchClient, clock: Clock, patience: ReflectorTimeouts = DEFAULT_TIMEOUTS) -> None:
+    def __init__(
+        self,
+        client: ListWatchClient,
+        clock: Clock,
+        patience: ReflectorTimeouts = DEFAULT_TIMEOUTS,
+        metrics: InformerMetrics | None = None,
+    ) -> None:
         self._client = client
+        self._metrics = metrics
         self._clock = clock
         self._timeouts = patience
         self._informers: dict[ResourceSelection, Informer] = {}
@@ -255,8 +278,13 @@ class SharedInformerFactory:
         selection = ResourceSelection(resource, namespace, labels, fields, metadata_only)
         informer = self._informers.get(selection)
         if informer is None:
-            informer = Informer(ClientListWatch(self._client, selection), selection, self._clock, self._timeouts)
+            source, observe = ClientListWatch(self._client, selection), None
+            if self._metrics is not None:
+                observe = self._metrics.observer_of(resource)
+            informer = Informer(source, selection, self._clock, self._timeouts, observe)
             self._informers[selection] = informer
+            if self._metrics is not None:
+                self._metrics.add(informer)
             if self._started:
                 self._run(informer)
         return informer
@@ -274,6 +302,8 @@ class SharedInformerFactory:
         if informer.is_used:
             return
         self._informers.pop(informer.selection, None)
+        if self._metrics is not None:
+            self._metrics.remove(informer)
         task = self._tasks.pop(informer.selection, None)
         if task is not None:
             task.cancel()

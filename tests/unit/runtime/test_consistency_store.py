@@ -10,6 +10,7 @@ import pytest
 from kubeloop.api.generated.core_v1 import ConfigMap
 from kubeloop.api.generated.meta_v1 import ObjectMeta, Status
 from kubeloop.clock import SystemClock
+from kubeloop.metrics import MetricRegistry
 from kubeloop.runtime.consistency_store import ConsistencyStore
 from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.informer.list_watch import ResourceSelection
@@ -76,5 +77,23 @@ def test_writes_of_a_deleted_key_are_dropped() -> None:
         store.wrote_at(KEY, "ConfigMap", answer(9))
         store.clear(KEY)
         await store.wait_ready(KEY)
+
+    play(scenario)
+
+
+def test_only_a_wait_for_a_stale_cache_is_counted() -> None:
+    async def scenario(_: Server) -> None:
+        counts = MetricRegistry().counter("stale", "group", "resource")
+        informer = idle_informer()
+        store = ConsistencyStore(informer, stale_syncs=counts)
+        store.wrote_at(KEY, "ConfigMap", answer(5))
+        await store.wait_ready(KEY)
+        assert list(counts.lines()) == []
+        store.wrote_at(KEY, "ConfigMap", answer(6))
+        waiting = asyncio.create_task(store.wait_ready(KEY))
+        await asyncio.sleep(0)
+        informer.apply([bookmark(6)])
+        await waiting
+        assert 'stale{group="",resource="configmaps"} 1' in list(counts.lines())
 
     play(scenario)

@@ -24,6 +24,7 @@ from kubeloop.api.pods.volumes import (
     is_claim_for_pod,
 )
 from kubeloop.client.discovery.rest_mapper import resource_of_class
+from kubeloop.metrics import MetricFamily, MetricRegistry, MetricValue
 from kubeloop.runtime.objects.keys import key_of
 from kubeloop.scheduler.cache.cluster import ClusterState, Rows
 from kubeloop.scheduler.cache.pod_info import PodInfo, PodSignature
@@ -67,6 +68,15 @@ _REASONS = {
 _WAIT_FOR_FIRST_CONSUMER = "WaitForFirstConsumer"
 
 
+def register_volume_metrics(registry: MetricRegistry) -> MetricFamily[MetricValue]:
+    """Register the metrics of volume binding; returns the failures by operation (assume, bind).
+
+    Upstream registers requests of its binder's cache as well, and never counts one.
+    """
+    registry.counter("scheduler_volume_binder_cache_requests_total", "operation")
+    return registry.counter("scheduler_volume_scheduling_stage_error_total", "operation")
+
+
 class _PodVolumeClaims(NamedTuple):
     """Claims of a pod: bound ones, and delayed ones that wait for the pod."""
 
@@ -87,6 +97,7 @@ class VolumeBinding(Plugin):
         self._chooser = VolumeBinder(handle)
         self._volumes, self._classes = self._chooser.volumes, self._chooser.classes
         self._shape = parse_shape(args)
+        self._stage_errors = register_volume_metrics(handle.registry)
         handle.watch_resource(resource_of_class(CSINode))
         self._changed = asyncio.Event()
         for informer in (self._claims, self._volumes):
@@ -201,6 +212,7 @@ class VolumeBinding(Plugin):
             return None
         choice = self._chooser.find_pod_volumes(claims.unbound_claims_delay_binding, cycle.cluster.nodes[row])
         if isinstance(choice, int):
+            self._stage_errors.with_labels("assume").increment()
             return self.filter_status(None, choice)
         self._chooser.assume_pod_volumes(choice, node)
         cycle.states[PodVolumes] = choice
@@ -221,17 +233,23 @@ class VolumeBinding(Plugin):
         choice: PodVolumes | None = cycle.states.get(PodVolumes)
         if choice is None:
             return None
+        status: Status | None = None
+        is_bound = False
         try:
             async with asyncio.timeout(self._bind_timeout_seconds):
                 await self._write(choice, node)
                 while not self._is_done(choice, node, cycle.pod):
                     self._changed.clear()
                     await self._changed.wait()
+            is_bound = True
         except TimeoutError:
-            return error_status(self.name, "binding volumes: context deadline exceeded")
+            status = error_status(self.name, "binding volumes: context deadline exceeded")
         except SchedulingError as error:
-            return error_status(self.name, f"binding volumes: {error}")
-        return None
+            status = error_status(self.name, f"binding volumes: {error}")
+        finally:
+            if not is_bound:
+                self._stage_errors.with_labels("bind").increment()
+        return status
 
     def post_bind(self, cycle: SchedulingCycle, node: str) -> None:
         """Drop the assumed volumes, which are written by now."""

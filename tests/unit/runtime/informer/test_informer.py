@@ -17,8 +17,10 @@ from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.requests import WatchEvent
 from kubeloop.api.unstructured import PartialObjectMetadata
 from kubeloop.clock import SystemClock
+from kubeloop.metrics import MetricRegistry
 from kubeloop.runtime.informer.event_handlers import DeletedFinalStateUnknown, ResourceEventHandlerFuncs
 from kubeloop.runtime.informer.informer import Informer, SharedInformerFactory
+from kubeloop.runtime.informer.informer_metrics import InformerMetrics
 from kubeloop.runtime.informer.list_watch import ResourceSelection
 from kubeloop.runtime.objects.keys import ObjectKey, key_of
 from tests.unit.runtime.in_process_server import Server, play, resource
@@ -469,3 +471,28 @@ def test_handlers_and_cache_survive_dropped_watches_and_compaction(seed: int) ->
         assert registration.errors == 0
 
     play(scenario, seed)
+
+
+def test_metrics_have_the_version_of_a_cache_and_the_time_of_its_events() -> None:
+    async def scenario(server: Server) -> None:
+        registry = MetricRegistry()
+        informers = SharedInformerFactory(
+            server.client, server.clock, metrics=InformerMetrics(registry, "some-component")
+        )
+        informer = informers.for_resource(CONFIGS)
+        labels = 'group="",name="some-component",resource="configmaps",version="v1"'
+        assert "informer_store_resource_version" not in registry.render()
+        informers.start()
+        await informers.wait_synced()
+        for name in ("a", "b"):
+            made = await server.client.create(fresh(name))
+        await informer.wait_for_version(made.metadata.resource_version)
+        lines = registry.render().splitlines()
+        assert f"informer_store_resource_version{{{labels}}} {made.metadata.resource_version}" in lines
+        counted = next(one for one in lines if one.startswith("informer_processing_latency_seconds_count"))
+        assert counted == f"informer_processing_latency_seconds_count{{{labels}}} {len(informer)}"
+        informers.release(informer)
+        assert "informer_store_resource_version" not in registry.render()
+        await informers.stop()
+
+    play(scenario)
