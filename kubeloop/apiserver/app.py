@@ -54,7 +54,7 @@ from kubeloop.apiserver.metrics import ApiServerMetrics
 from kubeloop.apiserver.nonresource.handler import NonResourceHandler
 from kubeloop.apiserver.nonresource.health import Check, HealthChecks
 from kubeloop.apiserver.nonresource.openapi.schemas import DefinitionsSource, built_in_definitions
-from kubeloop.apiserver.registry.consistency import with_consistency
+from kubeloop.apiserver.registry.consistency import wait_for_request_revision, with_consistency
 from kubeloop.apiserver.registry.storage import Conversion, ResourceStorage, StorageRegistry
 from kubeloop.apiserver.registry.store import ObjectStore
 from kubeloop.apiserver.request.context import ANONYMOUS, RequestContext, User
@@ -139,7 +139,7 @@ class ApiServer:
         self.clock = clock
         self.registry = registry
         families = dependencies.metrics or MetricRegistry()
-        self.metrics = ApiServerMetrics(registry, writes, serving.features, families)
+        self.metrics = ApiServerMetrics(registry, writes, serving.features, families, clock)
         self.worker_thread = WorkerThread()
         self.run_options = dependencies.run_options
         self.object_store = ObjectStore(
@@ -203,7 +203,7 @@ class ApiServer:
         keep = DanglingConditions(self.registry, self.clock).reconcile
         metrics = self.metrics.registry
         control = self.flowcontrol = FlowController(self.registry.store, self.clock, seats, keep, metrics)
-        register_flowcontrol_metrics(metrics, control)
+        register_flowcontrol_metrics(metrics, control, self.metrics.filters)
         return control
 
     def add_local_nodes(self, nodes: NodeDialer) -> None:
@@ -351,7 +351,8 @@ class ApiServer:
         except StoreError as error:
             response = status_response(store_error_to_api_error(error), request=request)
         if course.ctx is not None:
-            response = self._observe(course, course.ctx, response)
+            if not self.metrics.requests.record(course, course.ctx, response):
+                response = self._observe(course, course.ctx, response)
         elif course.username:
             self.metrics.authentication.count(course.username, course.authentication_seconds)
         if course.flow is not None:
@@ -360,24 +361,24 @@ class ApiServer:
 
     async def _begin_audit(self, trail: AuditContext, user: User, request: Request, query: Query) -> None:
         """Emit the audit event of a received request; raises AuthorizationFailed if it must be stored and was not."""
+        began = self.clock.monotonic()
         await trail.begin(user, self._attributes_of(user, request, query), self.worker_thread)
+        self.metrics.filters.audit.observe(self.clock.monotonic() - began)
         if trail.is_blocked and not await trail.wait_stored():
             self.metrics.audit_rejections.value += 1
             raise AuthorizationFailed("failed to store audit event")
 
     def _observe(self, course: RequestTrace, ctx: RequestContext, response: Response) -> Response:
-        """Count a finished request, or return a response that is counted at its end."""
+        """Count a finished request that is not plain, or return a response that is counted at its end."""
         started, requests, flow = course.received, self.metrics.requests, course.flow
         seconds = self.clock.monotonic() - started
-        if requests.record(course, ctx, response, seconds):
-            return response
         self.metrics.authentication.count(course.username, course.authentication_seconds)
         verb = course.verb
         if flow is not None:
             if response.status == 429 and not ctx.has_seat:
                 requests.count_dropped(ctx, verb)
                 return response
-            flow.counts.observe(seconds, course.width)
+            flow.counts.observe(seconds)
         if isinstance(response, StreamResponse):
             return requests.observe_stream(ctx, verb, response, lambda: self.clock.monotonic() - started)
         if isinstance(response, UpgradeResponse):
@@ -438,7 +439,7 @@ class ApiServer:
         """Acquire seats for a read; a write acquires its seat just before it begins."""
         ctx.flow = course.flow = flow = fairness.flow_of(ctx.user, course.verb, ctx.target)
         if course.verb in _READS and not ctx.target.subresource:
-            width = course.width = self._seats_of_list(ctx.target, flow) if course.verb == "list" else 1
+            width = self._seats_of_list(ctx.target, flow) if course.verb == "list" else 1
             if not fairness.try_acquire(flow, width, ctx):
                 ctx.exclude_latency(await fairness.acquire(flow, width, ctx))
 
@@ -469,7 +470,7 @@ class ApiServer:
         seconds = self.clock.monotonic() - started
         self.metrics.requests.observe_nonresource(request, response, seconds)
         if flow is not None:
-            flow.counts.observe(seconds, 1)
+            flow.counts.observe(seconds)
             response.headers = (*response.headers, *flow.headers)
         return response
 
@@ -527,8 +528,10 @@ class ApiServer:
         wanted = requested_user(request)
         if wanted is None:
             return user
+        began = self.clock.monotonic()
         asked, constrained = self._attributes_of(user, request, course.query), self._constrained_impersonation
         found = await impersonate(user, wanted, asked, self.authorizer, constrained=constrained)
+        self.metrics.filters.impersonation.observe(self.clock.monotonic() - began)
         if course.audit is not None:
             course.audit.set_impersonation(found)
         return found.user
@@ -549,6 +552,11 @@ class ApiServer:
         if verb in _READS and not store.is_shared:
             return await self._complete(await self._serve(ctx, verb))
         try:
+            if verb in _READS:
+                began = self.clock.monotonic()
+                await wait_for_request_revision(store, verb, ctx.query)
+                self.metrics.storage.observe_read_wait(ctx.resource, self.clock.monotonic() - began)
+                return await self._complete(await self._serve(ctx, verb))
             return await self._complete(await with_consistency(store, verb, ctx.query, partial(self._serve, ctx, verb)))
         except DependentConflict:
             raise errors.conflict(ctx.resource.group, ctx.resource.plural, ctx.target.name) from None

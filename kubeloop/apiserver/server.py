@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import socket
 import ssl
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
@@ -44,12 +45,13 @@ from kubeloop.apiserver.background.periodic import PeriodicJob
 from kubeloop.apiserver.bootstrap import BootstrapOptions, config_map_objects, extension_apiserver_authentication
 from kubeloop.apiserver.bootstrap.system_objects import SystemObjects
 from kubeloop.apiserver.bootstrap.writer import BootstrapWriter
+from kubeloop.apiserver.encryption.kms.envelope_metrics import EnvelopeMetrics
 from kubeloop.apiserver.flowcontrol.inflight import InFlightLimiter
 from kubeloop.apiserver.metrics.admission import AdmissionStepMetrics
 from kubeloop.apiserver.metrics.tokens import ServiceAccountTokenMetrics, TokenCacheMetrics
 from kubeloop.apiserver.nonresource.health import Check, HealthChecks
 from kubeloop.apiserver.nonresource.post_start_hooks import PostStartHooks, hook_names
-from kubeloop.apiserver.peers.register import register_server
+from kubeloop.apiserver.peers.register import identity_of, register_server
 from kubeloop.apiserver.registry.allocation import DEFAULT_RANGES, ServiceRanges
 from kubeloop.apiserver.registry.storage import StorageRegistry
 from kubeloop.apiserver.request.auditing_tls import AuditingSSLContext, ReloadableSSLContext
@@ -75,6 +77,7 @@ if TYPE_CHECKING:
     from kubeloop.apiserver.authentication.webhook import WebhookAuthenticatorConfig
     from kubeloop.apiserver.authorization.configuration import AuthorizationReloader
     from kubeloop.apiserver.authorization.webhook import WebhookAuthorizerConfig
+    from kubeloop.apiserver.encryption.configuration import ResourceTransformers
     from kubeloop.apiserver.encryption.store import EncryptedStore
     from kubeloop.apiserver.webhook_client.review_client import KubeconfigReader
 
@@ -179,6 +182,8 @@ class RunningServer:
         self._started = clock.monotonic()
         self._closing = False
         self._metrics = MetricRegistry()
+        identity = identity_of(socket.gethostname(), f"{config.advertise_address or config.host}:{config.port}")
+        self._envelope = EnvelopeMetrics(self._metrics, clock, identity)
         self._app: ApiServer | None = None
         self._tls: ReloadableSSLContext | None = None
         self._trust: extension_apiserver_authentication.AuthenticationConfigMap | None = None
@@ -423,7 +428,7 @@ class RunningServer:
                 self._config.max_mutating_requests_inflight + self._config.max_requests_inflight
             )
             parts.callback(PeriodicJob(ADJUST_SECONDS, control.adjust_seats).cancel)
-            parts.callback(PeriodicJob(1.0, control.watermarks.roll).cancel)
+            parts.callback(PeriodicJob(1.0, control.begin_second).cancel)
 
     async def _with_encryption(self, store: Store, parts: AsyncExitStack) -> Store:
         """Return the store wrapped for encryption at rest, if configured or if it holds encrypted values."""
@@ -433,8 +438,9 @@ class RunningServer:
         from kubeloop.apiserver.encryption.configuration import EncryptionConfigError, read_configuration
         from kubeloop.apiserver.encryption.store import EncryptedStore
 
+        read = partial(read_configuration, clock=self._clock, metrics=self._envelope)
         try:
-            transformers = read_configuration(path, self._clock) if path is not None else None
+            transformers = read(path) if path is not None else None
         except EncryptionConfigError as error:
             raise StartupError(str(error)) from None
         seen = EncryptedStore(store, transformers, self._metrics)
@@ -443,7 +449,7 @@ class RunningServer:
             await transformers.start()
             await seen.resolve_keys()
         if path is not None and self._config.encryption_reload:
-            _reload("encryption configuration", [path], partial(_reload_encryption, seen, path, self._clock), parts)
+            _reload("encryption configuration", [path], partial(_reload_encryption, seen, partial(read, path)), parts)
         return seen
 
     def _auditor(self, parts: AsyncExitStack) -> Auditor | None:
@@ -525,6 +531,7 @@ class RunningServer:
         if (context := tls_context(config)) is not None:
             tls = self._tls = ReloadableSSLContext(ssl.PROTOCOL_TLS_SERVER)
             tls.use(context)
+            tls.on_handshake_error = app.metrics.tls_handshake_errors.increment
             if auditor is not None:
                 tls.on_client_rejected = auditor.log_rejected_certificate
         try:
@@ -649,6 +656,7 @@ def _sni_context(main: AuditingSSLContext, authorities: Sequence[Path]) -> Audit
     """Return a context for further server names, which verifies clients and reports rejected ones as the main one."""
     context = _new_tls_context(authorities)
     context.on_client_rejected = lambda why: main.on_client_rejected(why)
+    context.on_handshake_error = lambda: main.on_handshake_error()
     return context
 
 
@@ -733,10 +741,10 @@ def _kms_problem(store: EncryptedStore, index: int) -> str:
     return store.kms_problems[index]
 
 
-async def _reload_encryption(store: EncryptedStore, path: Path, clock: Clock, contents: Contents) -> None:
-    from kubeloop.apiserver.encryption.configuration import read_configuration
-
-    await store.reload(read_configuration(path, clock))
+async def _reload_encryption(
+    store: EncryptedStore, read: Callable[[], ResourceTransformers], contents: Contents
+) -> None:
+    await store.reload(read())
 
 
 def _no_health_check() -> str:

@@ -27,10 +27,14 @@ class RpcError(Exception):
         self.details = details
         self.is_not_executed = is_not_executed
 
+    @property
+    def code_name(self) -> str:
+        """Name of the code, as Go's gRPC library prints it."""
+        return _CODE_NAMES[self.code] if self.code < len(_CODE_NAMES) else f"Code({self.code})"
+
     def format(self) -> str:
         """Format the error as Go's gRPC library does."""
-        name = _CODE_NAMES[self.code] if self.code < len(_CODE_NAMES) else f"Code({self.code})"
-        return f"rpc error: code = {name} desc = {self.details}"
+        return f"rpc error: code = {self.code_name} desc = {self.details}"
 
 
 class GrpcStream:

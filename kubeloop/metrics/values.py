@@ -6,7 +6,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Sequence
-from math import nan
+from math import inf, nan
 from typing import Final
 
 # Values from which a summary computes its quantiles.
@@ -50,6 +50,14 @@ class Histogram:
         """Add counts by bucket, in the order of the bounds, and their sum."""
         self.counts = [one + more for one, more in zip(self.counts, counts, strict=True)]
         self.total += total
+
+    def with_bounds(self, bounds: Sequence[float]) -> Histogram:
+        """Return the same values in wider buckets, whose bounds all are bounds of this one."""
+        found = Histogram(bounds)
+        for bound, count in zip((*self.bounds, inf), self.counts, strict=True):
+            found.counts[bisect_left(bounds, bound)] += count
+        found.total = self.total
+        return found
 
 
 class FastHistogram:

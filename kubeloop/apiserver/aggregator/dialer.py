@@ -19,7 +19,11 @@ class RemoteUnreachable(Exception):
     """Error for a missing response, with the reason as upstream's clients word it."""
 
 
-class UnknownAuthority(RemoteUnreachable):
+class UnverifiedCertificate(RemoteUnreachable):
+    """Error for a server certificate that could not be verified."""
+
+
+class UnknownAuthority(UnverifiedCertificate):
     """Error for a server certificate that no trusted authority has signed."""
 
     def __init__(self) -> None:
@@ -90,7 +94,7 @@ def _go_errors(where: str) -> Iterator[None]:
     except ssl.SSLCertVerificationError as error:
         if error.verify_code in _UNTRUSTED:
             raise UnknownAuthority from None
-        raise RemoteUnreachable(f"tls: failed to verify certificate: x509: {error.verify_message}") from None
+        raise UnverifiedCertificate(f"tls: failed to verify certificate: x509: {error.verify_message}") from None
     except ssl.SSLError as error:
         raise RemoteUnreachable(
             f"remote error: tls: {(error.reason or str(error)).lower().replace('_', ' ')}"

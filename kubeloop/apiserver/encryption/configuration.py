@@ -7,15 +7,18 @@ import asyncio
 import base64
 import binascii
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from kubeloop.api.scalars.duration import SECOND, DurationError, parse_duration
+from kubeloop.apiserver.encryption.kms.envelope_metrics import EnvelopeMetrics
 from kubeloop.apiserver.encryption.providers import AesCbc, AesGcm, Cipher, MissingPackageError, Secretbox
 from kubeloop.apiserver.encryption.transformers import IDENTITY, EncryptionProvider, Transformer
 from kubeloop.clock import Clock, SystemClock
+from kubeloop.metrics import MetricRegistry
 
 if TYPE_CHECKING:
     from kubeloop.apiserver.encryption.kms.messages import DataKeySource
@@ -140,7 +143,9 @@ def kms_prefix(name: str) -> bytes:
     return KMS_PREFIX + f"{name}:".encode()
 
 
-def read_configuration(path: Path, clock: Clock | None = None) -> ResourceTransformers:
+def read_configuration(
+    path: Path, clock: Clock | None = None, metrics: EnvelopeMetrics | None = None
+) -> ResourceTransformers:
     """Read a file into transformers. Raises `EncryptionConfigError`. KMS providers need a clock, and a start."""
     import yaml
 
@@ -157,12 +162,13 @@ def read_configuration(path: Path, clock: Clock | None = None) -> ResourceTransf
     if problems:
         raise EncryptionConfigError(f"{path}: {'; '.join(problems)}")
     try:
-        return transformers_of(config, clock or SystemClock())
+        clock = clock or SystemClock()
+        return transformers_of(config, clock, metrics or EnvelopeMetrics(MetricRegistry(), clock))
     except (MissingPackageError, EncryptionConfigError) as error:
         raise EncryptionConfigError(f"{path}: {error}") from None
 
 
-def transformers_of(config: EncryptionConfiguration, clock: Clock) -> ResourceTransformers:
+def transformers_of(config: EncryptionConfiguration, clock: Clock, metrics: EnvelopeMetrics) -> ResourceTransformers:
     """Return the transformers of a valid configuration; a resource named twice can be read by all its providers."""
     found: dict[GroupResource, list[EncryptionProvider]] = {}
     kms: list[KmsProvider] = []
@@ -170,7 +176,7 @@ def transformers_of(config: EncryptionConfiguration, clock: Clock) -> ResourceTr
         providers = []
         for provider in one.providers:
             if provider.kms is not None:
-                kms.append(_kms_provider_of(provider.kms, clock))
+                kms.append(_kms_provider_of(provider.kms, clock, metrics))
                 providers.append(EncryptionProvider(kms_prefix(kms[-1].name), ((b"", kms[-1]),)))
             else:
                 providers.append(_provider_of(provider))
@@ -183,12 +189,14 @@ def transformers_of(config: EncryptionConfiguration, clock: Clock) -> ResourceTr
     return ResourceTransformers({named: Transformer(providers) for named, providers in found.items()}, kms)
 
 
-def _kms_provider_of(config: KMSConfiguration, clock: Clock) -> KmsProvider:
+def _kms_provider_of(config: KMSConfiguration, clock: Clock, metrics: EnvelopeMetrics) -> KmsProvider:
     from kubeloop.apiserver.encryption.kms.client import KmsClient
     from kubeloop.apiserver.encryption.kms.provider import KmsProvider
 
     path = config.endpoint.removeprefix("unix://")
-    return KmsProvider(config.name, KmsClient(path, parse_duration(config.timeout) / SECOND), clock)
+    observe = partial(metrics.observe_call, config.name)
+    client = KmsClient(path, parse_duration(config.timeout) / SECOND, clock, observe)
+    return KmsProvider(config.name, client, clock, metrics)
 
 
 def parse_group_resource(text: str) -> GroupResource:

@@ -27,16 +27,18 @@ from kubeloop.apiserver.flowcontrol.request_flow import (
 )
 from kubeloop.apiserver.flowcontrol.seat_allocation import allocate_seats, bounds_of
 from kubeloop.apiserver.flowcontrol.watermark import InFlightWatermarks
+from kubeloop.apiserver.metrics.filters import FILTER_BOUNDS
 from kubeloop.apiserver.request.context import User
 from kubeloop.apiserver.request.routing import Target
 from kubeloop.clock import Clock
-from kubeloop.metrics import MetricRegistry
+from kubeloop.metrics import Histogram, MetricRegistry
 from kubeloop.store import Store, StoreEvent, Subscription
 
 ADJUST_SECONDS = 10.0
 SCHEMAS, LEVELS = "/registry/flowschemas/", "/registry/prioritylevelconfigurations/"
 _MAX_CACHED_FLOWS = 4096
 _OBJECTS_PER_SEAT = 100
+_TURNS_PER_SAMPLE = 16
 _WAITS = "apiserver_flowcontrol_request_wait_duration_seconds"
 
 FlowKey = tuple[str, tuple[str, ...], str, str, str, str, str]
@@ -62,11 +64,13 @@ class FlowController:
         self._configs: Mapping[str, PriorityLevelConfig] = {}
         self._flows: dict[FlowKey, RequestFlow] = {}
         self._held: list[tuple[RequestFlow, int, FlowSource]] = []  # seats held by reads of this turn of the loop
+        self._turns = 0  # of the loop in which reads held seats
+        self._held_since = 0.0  # of a sampled turn
         self.levels: dict[str, PriorityLevel] = {}
         self.counts: dict[tuple[str, str], FlowSchemaCounters] = {}
-        self.watermarks = InFlightWatermarks()
+        self.watermarks = InFlightWatermarks(clock.monotonic())
         self.fair_fraction = 0.0
-        self._metrics = metrics
+        self.filter_waits = Histogram(FILTER_BOUNDS)
         self._waits = metrics.histogram(_WAITS, "flow_schema", "priority_level", "execute", bounds=DURATION_BOUNDS)
         self._reload_scheduled = False
         self._reload()
@@ -115,6 +119,26 @@ class FlowController:
         """Yield the seats of a level that reads of this turn hold."""
         return (Seat(flow, source, width) for flow, width, source in self._held if flow.level is level)
 
+    @property
+    def queue_capacity(self) -> int:
+        """Number of requests that the queues of all levels hold; at least 1, as it divides."""
+        return max(1, sum(one.queue_capacity for one in self.levels.values() if one.queuing is not None))
+
+    @property
+    def nominal_seats(self) -> int:
+        """Nominal seats of all levels; at least 1, as it divides."""
+        return max(1, sum(one.bounds.nominal for one in self.levels.values()))
+
+    def monotonic(self) -> float:
+        """Return the time of the controller's clock."""
+        return self._clock.monotonic()
+
+    def begin_second(self) -> None:
+        """Begin another second of the watermarks, and sample the use of the levels."""
+        self.watermarks.roll(self._clock.monotonic())
+        for level in self.levels.values():
+            level.sample_usage()
+
     def is_quiescing(self, level: PriorityLevel) -> bool:
         """Return True if the configuration of a level is gone, and it only serves its last requests."""
         return level.name not in self._configs
@@ -125,6 +149,9 @@ class FlowController:
         if width > 1:
             counts.wide[width] = counts.wide.get(width, 0) + 1
         if not self._held:
+            self._turns += 1
+            if not self._turns % _TURNS_PER_SAMPLE:
+                self._held_since = self._clock.monotonic()
             self._loop.call_soon(self._release_held)
         self._held.append((flow, width, source))
 
@@ -144,11 +171,7 @@ class FlowController:
 
     def adjust_seats(self) -> None:
         """Move seats from levels that don't need them to those that do."""
-        self._metrics.refresh()
-        for names, counts in self.counts.items():
-            if (level := self.levels.get(names[1])) is not None:
-                level.seat_seconds += counts.take_seat_seconds()
-        needs = {name: level.take_demand(ADJUST_SECONDS) for name, level in self.levels.items()}
+        needs = {name: level.take_demand() for name, level in self.levels.items()}
         limited = {name: one for name, one in self.levels.items() if not one.is_exempt and name in self._configs}
         spoken_for = sum(needs[name].peak for name, one in self.levels.items() if one.is_exempt)
         bounds = {name: one.bounds for name, one in limited.items()}
@@ -161,8 +184,21 @@ class FlowController:
     def _release_held(self) -> None:
         held, self._held = self._held, []
         self.watermarks.executing_reads.record(len(held))
+        if not self._turns % _TURNS_PER_SAMPLE:
+            self._sample_reads(held)
         for flow, width, _ in held:
             flow.level.release(width)
+
+    def _sample_reads(self, held: Sequence[tuple[RequestFlow, int, FlowSource]]) -> None:
+        """Sample the use of levels by the reads of this turn, which stands for some turns before it."""
+        now = self._clock.monotonic()
+        busy = (now - self._held_since) * _TURNS_PER_SAMPLE
+        seats: dict[PriorityLevel, int] = {}
+        for flow, width, _ in held:
+            seats[flow.level] = seats.get(flow.level, 0) + width
+        for level, count in seats.items():
+            level.sample_reads(count, busy)
+        self.watermarks.executing_reads.sample(now, len(held), busy)
 
     def _find_flow(self, asked: AuthorizationAttributes) -> RequestFlow:
         schema = schema_for(asked, self._schemas) or self._schemas[-1]
@@ -175,6 +211,8 @@ class FlowController:
 
     def _observe_wait(self, names: tuple[str, str], seconds: float, served: bool) -> None:
         self._waits.with_labels(*names, "true" if served else "false").observe(seconds)
+        if served:
+            self.filter_waits.observe(seconds)
 
     def _on_events(self, _: Sequence[StoreEvent]) -> None:
         """Schedule one reload for all changes of this turn."""
@@ -191,7 +229,7 @@ class FlowController:
         for name, config in configs.items():
             level = self.levels.get(name)
             if level is None:
-                level = self.levels[name] = PriorityLevel(config)
+                level = self.levels[name] = PriorityLevel(config, self._clock)
             level.configure(config, bounds[name])
         gone = [name for name, one in self.levels.items() if name not in configs and not one.executing + one.waiting]
         for name in gone:

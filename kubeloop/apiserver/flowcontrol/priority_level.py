@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kubeloop.apiserver.flowcontrol.config import PriorityLevelConfig, QueuingConfig
 from kubeloop.apiserver.flowcontrol.seat_allocation import SeatBounds, SeatDemand
+from kubeloop.apiserver.flowcontrol.timing_histogram import DemandStatistics, LevelState, LevelUsage
+from kubeloop.clock import Clock
 
 if TYPE_CHECKING:
     from kubeloop.apiserver.flowcontrol.request_flow import Seat
@@ -54,7 +56,10 @@ class PriorityLevel:
     there, and gains nothing for having been idle.
     """
 
-    def __init__(self, config: PriorityLevelConfig) -> None:
+    def __init__(self, config: PriorityLevelConfig, clock: Clock) -> None:
+        self._monotonic = clock.monotonic
+        self._sampled_at = clock.monotonic()
+        self.usage = LevelUsage()
         self.name = config.metadata.name
         self.uid = config.metadata.uid
         self.is_exempt = config.is_exempt
@@ -62,11 +67,11 @@ class PriorityLevel:
         self.bounds = SeatBounds(0, 0, 0)
         self.limit = 0
         self.executing = 0  # seats
+        self._further_seats = 0  # of those, the ones beyond the first of each request
         self.waiting = 0
         self.peak_demand = 0  # most seats requested at one time since the last review
         self.last_demand = SeatDemand(0, 0.0)
-        self.average_demand = 0.0
-        self.seat_seconds = 0.0  # of requests since the last review
+        self.demand_statistics = DemandStatistics(0.0, 0.0)
         self.target = 0.0  # seats that the last review aimed at
         self._queues: list[FairQueue] = []
         self._busy: set[FairQueue] = set()
@@ -75,6 +80,7 @@ class PriorityLevel:
     def configure(self, config: PriorityLevelConfig, bounds: SeatBounds) -> None:
         """Apply a configuration; requests that are queued already stay in their queues until served."""
         fresh = not self.limit
+        self.fold_usage()
         self.uid, self.is_exempt = config.metadata.uid, config.is_exempt
         if self.queuing != config.queuing:
             self.queuing = config.queuing
@@ -104,6 +110,8 @@ class PriorityLevel:
         """Acquire seats immediately if they are free and no request waits; return True if acquired."""
         if self.is_exempt or (not self.waiting and (self.executing + width <= self.limit or not self.executing)):
             self.executing += width
+            if width > 1:
+                self._further_seats += width - 1
             if self.executing > self.peak_demand:
                 self.peak_demand = self.executing
             return True
@@ -134,20 +142,53 @@ class PriorityLevel:
 
     def release(self, width: int) -> None:
         """Release seats, and serve the next requests."""
+        if self.waiting:
+            self.sample_usage()
         self.executing -= width
+        if width > 1:
+            self._further_seats -= width - 1
         if self.waiting:
             self._dispatch()
 
-    def take_demand(self, period: float) -> SeatDemand:
-        """Return the demand since the last call, a period of seconds ago."""
+    @property
+    def queue_capacity(self) -> int:
+        """Number of requests that all queues hold; 1 without queues, as it divides."""
+        return self.queuing.queues * self.queuing.queue_length_limit if self.queuing is not None else 1
+
+    def fold_usage(self) -> None:
+        """Complete the histograms of the level's use over time."""
+        if self.limit:
+            self.sample_usage()
+            self.usage.fold(self.limit, self.queue_capacity)
+
+    def sample_usage(self) -> None:
+        """Add the time since the last sample to the current state: every second, and before changes while some wait."""
+        now = self._monotonic()
+        state = LevelState(self.executing, self._further_seats, self.waiting)
+        self.usage.seconds[state] += now - self._sampled_at
+        self._sampled_at = now
+
+    def sample_reads(self, seats: int, busy_seconds: float) -> None:
+        """Add the time since the last sample, in which reads held seats for so long, and none for the rest."""
+        now = self._monotonic()
+        busy = min(busy_seconds, now - self._sampled_at)
+        for held, seconds in ((0, now - self._sampled_at - busy), (seats, busy)):
+            state = LevelState(self.executing - seats + held, self._further_seats if held else 0, self.waiting)
+            self.usage.seconds[state] += seconds
+        self._sampled_at = now
+
+    def take_demand(self) -> SeatDemand:
+        """Return the demand since the last call."""
         most, self.peak_demand = self.peak_demand, self.executing + self.waiting
         smoothed = max(float(most), _SMOOTHING * self.last_demand.smoothed + (1 - _SMOOTHING) * most)
         self.last_demand = SeatDemand(most, smoothed)
-        self.average_demand, self.seat_seconds = self.seat_seconds / period, 0.0
+        self.fold_usage()
+        self.demand_statistics = self.usage.take_statistics() or self.demand_statistics
         return self.last_demand
 
     def set_limit(self, limit: int) -> None:
         """Set the number of seats, and serve the next requests."""
+        self.fold_usage()
         self.limit = limit
         self._dispatch()
 
@@ -156,6 +197,7 @@ class PriorityLevel:
             queue.credit = max(queue.credit, self._served)
             self._busy.add(queue)
         queue.requests.append(one)
+        self.sample_usage()
         self.waiting += 1
         self.peak_demand = max(self.peak_demand, self.executing + self.waiting)
 
@@ -169,7 +211,9 @@ class PriorityLevel:
             self._served = queue.credit
             queue.credit += one.seats
             if not one.future.done():
+                self.sample_usage()
                 self.executing += one.seats
+                self._further_seats += one.seats - 1
                 one.future.set_result(None)
 
     def _remove(self, queue: FairQueue, one: QueuedRequest) -> None:
@@ -178,6 +222,7 @@ class PriorityLevel:
             queue.requests.remove(one)
         except ValueError:
             return
+        self.sample_usage()
         self.waiting -= 1
         if not queue.requests:
             self._busy.discard(queue)

@@ -37,16 +37,7 @@ class FlowSchemaCounters:
     """Request counters of one FlowSchema, and durations of its requests; those of fast ones in plain attributes."""
 
     __slots__ = (
-        *(
-            "_further_seat_seconds",
-            "_slow",
-            "_taken_seat_seconds",
-            "dispatched",
-            "executing",
-            "fast",
-            "fast_seconds",
-            "observe_wait",
-        ),
+        *("_slow", "dispatched", "executing", "fast", "fast_seconds", "observe_wait"),
         *("rejected", "waiting", "watched_writes", "watermarks", "wide", "writes"),
     )
 
@@ -61,15 +52,11 @@ class FlowSchemaCounters:
         self.fast = 0
         self.fast_seconds = 0.0
         self._slow = Histogram(DURATION_BOUNDS)
-        self._further_seat_seconds = 0.0
-        self._taken_seat_seconds = 0.0
         self.writes = 0
         self.watched_writes: dict[int, int] = {}  # writes that concern watchers, by their number
 
-    def observe(self, seconds: float, width: int) -> None:
-        """Count an executed request by its duration and seats."""
-        if width > 1:
-            self._further_seat_seconds += (width - 1) * seconds
+    def observe(self, seconds: float) -> None:
+        """Count an executed request by its duration."""
         if 0 < seconds <= _FAST_SECONDS:
             self.fast += 1
             self.fast_seconds += seconds
@@ -92,12 +79,6 @@ class FlowSchemaCounters:
     def count_rejection(self, reason: str) -> None:
         """Count a rejected request by upstream's reason."""
         self.rejected[reason] = self.rejected.get(reason, 0) + 1
-
-    def take_seat_seconds(self) -> float:
-        """Return the seats of requests times their duration since the last call."""
-        total = self.fast_seconds + self._slow.total + self._further_seat_seconds
-        taken, self._taken_seat_seconds = total - self._taken_seat_seconds, total
-        return taken
 
     @property
     def executed(self) -> int:
@@ -166,8 +147,8 @@ class RequestFlow:
             raise
         finally:
             counts.waiting -= 1
-            queued.end()
             seat.started = self.clock.monotonic()
+            queued.end()
             waited = seat.started - since
             counts.observe_wait(waited, served)
         return waited
@@ -203,5 +184,5 @@ class Seat:
     ) -> None:
         flow = self.flow
         flow.counts.executing.discard(self)
-        flow.counts.watermarks.executing_writes.end()
         flow.level.release(1)
+        flow.counts.watermarks.executing_writes.end()

@@ -18,7 +18,7 @@ from kubeloop.api.kubelet_requests import (
     PodStreamRequest,
     PortConnection,
 )
-from kubeloop.apiserver.aggregator.dialer import RemoteUnreachable, dial, reason_of
+from kubeloop.apiserver.aggregator.dialer import RemoteUnreachable, UnverifiedCertificate, dial, reason_of
 from kubeloop.apiserver.aggregator.endpoints import HostPort
 from kubeloop.apiserver.aggregator.proxy_identity import forwarded_headers
 from kubeloop.apiserver.aggregator.responses import proxied_response
@@ -27,6 +27,7 @@ from kubeloop.apiserver.kubelet_client.kubelet_tls import KubeletClientConfig, K
 from kubeloop.apiserver.kubelet_client.proxyable_address import resolve_proxyable
 from kubeloop.http import Request, Response
 from kubeloop.http.client import HttpClientConnection, ResponseHead, encode_request
+from kubeloop.metrics import MetricValue
 from kubeloop.remotecommand.session import StreamSession, upgrade_request
 
 _HEAD_SECONDS: Final = 30.0  # seconds within which a response has to begin
@@ -66,8 +67,9 @@ DEFAULT_NODE_PORT: Final = NodePort()
 class KubeletClient:
     """Client of all kubelets; each request has its own connection."""
 
-    def __init__(self, find: FindNode, config: KubeletClientConfig) -> None:
+    def __init__(self, find: FindNode, config: KubeletClientConfig, log_tls_failures: MetricValue) -> None:
         self._find = find
+        self._log_tls_failures = log_tls_failures  # requests for logs that failed because of a kubelet's certificate
         self._config = config
         self._dialer = KubeletDialer(config)
 
@@ -78,6 +80,7 @@ class KubeletClient:
         try:
             connection, head = await self._send(node, address, _get(address, target), insecure=options.insecure)
         except RemoteUnreachable as error:
+            self._log_tls_failures.value += isinstance(error, UnverifiedCertificate)
             raise errors.ApiError(f'Get "https://{address}{target}": {error}') from None
         try:
             if not 200 <= head.status <= 206:

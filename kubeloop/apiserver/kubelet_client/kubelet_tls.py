@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from kubeloop.api import errors
 from kubeloop.api.generated.core_v1 import Node
 from kubeloop.api.kubelet_requests import SERVING_CERTIFICATE_ANNOTATION
-from kubeloop.apiserver.aggregator.dialer import RemoteUnreachable, UnknownAuthority, dial
+from kubeloop.apiserver.aggregator.dialer import RemoteUnreachable, UnknownAuthority, UnverifiedCertificate, dial
 from kubeloop.apiserver.aggregator.endpoints import HostPort
 from kubeloop.apiserver.kubelet_client.kubelet_address import ADDRESS_TYPES
 from kubeloop.http.client import HttpClientConnection
@@ -93,7 +93,7 @@ class KubeletDialer:
                 raise
         connection = await self._dial_pinned(route, pin)
         if connection is None:
-            raise RemoteUnreachable(_NOT_PINNED)
+            raise UnverifiedCertificate(_NOT_PINNED)
         if len(self._pinned) >= _MAX_PINS:
             self._pinned.clear()
         self._pinned.add(pin)
@@ -173,5 +173,5 @@ def _require_node_identity(connection: HttpClientConnection, node: str) -> HttpC
     names = [value for part in peer.get("subject", ()) for key, value in part if key == "commonName"]
     if names != [f"{_NODE_USER}{node}"]:
         connection.abort()
-        raise RemoteUnreachable(_MISMATCH.format(", ".join(names), f"{_NODE_USER}{node}"))
+        raise UnverifiedCertificate(_MISMATCH.format(", ".join(names), f"{_NODE_USER}{node}"))
     return connection

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Request counters and histograms.
 
-A request costs one lookup of its series and a few additions: a request within the first bucket of every histogram is
-counted in plain attributes, from which the histograms are completed on collection.
+A plain request appends one sample to the record of its flow; samples are added to the series in batches, and when
+metrics are read. For others, the series are looked up: a request within the first bucket of every histogram is counted
+in plain attributes, from which the histograms are completed on collection.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from kubeloop.apiserver.request.context import RequestContext
 from kubeloop.apiserver.request.routing import Target
 from kubeloop.apiserver.request.trace import RequestTrace
 from kubeloop.apiserver.response.observed_stream import ObservedStream
+from kubeloop.clock import Clock
 from kubeloop.http import Request, Response, StreamResponse, UpgradeResponse
 from kubeloop.metrics import Histogram, MetricRegistry, exponential_bounds, linear_bounds
 
@@ -54,6 +56,7 @@ _SELF: Final = "system:apiserver"
 _PLAIN_VERBS: Final = frozenset({"get", "create", "update", "delete"})
 _PLAIN_CODES: Final = frozenset({200, 201, 404, 409})
 _MAX_RECORDS: Final = 1024
+_MAX_SAMPLES: Final = 64  # of a record, until they are added to the series
 _CONNECT: Final = frozenset({"log", "exec", "portforward", "attach", "proxy"})
 
 # Verb, group, version, resource, subresource, scope, dry-run value and status code of requests counted together.
@@ -126,7 +129,8 @@ class RequestSeries:
 class RequestMetrics:
     """Metrics of finished requests, and gauges of long-running ones."""
 
-    def __init__(self, registry: MetricRegistry, authentication: AuthenticationMetrics) -> None:
+    def __init__(self, registry: MetricRegistry, authentication: AuthenticationMetrics, clock: Clock) -> None:
+        self._monotonic = clock.monotonic
         self._series: dict[SeriesKey, RequestSeries] = {}
         self._authentication = authentication
         self._records: list[FlowRecord] = []
@@ -153,29 +157,28 @@ class RequestMetrics:
         self._insecure_logs = counter("kube_apiserver_pod_logs_insecure_backend_total", "usage")
         self._terminated = counter("apiserver_request_terminations_total", "code", *_KIND_LABELS)
 
-    def record(self, trace: RequestTrace, ctx: RequestContext, response: Response, seconds: float) -> bool:
+    def record(self, trace: RequestTrace, ctx: RequestContext, response: Response) -> bool:
         """Count a finished request in the record of its flow; returns False if it is not plain enough for that."""
-        flow, code = trace.flow, response.status
-        if flow is None or trace.query or not 0 < seconds <= _FAST_SECONDS:
+        flow = trace.flow
+        if flow is None:
             return False
         record = flow.record
-        if record is None or record.code != code or record.resource is not ctx.target.resource:
-            record = self._new_record(flow, trace, ctx, code)
+        if record is None or record.code != response.status or record.resource is not ctx.target.resource:
+            record = self._new_record(flow, trace, ctx, response.status)
             if record is None:
                 return False
-        body, authentication = response.body if record.is_sized else ctx.request.body, trace.authentication_seconds
-        if (
-            type(body) is not bytes
-            or not 0 < len(body) <= record.plain_size
-            or ctx.latency is not None
-            or authentication > FAST_FILTER_SECONDS
-            or trace.username != record.username
-        ):
+        request = ctx.request
+        if request.query or ctx.latency is not None or trace.username != record.username:
             return False
-        record.count += 1
-        record.seconds += seconds
-        record.authentication_seconds += authentication
-        record.size += len(body)
+        body = request.body
+        if record.is_sized:
+            if type(response.body) is not bytes:
+                return False
+            body = response.body
+        samples = record.samples
+        samples.append((self._monotonic() - trace.received, trace.authentication_seconds, len(body)))
+        if len(samples) >= _MAX_SAMPLES:
+            record.fold(self._authentication)
         return True
 
     def _new_record(self, flow: RequestFlow, trace: RequestTrace, ctx: RequestContext, code: int) -> FlowRecord | None:
@@ -188,8 +191,8 @@ class RequestMetrics:
         if len(self._records) >= _MAX_RECORDS:
             self._fold_records()
         series = self._series_of(ctx, verb, code)
-        record = flow.record = FlowRecord(flow, series, target.resource, code)
-        record.plain_size = _SMALL_BYTES if series.is_sized else _SMALL_BODY_BYTES
+        limits = (_FAST_SECONDS, FAST_FILTER_SECONDS, _SMALL_BYTES if series.is_sized else _SMALL_BODY_BYTES)
+        record = flow.record = FlowRecord(flow, series, target.resource, code, limits)
         self._records.append(record)
         return record
 
@@ -197,6 +200,7 @@ class RequestMetrics:
         records, self._records = self._records, []
         for one in records:
             one.fold(self._authentication)
+            one.end()
 
     def observe(self, ctx: RequestContext, verb: str, response: Response, seconds: float) -> None:
         """Count a finished request by its duration in seconds."""

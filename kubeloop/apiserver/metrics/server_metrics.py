@@ -6,11 +6,12 @@ from __future__ import annotations
 from kubeloop.api.features.gates import Features, feature_states
 from kubeloop.apiserver.flowcontrol.inflight import InFlightLimiter
 from kubeloop.apiserver.metrics.certificates import CertificateMetrics
-from kubeloop.apiserver.metrics.filters import AuthenticationMetrics, AuthorizationMetrics
+from kubeloop.apiserver.metrics.filters import AuthenticationMetrics, AuthorizationMetrics, FilterMetrics
 from kubeloop.apiserver.metrics.requests import RequestMetrics
 from kubeloop.apiserver.metrics.services import register_service_metrics
 from kubeloop.apiserver.metrics.storage import StorageMetrics
 from kubeloop.apiserver.registry.storage import StorageRegistry
+from kubeloop.clock import Clock
 from kubeloop.metrics import MetricRegistry
 from kubeloop.metrics.process import register_feature_metrics, register_process_metrics
 
@@ -19,12 +20,18 @@ class ApiServerMetrics:
     """Metrics of one API server."""
 
     def __init__(
-        self, storages: StorageRegistry, writes: InFlightLimiter, features: Features, registry: MetricRegistry
+        self,
+        storages: StorageRegistry,
+        writes: InFlightLimiter,
+        features: Features,
+        registry: MetricRegistry,
+        clock: Clock,
     ) -> None:
         self.registry = registry
         self.authentication = AuthenticationMetrics(registry)
-        self.requests = RequestMetrics(registry, self.authentication)
+        self.requests = RequestMetrics(registry, self.authentication, clock)
         self.authorization = AuthorizationMetrics(registry)
+        self.filters = FilterMetrics(registry, self.authentication, self.authorization, features)
         self.storage = StorageMetrics(storages, registry)
         self._terminated_watches = registry.counter("apiserver_terminated_watchers_total", "group", "resource")
         executing = registry.gauge("apiserver_current_inflight_requests", "request_kind")
@@ -33,6 +40,8 @@ class ApiServerMetrics:
         queued.set_function(lambda: writes.waiting, "mutating")
         registry.counter("apiserver_audit_event_total").with_labels()
         self.audit_rejections = registry.counter("apiserver_audit_requests_rejected_total").with_labels()
+        self.tls_handshake_errors = registry.counter("apiserver_tls_handshake_errors_total").with_labels()
+        self.log_tls_failures = registry.counter("kube_apiserver_pod_logs_backend_tls_failure_total").with_labels()
         self._certificates = CertificateMetrics(registry, storages.store)
         register_service_metrics(registry, storages)
         register_process_metrics(registry)

@@ -12,7 +12,7 @@ from typing import Final
 
 from kubeloop.api.kinds import Resource
 from kubeloop.apiserver.registry.storage import ResourceStorage, StorageRegistry
-from kubeloop.apiserver.watch.counters import EVENT_SIZE_BOUNDS, WRITE_BOUNDS
+from kubeloop.apiserver.watch.counters import COMPARISON_BOUNDS, EVENT_SIZE_BOUNDS, WRITE_BOUNDS
 from kubeloop.metrics import FastHistogram, Histogram, MetricRegistry
 
 _SAMPLE: Final = 1000  # objects from which the average size is estimated
@@ -23,6 +23,7 @@ _WRITES: Final = ("create", "update", "delete")
 _OPERATION: Final = ("operation", *_KIND)
 _LIST_LABELS: Final = (*_KIND, "storage", "index")
 _WATCH_CACHE: Final = ("watchcache", "")
+_WAIT_BOUNDS: Final = (0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2, 3)
 _DATABASE: Final = "etcd-0"
 
 Counts = dict[tuple[str, ...], float]
@@ -44,12 +45,20 @@ class StorageMetrics:
         registry.histogram("etcd_request_duration_seconds", *_OPERATION, bounds=WRITE_BOUNDS).set_collector(
             self._write_durations
         )
+        registry.histogram(
+            "apiserver_request_timestamp_comparison_time", "code_path", bounds=COMPARISON_BOUNDS
+        ).set_collector(self._comparisons)
+        self._read_waits = registry.histogram("apiserver_watch_cache_read_wait_seconds", *_KIND, bounds=_WAIT_BOUNDS)
         self._register_lists(registry)
         self._register_watches(registry)
 
     def count_error(self, verb: str, resource: Resource) -> None:
         """Count a request for which the store could not perform a write; a conflict is none."""
         self._errors.with_labels(_OPERATIONS.get(verb, "update"), resource.group, resource.plural).value += 1
+
+    def observe_read_wait(self, resource: Resource, seconds: float) -> None:
+        """Observe the wait of a read until this server's state of a shared store is new enough."""
+        self._read_waits.with_labels(resource.group, resource.plural).observe(seconds)
 
     def _register_lists(self, registry: MetricRegistry) -> None:
         counter = registry.counter
@@ -153,6 +162,14 @@ class StorageMetrics:
                     added = series.histogram()
                     labels = (operation, resource.group, resource.plural)
                     found.setdefault(labels, Histogram(WRITE_BOUNDS)).add(added.counts, added.total)
+        return found
+
+    def _comparisons(self) -> Histograms:
+        found: Histograms = {}
+        for storage in self._storages.storages():
+            for outcome, series in storage.writes.comparisons.items():
+                added = series.histogram()
+                found.setdefault((outcome,), Histogram(COMPARISON_BOUNDS)).add(added.counts, added.total)
         return found
 
     def _revisions(self) -> Counts:

@@ -35,6 +35,7 @@ from kubeloop.apiserver.registry.pod_create_cache import PodCreateCache, PodCrea
 from kubeloop.apiserver.registry.serializer import encode_stored
 from kubeloop.apiserver.registry.storage import ResourceStorage, StorageRegistry
 from kubeloop.apiserver.request.context import RequestContext
+from kubeloop.apiserver.watch.counters import ComparisonOutcome
 from kubeloop.clock import Clock, new_uid, random_suffix
 from kubeloop.store import Record, StoreConflict
 
@@ -316,7 +317,7 @@ class ObjectStore:
             new
         ):
             return await self._remove(ctx, storage, record, value)
-        unchanged = value == record.value or _is_noop_except_timestamps(new, old, value, record.value)
+        unchanged = self._is_unchanged(storage, new, old, value, record.value)
         if unchanged and not storage.is_stale(record):
             return WriteResult(record.value, await storage.store.wait_durable(record))
         if ctx.dry_run:
@@ -327,6 +328,14 @@ class ObjectStore:
         storage.writes.update.observe(self._clock.monotonic() - started)
         self.causes.record(ctx, record.key, event.revision)
         return WriteResult(event.record.value if event.record else value, event.revision, False, record.key)
+
+    def _is_unchanged(self, storage: ResourceStorage, new: Any, old: Any, value: bytes, stored: bytes) -> bool:
+        """Return True if nothing but timestamps of managedFields would change: such a write is skipped."""
+        started = self._clock.monotonic()
+        outcome: ComparisonOutcome
+        outcome = "unequal_objects_fast" if value == stored else _compare_except_timestamps(new, old, value, stored)
+        storage.writes.observe_comparison(outcome, self._clock.monotonic() - started)
+        return value == stored or outcome == "equal_objects"
 
     def _check_version(self, resource: Resource, name: str, meta: Any, record: Record, unconditional: bool) -> None:
         current = str(record.mod_revision)
@@ -508,17 +517,18 @@ def _names_revision(resource_version: str) -> bool:
         return False
 
 
-def _is_noop_except_timestamps(new: Any, old: Any, value: bytes, stored: bytes) -> bool:
-    """Return True if only timestamps of managedFields would change: such a write is skipped."""
+def _compare_except_timestamps(new: Any, old: Any, value: bytes, stored: bytes) -> ComparisonOutcome:
+    """Compare objects without the timestamps of managedFields; those must differ, or the comparison ends early."""
     if len(value) != len(stored) or new.metadata.managed_fields == old.metadata.managed_fields:
-        return False
+        return "unequal_objects_fast"
     mine, theirs = new.metadata.managed_fields, old.metadata.managed_fields
     if len(mine) != len(theirs):
-        return False
+        return "unequal_objects_fast"
     force_setattr(new.metadata, "managed_fields", theirs)
     same = encode_stored(new) == stored
     force_setattr(new.metadata, "managed_fields", mine)
-    return same and all(
+    is_equal = same and all(
         msgspec.structs.replace(a, time=None) == msgspec.structs.replace(b, time=None)
         for a, b in zip(mine, theirs, strict=True)
     )
+    return "equal_objects" if is_equal else "unequal_objects_slow"

@@ -20,7 +20,7 @@ class RequestTrace:
 
     __slots__ = (
         *("audit", "authentication_seconds", "ctx", "flow", "query", "received", "target", "username", "verb"),
-        *("warnings", "width"),
+        "warnings",
     )
 
     def __init__(self, method: str, query: Query, audit: AuditContext | None, received: float) -> None:
@@ -32,6 +32,5 @@ class RequestTrace:
         self.authentication_seconds = 0.0
         self.target: Target | None = None
         self.ctx: RequestContext | None = None  # set once the request is authorized
-        self.width = 1  # seats of flow control
         self.flow: RequestFlow | None = None
         self.warnings: Iterable[str] = ()

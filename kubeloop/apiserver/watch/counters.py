@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from kubeloop.metrics import FastHistogram, Histogram, exponential_bounds
 
@@ -12,6 +12,10 @@ EVENT_SIZE_BOUNDS: Final = exponential_bounds(1024, 2, 8)
 WRITE_BOUNDS: Final = (
     *(0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60),
 )
+
+
+COMPARISON_BOUNDS: Final = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 5.0)
+ComparisonOutcome: TypeAlias = Literal["unequal_objects_fast", "unequal_objects_slow", "equal_objects"]
 
 
 class ListCounters:
@@ -27,14 +31,25 @@ class ListCounters:
 
 
 class WriteCounters:
-    """Writes of one resource to the store, by the seconds until they were durable."""
+    """Writes of one resource to the store, by the seconds until they were durable.
 
-    __slots__ = ("create", "delete", "update")
+    Before an update, the new object is compared with the stored one; `comparisons` are the seconds of that by outcome.
+    """
+
+    __slots__ = ("comparisons", "create", "delete", "update")
 
     def __init__(self) -> None:
+        self.comparisons: dict[ComparisonOutcome, FastHistogram] = {}
         self.create = FastHistogram(WRITE_BOUNDS)
         self.update = FastHistogram(WRITE_BOUNDS)
         self.delete = FastHistogram(WRITE_BOUNDS)
+
+    def observe_comparison(self, outcome: ComparisonOutcome, seconds: float) -> None:
+        """Count a comparison by the step that decided it."""
+        found = self.comparisons.get(outcome)
+        if found is None:
+            found = self.comparisons[outcome] = FastHistogram(COMPARISON_BOUNDS)
+        found.observe(seconds)
 
 
 class WatchEventCounters:

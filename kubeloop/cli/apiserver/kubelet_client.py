@@ -59,7 +59,7 @@ def set_kubelet_client(server: ApiServer, config: KubeletClientConfig) -> None:
         node: Node | None = server.registry.get_object("nodes", "", name)
         return node
 
-    server.kubelet_client = KubeletClient(find, config)
+    server.kubelet_client = KubeletClient(find, config, server.metrics.log_tls_failures)
 
 
 def serve_kubelet_metrics(server: RunningServer, clock: Clock, beside: VirtualGroup | None = None) -> None:

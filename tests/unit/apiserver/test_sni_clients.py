@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from kubeloop.apiserver.server import ApiServerConfig, AuditConfig, start_server
+from kubeloop.apiserver.server import ApiServerConfig, AuditConfig, RunningServer, start_server
 from kubeloop.cli.pki.files import Pki, ensure_pki
 from kubeloop.cli.pki.self_signed_certificate import ensure_self_signed
 from kubeloop.clock import SystemClock
@@ -27,8 +27,8 @@ def pki_of(folder: Path) -> Pki:
 
 
 @asynccontextmanager
-async def serving(folder: Path, pki: Pki) -> AsyncIterator[int]:
-    """A server with a certificate for NAME, beside its usual one; its port."""
+async def serving(folder: Path, pki: Pki) -> AsyncIterator[RunningServer]:
+    """A server with a certificate for NAME, beside its usual one."""
     more = ensure_self_signed(folder / "more", "more", [NAME], SystemClock().now())
     policy = folder / "policy.json"
     policy.write_text(json.dumps(POLICY))
@@ -42,7 +42,7 @@ async def serving(folder: Path, pki: Pki) -> AsyncIterator[int]:
     )
     server = await start_server(config, SystemClock())
     try:
-        yield server.port
+        yield server
     finally:
         await server.close()
 
@@ -74,8 +74,8 @@ def events(folder: Path) -> list[Any]:
 def test_a_client_certificate_is_accepted_with_any_server_name(tmp_path: Path) -> None:
     async def main() -> None:
         pki = pki_of(tmp_path / "pki")
-        async with serving(tmp_path, pki) as port:
-            assert (await ask(port, pki)).startswith(b"HTTP/1.1 200 ")
+        async with serving(tmp_path, pki) as server:
+            assert (await ask(server.port, pki)).startswith(b"HTTP/1.1 200 ")
 
     run(main)
 
@@ -83,10 +83,41 @@ def test_a_client_certificate_is_accepted_with_any_server_name(tmp_path: Path) -
 def test_a_rejected_client_certificate_is_audited_with_any_server_name(tmp_path: Path) -> None:
     async def main() -> None:
         pki, other = pki_of(tmp_path / "pki"), pki_of(tmp_path / "other")
-        async with serving(tmp_path, pki) as port:
+        async with serving(tmp_path, pki) as server:
             with suppress(OSError):  # TLS 1.3: the client learns of it when it reads
-                assert await ask(port, other) == b""
+                assert await ask(server.port, other) == b""
         (rejected,) = [one for one in events(tmp_path) if one["responseStatus"]["code"] == 401]
         assert "x509" in rejected["responseStatus"]["message"]
 
     run(main)
+
+
+def test_failed_handshakes_are_counted(tmp_path: Path) -> None:
+    async def main() -> None:
+        pki, other = pki_of(tmp_path / "pki"), pki_of(tmp_path / "other")
+        async with serving(tmp_path, pki) as server:
+            errors = server.app.metrics.tls_handshake_errors
+
+            async def until(count: int) -> None:
+                while errors.value != count:  # noqa: ASYNC110  # the handshake fails when the server reads
+                    await asyncio.sleep(0.01)
+
+            await ask(server.port, pki)
+            assert errors.value == 0
+            with suppress(OSError):
+                await ask(server.port, other)
+            await until(1)
+            await send_plainly(server.port, b"GET / HTTP/1.1\r\n\r\n")  # no TLS at all
+            await until(2)
+            await send_plainly(server.port, b"")  # the client leaves before it says anything
+            await until(3)
+            assert "apiserver_tls_handshake_errors_total 3" in server.app.metrics.registry.render().splitlines()
+
+    run(main)
+
+
+async def send_plainly(port: int, data: bytes) -> None:
+    _, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(data)
+    writer.close()
+    await writer.wait_closed()

@@ -19,8 +19,9 @@ from kubeloop.apiserver.apiextensions.conversion.cache import ConversionMetrics
 from kubeloop.apiserver.flowcontrol.metrics import register_flowcontrol_metrics
 from kubeloop.apiserver.flowcontrol.request_flow import FlowSchemaCounters
 from kubeloop.apiserver.flowcontrol.seat_allocation import SeatDemand
+from kubeloop.apiserver.flowcontrol.timing_histogram import DemandStatistics, LevelUsage
 from kubeloop.apiserver.flowcontrol.watermark import InFlightWatermarks
-from kubeloop.apiserver.metrics.filters import AuthenticationMetrics
+from kubeloop.apiserver.metrics.filters import FILTER_BOUNDS, AuthenticationMetrics
 from kubeloop.apiserver.metrics.requests import RequestMetrics
 from kubeloop.apiserver.request.context import RequestContext, User
 from kubeloop.apiserver.request.negotiation import PLAIN
@@ -31,7 +32,7 @@ from kubeloop.http import Request, Response
 from kubeloop.kubelet.agent_metrics import NodeAgentMetrics
 from kubeloop.kubelet.runtime import ContainerUsage
 from kubeloop.kubelet.server.stats import StatsProvider
-from kubeloop.metrics import MetricRegistry
+from kubeloop.metrics import Histogram, MetricRegistry
 from kubeloop.runtime.standard_metrics import RestClientMetrics
 from kubeloop.store import Record
 
@@ -54,19 +55,22 @@ def of_requests() -> str:
     registry = MetricRegistry()
     target = Target(RESOURCES[0], "get", subresource=RAW)
     ctx = RequestContext(Request("GET", "/"), target, Query(""), User("u"), PLAIN, SystemClock().now)
-    RequestMetrics(registry, AuthenticationMetrics(registry)).observe(ctx, "get", Response(200), 0.5)
+    RequestMetrics(registry, AuthenticationMetrics(registry), SystemClock()).observe(ctx, "get", Response(200), 0.5)
     return registry.render()
 
 
 def of_flow_control() -> str:
     registry = MetricRegistry()
-    counts = FlowSchemaCounters(lambda _seconds, _served: None, InFlightWatermarks())
+    counts = FlowSchemaCounters(lambda _seconds, _served: None, InFlightWatermarks(0.0))
     counts.rejected[RAW] = counts.dispatched = 1
-    counts.observe(0.5, 1)
+    counts.observe(0.5)
     level = fake(bounds=fake(nominal=1, lower=1, upper=1), limit=1, last_demand=SeatDemand(1, 1.0))
-    level.average_demand = level.target = level.progress = 1
-    control = fake(levels={RAW: level}, counts={(RAW, RAW): counts}, watermarks=InFlightWatermarks(), fair_fraction=1)
-    register_flowcontrol_metrics(registry, control)
+    level.target = level.progress = 1
+    level.demand_statistics, level.usage, level.fold_usage = DemandStatistics(1.0, 1.0), LevelUsage(), lambda: None
+    control = fake(levels={RAW: level}, counts={(RAW, RAW): counts}, fair_fraction=1, monotonic=lambda: 1.0)
+    control.watermarks, control.filter_waits = InFlightWatermarks(0.0), Histogram(FILTER_BOUNDS)
+    control.nominal_seats = control.queue_capacity = 1
+    register_flowcontrol_metrics(registry, control, fake(add_source=lambda _: None))
     return registry.render()
 
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Protocol
 
 from kubeloop.apiserver.encryption.kms.messages import (
     DataKeySource,
@@ -16,6 +16,7 @@ from kubeloop.apiserver.encryption.kms.messages import (
     encode_decrypt_request,
     encode_encrypt_request,
 )
+from kubeloop.clock import Clock
 from kubeloop.grpc.channel import UnixChannel
 from kubeloop.grpc.streams import RpcError
 
@@ -26,10 +27,19 @@ class KmsError(Exception):
     """Error for a call that the plugin did not answer, or refused."""
 
 
+class CallObserver(Protocol):
+    """Observer of a plugin's calls."""
+
+    def __call__(self, method: str, code: str, seconds: float) -> None:
+        """Observe a call by its full method name, the name of its gRPC code, and its duration."""
+
+
 class KmsClient:
     """Client of one plugin; the path of an abstract socket begins with `@`."""
 
-    def __init__(self, socket_path: str, seconds: float) -> None:
+    def __init__(self, socket_path: str, seconds: float, clock: Clock, observe: CallObserver) -> None:
+        self._monotonic = clock.monotonic
+        self._observe = observe
         self._channel = UnixChannel(socket_path)
         self._seconds = seconds
 
@@ -50,10 +60,14 @@ class KmsClient:
         await self._channel.close()
 
     async def _call(self, method: str, message: bytes) -> bytes:
+        began, code, name = self._monotonic(), "OK", f"{_SERVICE}/{method}"
         try:
-            return await self._channel.call(f"{_SERVICE}/{method}", message, self._seconds)
+            return await self._channel.call(name, message, self._seconds)
         except RpcError as error:
+            code = error.code_name
             raise KmsError(error.format()) from None
+        finally:
+            self._observe(name, code, self._monotonic() - began)
 
 
 __all__ = ["InvalidMessage", "KmsClient", "KmsError"]

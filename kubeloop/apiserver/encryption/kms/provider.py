@@ -9,7 +9,6 @@ stop three minutes after the last successful probe.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
 import os
 from collections.abc import Iterable
@@ -19,6 +18,7 @@ from typing import Final, NamedTuple
 
 from kubeloop.api.meta.field_path import aggregate, quote
 from kubeloop.apiserver.encryption.kms.client import KmsClient, KmsError
+from kubeloop.apiserver.encryption.kms.envelope_metrics import EnvelopeMetrics, key_hash
 from kubeloop.apiserver.encryption.kms.messages import (
     HKDF_SEED,
     DataKeySource,
@@ -84,8 +84,9 @@ class WriteState(NamedTuple):
 class KmsProvider:
     """Cipher of one plugin; `run` keeps its seed current."""
 
-    def __init__(self, name: str, client: KmsClient, clock: Clock) -> None:
+    def __init__(self, name: str, client: KmsClient, clock: Clock, metrics: EnvelopeMetrics) -> None:
         self.name = name
+        self._metrics = metrics
         self._client = client
         self._clock = clock
         self._state: WriteState | None = None
@@ -95,6 +96,7 @@ class KmsProvider:
         self._failures: dict[DataKeySource, str] = {}
         self._probing: asyncio.Task[None] | None = None
         self.problem = f"kmsv2 Provider {name} is not healthy, error: got unexpected nil transformer"
+        metrics.set_cache_size(name, lambda: len(self._ciphers))
 
     async def start(self) -> None:
         """Probe the plugin once, and from then on in the background."""
@@ -118,12 +120,14 @@ class KmsProvider:
         if state is None:
             raise EncryptionError("got unexpected nil transformer")
         if now > state.expires:
-            key, expired = _key_hash(state.source.key_id), state.expires.isoformat()
+            key, expired = key_hash(state.source.key_id), state.expires.isoformat()
             raise EncryptionError(
                 f"encryptedDEKSource with keyID hash {quote(key)} expired at {expired} "
                 f"(current time is {now.isoformat()})"
             )
-        return encode_object(state.source, state.cipher.encrypt(plain, context))
+        sealed = state.cipher.encrypt(plain, context)
+        self._metrics.count_use("to_storage", self.name, state.source.key_id)
+        return encode_object(state.source, sealed)
 
     def decrypt(self, sealed: bytes, context: bytes) -> bytes:
         """Decrypt with the value's seed; raises `UnknownDataKey` if the plugin has to decrypt that first."""
@@ -135,6 +139,7 @@ class KmsProvider:
         if cipher is None:
             why = self._failures.get(found.source, "the plugin has not been asked yet")
             raise UnknownDataKey(f"failed to decrypt DEK, error: {why}")
+        self._metrics.count_use("from_storage", self.name, found.source.key_id)
         return cipher.decrypt(found.data, context)
 
     def is_stale(self, sealed: bytes) -> bool:
@@ -169,6 +174,7 @@ class KmsProvider:
         self._lookups.pop(source, None)
 
     async def _look_up(self, source: DataKeySource) -> None:
+        self._metrics.cache_misses.value += 1
         try:
             key = await self._client.decrypt(source, new_uid(self._clock))
             self._ciphers[source] = DerivedKeyCipher(key) if source.type == HKDF_SEED else AesGcm(key)
@@ -196,9 +202,11 @@ class KmsProvider:
             problems += self._status_problems(status)
             problem = key_id_problem(status.key_id)
             if problem:
-                key = quote(_key_hash(status.key_id))
+                self._metrics.count_invalid_key(self.name, "too_long" if status.key_id else "empty")
+                key = quote(key_hash(status.key_id))
                 problems.append(f"got invalid KMSv2 KeyID hash {key}: {problem}")
             else:
+                self._metrics.set_status_key(self.name, status.key_id)
                 problems += await self._rotate(status.key_id)
         self.problem = f"kmsv2 Provider {self.name} is not healthy, error: {aggregate(problems)}" if problems else ""
         if problems:
@@ -225,7 +233,7 @@ class KmsProvider:
         if state is not None and state.source.key_id == key_id:
             self._state = state._replace(expires=expires)
             return []
-        seed, uid = os.urandom(_SEED_SIZE), new_uid(self._clock)
+        seed, uid = self._generate_seed(), new_uid(self._clock)
         try:
             encrypted = await self._client.encrypt(seed, uid)
             source = DataKeySource(HKDF_SEED, encrypted.ciphertext, encrypted.key_id, encrypted.annotations)
@@ -233,15 +241,19 @@ class KmsProvider:
         except (KmsError, InvalidMessage) as error:
             return [f"failed to rotate DEK uid={quote(uid)}, errGen=failed to encrypt DEK, error: {error}"]
         if encrypted.key_id != key_id:
-            hashes = (
-                f"statusKeyIDHash={quote(_key_hash(key_id))}, encryptKeyIDHash={quote(_key_hash(encrypted.key_id))}"
-            )
+            hashes = f"statusKeyIDHash={quote(key_hash(key_id))}, encryptKeyIDHash={quote(key_hash(encrypted.key_id))}"
             return [f"failed to rotate DEK uid={quote(uid)}, {hashes}"]
         cipher = DerivedKeyCipher(seed)
         self._ciphers[source] = cipher
         self._state = WriteState(source, cipher, expires)
         return []
 
-
-def _key_hash(key_id: str) -> str:
-    return f"sha256:{hashlib.sha256(key_id.encode()).hexdigest()}" if key_id else ""
+    def _generate_seed(self) -> bytes:
+        began = self._metrics.monotonic()
+        try:
+            seed = os.urandom(_SEED_SIZE)
+        except OSError:
+            self._metrics.generation_failures.value += 1
+            raise
+        self._metrics.observe_generation(self._metrics.monotonic() - began)
+        return seed

@@ -9,12 +9,14 @@ the reservations have to be released; a failed write leaves nothing else behind.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from kubeloop.clock import Clock
+from kubeloop.metrics import Histogram
 from kubeloop.store import Record, Store, StoreEvent
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from kubeloop.apiserver.registry.allocation.service_allocation import ServiceAllocation
     from kubeloop.apiserver.registry.allocation.service_cidrs import ServiceNetworks
 
+ALLOCATION_BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 _SERVICES = "/registry/services/specs/"
 _ADDRESSES = "/registry/ipaddresses/"
 _NETWORKS = "/registry/servicecidrs/"
@@ -40,12 +43,23 @@ class ServiceRanges:
 DEFAULT_RANGES = ServiceRanges()
 
 
+class PortRepairCounters:
+    """Wrong records of node ports that the repair found, by type (repair, leak), and its failed runs."""
+
+    __slots__ = ("errors", "failures")
+
+    def __init__(self) -> None:
+        self.errors: Counter[str] = Counter()
+        self.failures = 0
+
+
 class ServiceAllocator:
     """Allocator for a server's writes of Services. Reads the store on first use, not at start-up."""
 
     def __init__(self, store: Store, ranges: ServiceRanges) -> None:
         self._store = store
         self._ranges = ranges
+        self.port_repairs = PortRepairCounters()
 
     def allocation_for_write(self, clock: Clock, dry_run: bool) -> ServiceAllocation:
         """Return the context manager for one write of a Service."""
@@ -56,7 +70,7 @@ class ServiceAllocator:
         if dry_run:
             desk = DryRunAllocator(self._allocated, self._networks)
         else:
-            desk = RangeAllocator(self._allocated, self._networks, self._ranges.node_ports, clock.random())
+            desk = RangeAllocator(self._allocated, self._networks, self._ranges.node_ports, clock)
         return ServiceAllocation(self._recorder(clock), desk, self._families)
 
     def remove(self, record: Record, clock: Clock) -> Awaitable[StoreEvent]:
@@ -67,7 +81,7 @@ class ServiceAllocator:
         """Return the repair job for the allocation records of a shared store."""
         from kubeloop.apiserver.registry.allocation.repair import AllocationRepair
 
-        return AllocationRepair(self._store, _SERVICES, _ADDRESSES, clock)
+        return AllocationRepair(self._store, _SERVICES, _ADDRESSES, clock, self.port_repairs)
 
     def address_counts(self) -> dict[str, tuple[int, int]]:
         """Return the number of allocated addresses and the number of all, by network."""
@@ -80,6 +94,10 @@ class ServiceAllocator:
     def allocation_counts(self) -> dict[tuple[str, str], int]:
         """Return the number of allocations since the start, by network and scope (static, dynamic)."""
         return dict(self._allocated.allocations)
+
+    def allocation_seconds(self) -> dict[tuple[str, ...], Histogram]:
+        """Return the durations of allocations since the start, by network."""
+        return {(cidr,): found for cidr, found in self._allocated.allocation_seconds.items()}
 
     def port_counts(self) -> tuple[int, int]:
         """Return the number of allocated node ports, and of free ones."""

@@ -4,16 +4,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from random import Random
 from typing import Final
 
 from kubeloop.api.addresses import parse_ip
+from kubeloop.apiserver.registry.allocation import ALLOCATION_BOUNDS
 from kubeloop.apiserver.registry.allocation.allocated import AllocatedByServices
 from kubeloop.apiserver.registry.allocation.bands import choose_free_offset, lower_band_size
 from kubeloop.apiserver.registry.allocation.cluster_ips import ALLOCATED, FULL
 from kubeloop.apiserver.registry.allocation.node_ports import RangeAllocationError
 from kubeloop.apiserver.registry.allocation.recorder import PORTS
 from kubeloop.apiserver.registry.allocation.service_cidrs import ServiceNetwork, ServiceNetworks, canonical_ip
+from kubeloop.clock import Clock
+from kubeloop.metrics import Histogram
 from kubeloop.store import Store
 
 _PORT_ALLOCATED: Final = "provided port is already allocated"
@@ -31,6 +33,14 @@ class UnavailableItems:
         self._ip_prefix = ip_prefix
         self.reserved: set[str | int] = set()
         self.allocations: Counter[tuple[str, str]] = Counter()  # by network, and static or dynamic
+        self.allocation_seconds: dict[str, Histogram] = {}  # by network
+
+    def count_allocation(self, cidr: str, scope: str, seconds: float) -> None:
+        """Count an allocated address of a network: `static` (asked for) or `dynamic`."""
+        self.allocations[cidr, scope] += 1
+        if cidr not in self.allocation_seconds:
+            self.allocation_seconds[cidr] = Histogram(ALLOCATION_BOUNDS)
+        self.allocation_seconds[cidr].observe(seconds)
 
     def __contains__(self, item: str | int) -> bool:
         if item in self.reserved or item in self.by_services:
@@ -42,11 +52,12 @@ class UnavailableItems:
 class RangeAllocator:
     """Range allocator; remembers the reservations of one write."""
 
-    def __init__(self, taken: UnavailableItems, networks: ServiceNetworks, ports: range, random: Random) -> None:
+    def __init__(self, taken: UnavailableItems, networks: ServiceNetworks, ports: range, clock: Clock) -> None:
         self._unavailable = taken
         self._networks = networks
         self._ports = ports
-        self._random = random
+        self._random = clock.random()
+        self._monotonic = clock.monotonic
         self.reserved: set[str | int] = set()
 
     def allocate_port(self, port: int) -> None:
@@ -70,6 +81,7 @@ class RangeAllocator:
 
     def allocate(self, address: str) -> None:
         """Reserve this address. Raises `Refused`."""
+        began = self._monotonic()
         wanted = parse_ip(address)
         networks = [] if wanted is None else self._networks.of(f"IPv{wanted.version}")
         network = next((one for one in networks if wanted is not None and wanted in one), None)
@@ -78,15 +90,16 @@ class RangeAllocator:
         if canonical_ip(address) in self._unavailable:
             raise RangeAllocationError(ALLOCATED)
         self._reserve(canonical_ip(address))
-        self._unavailable.allocations[network.cidr, "static"] += 1
+        self._unavailable.count_allocation(network.cidr, "static", self._monotonic() - began)
 
     def allocate_next(self, family: str) -> str:
         """Reserve a free address of a family. Raises `Refused`."""
+        began = self._monotonic()
         for network in self._networks.of(family):
             address = network.choose_free_address(self._unavailable.__contains__, self._random)
             if address is not None:
                 self._reserve(address)
-                self._unavailable.allocations[network.cidr, "dynamic"] += 1
+                self._unavailable.count_allocation(network.cidr, "dynamic", self._monotonic() - began)
                 return address
         raise RangeAllocationError(FULL)
 

@@ -19,6 +19,7 @@ from kubeloop.api.codec import decode
 from kubeloop.api.generated.core_v1 import Service
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.generated.networking_v1 import IPAddress
+from kubeloop.apiserver.registry.allocation import PortRepairCounters
 from kubeloop.apiserver.registry.allocation.cluster_ips import addresses_of
 from kubeloop.apiserver.registry.allocation.ip_addresses import MANAGED_BY, MANAGER
 from kubeloop.apiserver.registry.allocation.node_ports import ports_of
@@ -35,8 +36,9 @@ REPAIR_SECONDS: Final = 180.0
 class AllocationRepair:
     """Periodic repair of allocation records; several servers may run it concurrently."""
 
-    def __init__(self, store: Store, services: str, addresses: str, clock: Clock) -> None:
+    def __init__(self, store: Store, services: str, addresses: str, clock: Clock, ports: PortRepairCounters) -> None:
         self._store = store
+        self._ports = ports
         self._services = services
         self._addresses = addresses
         self._recorder = AllocationRecorder(store, addresses, clock)
@@ -57,14 +59,20 @@ class AllocationRepair:
         yield from (f"{PORTS}{port}" for port in ports_of(service.spec))
 
     def _add_missing(self, held: dict[str, ObjectMeta]) -> None:
+        has_failed = False
         for key, service in held.items():
             if self._store.peek(key) is None:
                 log.info("%s of service %s/%s was not allocated; allocated it", key, service.namespace, service.name)
-                with suppress(StoreError):
-                    if key.startswith(PORTS):
+                is_port = key.startswith(PORTS)
+                self._ports.errors["repair"] += is_port
+                try:
+                    if is_port:
                         self._recorder.record((), [int(key.removeprefix(PORTS))], service)
                     else:
                         self._recorder.record([key.removeprefix(self._addresses)], (), service)
+                except StoreError:
+                    has_failed |= is_port
+        self._ports.failures += has_failed
 
     def _remove_orphaned(self, held: dict[str, ObjectMeta]) -> None:
         records = [*self._store.range(self._addresses).records, *self._store.range(PORTS).records]
@@ -72,6 +80,7 @@ class AllocationRepair:
         for key, revision in left_over.items():
             if self._suspects.get(key) == revision:
                 log.warning("%s is allocated to a service that does not use it", key)
+                self._ports.errors["leak"] += key.startswith(PORTS)
                 with suppress(StoreConflict):
                     self._store.write(key, None, revision).add_done_callback(_consume_result)
         self._suspects = left_over

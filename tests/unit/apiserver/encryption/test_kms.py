@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from kubeloop.api.kinds import RESOURCES
 from kubeloop.api.requests import Call
 from kubeloop.apiserver.encryption.configuration import EncryptionConfigError, read_configuration
 from kubeloop.apiserver.encryption.kms.client import KmsClient, KmsError
+from kubeloop.apiserver.encryption.kms.envelope_metrics import EnvelopeMetrics, key_hash
 from kubeloop.apiserver.encryption.kms.messages import (
     HKDF_SEED,
     DataKeySource,
@@ -81,8 +83,11 @@ def plugin(tmp_path):
 
 @pytest.fixture
 def provider_of(plugin):
-    def make(clock=None):
-        return KmsProvider("mykms", KmsClient(plugin.socket, 10.0), clock or ManualClock())
+    def make(clock=None, registry=None):
+        clock = clock or ManualClock()
+        metrics = EnvelopeMetrics(registry or MetricRegistry(), clock, "some server")
+        client = KmsClient(plugin.socket, 10.0, clock, partial(metrics.observe_call, "mykms"))
+        return KmsProvider("mykms", client, clock, metrics)
 
     return make
 
@@ -164,12 +169,51 @@ def test_writes_stop_three_minutes_after_the_last_good_probe(provider_of, plugin
     asyncio.run(main())
 
 
+def test_data_keys_and_calls_of_the_plugin_are_counted(provider_of):
+    async def main():
+        registry = MetricRegistry()
+        provider, clock = provider_of(registry=registry), ManualClock()
+        await provider.start()
+        sealed = provider.encrypt(b"x", KEY.encode())
+        provider.decrypt(sealed, KEY.encode())
+        provider.decrypt(sealed, KEY.encode())
+        await provider.close()
+        lines = registry.render().splitlines()
+        envelope, storage = "apiserver_envelope_encryption_", "apiserver_storage_"
+        key = f'apiserver_id_hash="{key_hash("some server")}",key_id_hash="{key_hash("key-1")}",provider_name="mykms"'
+        for use, times in (("to_storage", 1), ("from_storage", 2)):
+            assert f'{envelope}key_id_hash_total{{{key},transformation_type="{use}"}} {times}' in lines
+        assert any(one.startswith(f"{envelope}key_id_hash_last_timestamp_seconds{{{key}") for one in lines)
+        status = next(one for one in lines if one.startswith(f"{envelope}key_id_hash_status_last_timestamp_seconds{{"))
+        assert float(status.split()[-1]) == clock.now().timestamp()
+        assert f'{envelope}dek_source_cache_size{{provider_name="mykms"}} 1' in lines
+        for method in ("Status", "Encrypt"):
+            call = f'grpc_status_code="OK",method_name="/v2.KeyManagementService/{method}",provider_name="mykms"'
+            assert f"{envelope}kms_operations_latency_seconds_count{{{call}}} 1" in lines
+        assert f"{storage}data_key_generation_duration_seconds_count 1" in lines
+        assert f"{storage}data_key_generation_failures_total 0" in lines
+        assert f"{storage}envelope_transformation_cache_misses_total 0" in lines
+        other = provider_of(registry=registry)
+        await other.start()
+        await other.resolve([decode_object(sealed).source])
+        await other.close()
+        assert f"{storage}envelope_transformation_cache_misses_total 1" in registry.render().splitlines()
+
+    asyncio.run(main())
+
+
 def test_missing_plugin_is_an_error(tmp_path):
     async def main():
-        client = KmsClient(str(tmp_path / "none"), 1.0)
+        registry, clock = MetricRegistry(), ManualClock()
+        metrics = EnvelopeMetrics(registry, clock)
+        client = KmsClient(str(tmp_path / "none"), 1.0, clock, partial(metrics.observe_call, "mykms"))
         with pytest.raises(KmsError, match="no such file or directory"):
             await client.status()
-        provider = KmsProvider("mykms", client, ManualClock())
+        assert (
+            'kms_operations_latency_seconds_count{grpc_status_code="Unavailable",'
+            'method_name="/v2.KeyManagementService/Status",provider_name="mykms"} 1'
+        ) in registry.render()
+        provider = KmsProvider("mykms", client, clock, metrics)
         await provider.start()
         assert provider.problem.startswith("kmsv2 Provider mykms is not healthy, error: failed to perform status")
         with pytest.raises(EncryptionError):

@@ -13,14 +13,19 @@ import pytest
 from kubeloop.apiserver.flowcontrol.config import PriorityLevelConfig
 from kubeloop.apiserver.flowcontrol.priority_level import PriorityLevel, RequestRejected
 from kubeloop.apiserver.flowcontrol.seat_allocation import SeatBounds
+from kubeloop.clock import Clock, SystemClock
+from kubeloop.metrics import Histogram
+from tests.unit.apiserver.conftest import ManualClock
 
 
-def level(seats: int = 1, *, queues: int = 4, length: int = 2, kind: str = "Limited") -> PriorityLevel:
+def level(
+    seats: int = 1, *, queues: int = 4, length: int = 2, kind: str = "Limited", clock: Clock | None = None
+) -> PriorityLevel:
     queuing = {"queues": queues, "handSize": 1, "queueLengthLimit": length}
     response: dict[str, Any] = {"type": "Queue", "queuing": queuing} if queues else {"type": "Reject"}
     spec = {"type": kind, "limited": {"nominalConcurrencyShares": 1, "limitResponse": response}}
     config = msgspec.convert({"metadata": {"name": "x"}, "spec": spec}, PriorityLevelConfig)
-    made = PriorityLevel(config)
+    made = PriorityLevel(config, clock or SystemClock())
     made.configure(config, SeatBounds(seats, seats, seats))
     return made
 
@@ -166,6 +171,66 @@ def test_added_seats_are_used_immediately() -> None:
         await settle()
         one.set_limit(2)
         await waiting
-        assert one.take_demand(10).peak == 2
+        assert one.take_demand().peak == 2
 
     run(scenario)
+
+
+def seconds_of(histogram: Histogram) -> dict[float, int]:
+    """Return the whole seconds in each bucket that has some."""
+    bounds = (*histogram.bounds, float("inf"))
+    return {bound: count // 10**9 for bound, count in zip(bounds, histogram.counts, strict=True) if count >= 10**9}
+
+
+def test_use_is_weighted_by_time() -> None:
+    clock = ManualClock()
+
+    async def scenario() -> None:
+        one = level(4, queues=2, length=2, clock=clock)
+        clock.advance(10)
+        one.sample_usage()
+        assert one.try_acquire(1)
+        clock.advance(3)
+        one.sample_usage()
+        assert one.try_acquire(3)
+        clock.advance(2)
+        waiting = asyncio.create_task(one.acquire((0,), 1))
+        await settle()
+        clock.advance(5)
+        one.release(3)
+        await waiting
+        one.take_demand()
+        assert seconds_of(one.usage.seats) == {0: 10, 0.3: 3, 1: 7}
+        assert seconds_of(one.usage.executing) == {0: 10, 0.25: 3, 0.5: 7}
+        assert seconds_of(one.usage.waiting) == {0: 15, 0.25: 5}
+        assert seconds_of(one.usage.demand) == {0.2: 10, 0.4: 3, 1: 2, 1.4: 5}
+        average, deviation = one.demand_statistics
+        assert average == pytest.approx((1 * 3 + 4 * 2 + 5 * 5) / 20)
+        assert deviation**2 == pytest.approx((1 * 3 + 16 * 2 + 25 * 5) / 20 - average**2)
+
+    run(scenario)
+
+
+def test_use_before_a_change_of_the_limit_is_a_share_of_the_former_limit() -> None:
+    clock = ManualClock()
+    one = level(2, clock=clock)
+    assert one.try_acquire(1)
+    clock.advance(4)
+    one.set_limit(10)
+    clock.advance(6)
+    one.fold_usage()
+    assert seconds_of(one.usage.seats) == {0.5: 4, 0.1: 6}
+    assert one.usage.seats.total == pytest.approx((0.5 * 4 + 0.1 * 6) * 1e9)
+
+
+def test_reads_of_a_turn_count_for_their_time_alone() -> None:
+    clock = ManualClock()
+    one = level(10, clock=clock)
+    assert one.try_acquire(1)  # a write
+    clock.advance(20)
+    assert one.try_acquire(4)
+    one.sample_reads(4, busy_seconds=5.0)
+    one.release(4)
+    one.fold_usage()
+    assert seconds_of(one.usage.seats) == {0.1: 15, 0.5: 5}
+    assert seconds_of(one.usage.executing) == {0.1: 15, 0.25: 5}

@@ -25,6 +25,7 @@ from kubeloop.apiserver.kubelet_client.kubelet_tls import KubeletClientConfig
 from kubeloop.apiserver.kubelet_client.proxyable_address import parse_address, resolve_proxyable
 from kubeloop.clock import SystemClock
 from kubeloop.http import HttpLimits, Request, Response, serve
+from kubeloop.metrics import MetricValue
 from tests.bounds import GIVE_UP_SECONDS
 from tests.unit.apiserver.kubelet_client.fake_kubelet import POD, Authority, FakeNodes, Terminal, kubelet, node_at
 from tests.unit.apiserver.streaming.fake_transport import in_loop
@@ -61,12 +62,12 @@ async def dialled(certificate: tuple[Authority, Path]) -> AsyncIterator[DialedKu
     nodes = FakeNodes()
     async with kubelet(pem, nodes) as port:
         config = KubeletClientConfig(own_authority=authority.path, allow_local_addresses=True)
-        yield DialedKubelet(KubeletClient({"n1": node_at(port)}.get, config), nodes)
+        yield DialedKubelet(KubeletClient({"n1": node_at(port)}.get, config, MetricValue()), nodes)
 
 
 def nowhere(*, host: str = "127.0.0.1", config: KubeletClientConfig | None = None) -> KubeletClient:
     chosen = config or KubeletClientConfig(timeout=1.0, allow_local_addresses=True)
-    return KubeletClient({"n1": node_at(NOWHERE, host)}.get, chosen)
+    return KubeletClient({"n1": node_at(NOWHERE, host)}.get, chosen, MetricValue())
 
 
 @in_loop
@@ -104,8 +105,9 @@ async def test_unreachable_kubelet_is_named_with_the_url() -> None:
 
 @in_loop
 async def test_pod_without_node_cannot_be_connected() -> None:
+    client = KubeletClient({}.get, KubeletClientConfig(), MetricValue())
     with pytest.raises(NotFound, match='nodes "n1" not found'):
-        [piece async for piece in KubeletClient({}.get, KubeletClientConfig()).logs(POD, "app", PodLogOptions())]
+        [piece async for piece in client.logs(POD, "app", PodLogOptions())]
 
 
 @in_loop
@@ -257,7 +259,7 @@ def test_a_server_is_no_node_of_its_own(certificate: tuple[Authority, Path], ins
             config = KubeletClientConfig(
                 authority=trusted, insecure=insecure, allow_local_addresses=True, serving_certificate=pem
             )
-            kubelets = KubeletClient({"n1": node_at(port, "localhost")}.get, config)
+            kubelets = KubeletClient({"n1": node_at(port, "localhost")}.get, config, MetricValue())
             with pytest.raises(BadRequest, match="address not allowed"):
                 await kubelets.proxy(Request("GET", "/"), "n1", "/healthz")
 
@@ -302,7 +304,7 @@ def test_a_port_of_a_node_is_reached_without_the_identity_of_the_server(
 
     async def ask() -> None:
         async with program_of_a_node(pem if scheme == "https" else None, heard) as port:
-            kubelets = KubeletClient({"n1": node_at(NOWHERE, "node.example")}.get, config)
+            kubelets = KubeletClient({"n1": node_at(NOWHERE, "node.example")}.get, config, MetricValue())
             request = Request("GET", "/", "", {"authorization": "Bearer x", "impersonate-user": "y"})
             response = await kubelets.proxy(request, "n1", "/metrics", NodePort(str(port), scheme))
             assert (response.status, response.body) == (200, b"another program")
@@ -334,5 +336,26 @@ def test_a_port_of_a_node_that_cannot_be_reached_is_named(port: str, message: st
         with pytest.raises(ServiceUnavailable) as refused:
             await nowhere().proxy(Request("GET", "/"), "n1", "/", NodePort(port))
         assert refused.value.message == f"error trying to reach service: {message}"
+
+    asyncio.run(ask())
+
+
+def test_a_log_that_fails_because_of_the_kubelets_certificate_is_counted(
+    certificate: tuple[Authority, Path], tmp_path: Path
+) -> None:
+    _, pem = certificate
+    stranger = Authority(tmp_path, "elsewhere")
+
+    async def ask() -> None:
+        failures = MetricValue()
+        async with kubelet(pem, FakeNodes()) as port:
+            config = KubeletClientConfig(own_authority=stranger.path, allow_local_addresses=True, timeout=1.0)
+            client = KubeletClient({"n1": node_at(port)}.get, config, failures)
+            with pytest.raises(ApiError, match="failed to verify certificate"):
+                await DialedKubelet(client, FakeNodes()).log()
+            assert failures.value == 1
+        with pytest.raises(ApiError):  # nobody listens any more
+            await DialedKubelet(client, FakeNodes()).log()
+        assert failures.value == 1
 
     asyncio.run(ask())
