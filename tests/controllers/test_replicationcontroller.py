@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from kubeloop.api.errors import NotFound
 from kubeloop.api.generated.core_v1 import Pod, ReplicationController
 from kubeloop.controllers import replicaset
 from kubeloop.controllers.replicationcontroller import wire
@@ -101,8 +103,17 @@ def test_replica_set_with_the_same_name_and_selector_is_independent(cluster: Clu
     assert (len(pods_of(cluster, rc)), len(pods_of(cluster, rs))) == (2, 3)
 
 
+def end_pod(cluster: Cluster, pod: Pod, how: str) -> None:
+    if how == "fail":
+        set_status(cluster, pod, phase="Failed")
+    else:
+        cluster.client.delete(Pod, pod.metadata.name, NS)
+
+
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
 @given(steps("scale", "fail", "delete", "stray", "wait", *NETWORK, *LOSSES), st.integers(0, 2**16))
+@example(taken=[("scale", 0), ("fail", 0), ("drop watches", 0), ("delete", 0)], seed=0)
+@example(taken=[("scale", 0), ("fail", 0), ("drop watches", 0), ("fail", 0)], seed=0)
 def test_replication_controller_converges_under_faults(taken: list[Step], seed: int) -> None:
     """Tests of ReplicationControllers; the controller is shared with ReplicaSets, whose tests cover more."""
     with Cluster(seed=seed, shuffle=True) as cluster:
@@ -120,10 +131,9 @@ def test_replication_controller_converges_under_faults(taken: list[Step], seed: 
                 cluster.advance(size)
             elif name not in ("fail", "delete"):
                 process.disturb(name, size)
-            elif pods and name == "fail":
-                set_status(cluster, pods[size % len(pods)], phase="Failed")
             elif pods:
-                cluster.client.delete(Pod, pods[size % len(pods)].metadata.name, NS)
+                with suppress(NotFound):  # the controller may delete the pod first
+                    end_pod(cluster, pods[size % len(pods)], name)
         cluster.faults.clear()
         cluster.advance(minutes=20)
         assert len(active_pods_of(cluster, rc)) == wanted
