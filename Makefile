@@ -22,7 +22,7 @@ SMOKE := tests/architecture/test_imports.py \
   $(addprefix tests/e2e/test_,program.py python_client.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help runtime install up dist release test test-chaos test-aws explore smoke commits lint format type layers generate docs docs-tools pictures bench kubectl fault-tools shells clean
+.PHONY: help runtime install up dist release test test-chaos test-aws explore smoke commits lint format type layers generate docs docs-tools pictures bench kubectl fault-tools shells clean test-realnode runtime-tools
 
 help: ## list what can be made
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -62,6 +62,10 @@ test: install kubectl fault-tools shells ## run all tests (some of them: make te
 test-chaos: install fault-tools ## run the tests that kill, pause, cut off and mislead a plane of real processes
 	@echo "== pytest, chaos"
 	@$(BIN)/pytest -q -m chaos tests/e2e $(ARGS)
+
+test-realnode: install kubectl runtime-tools ## run pods as real containers, by containerd in a network namespace
+	@echo "== pytest, real node"
+	@$(BIN)/pytest -q -m realnode tests/realnode $(ARGS)
 
 smoke: install ## run a quick selection of the tests (for further interpreters: make smoke PYTHON=python3.13)
 	@echo "== pytest, smoke tests, $(WORKERS) workers"
@@ -105,6 +109,15 @@ shells:
 	    apt-get update -qq && apt-get install -qq -y --no-install-recommends zsh fish >/dev/null; \
 	  else \
 	    echo "== zsh or fish not found: the tests of completion in them are skipped"; \
+	  fi; }
+
+runtime-tools:
+	@{ command -v containerd && command -v runc && command -v ip && command -v gcc && test -x /bin/busybox && test -x /usr/lib/cni/bridge; } >/dev/null 2>&1 || { \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    echo "== installing containerd, runc and CNI plugins for the tests of a real node"; \
+	    apt-get update -qq && apt-get install -qq -y --no-install-recommends containerd runc containernetworking-plugins busybox-static iproute2 iptables gcc libc6-dev >/dev/null; \
+	  else \
+	    echo "== no containerd: the tests of a real node are skipped"; \
 	  fi; }
 
 lint: install ## style, formatting and licence headers

@@ -85,6 +85,10 @@ class Containerd:
         done = self._ctr("--namespace", "k8s.io", "images", "import", str(archive))
         assert done.returncode == 0, done.stderr
 
+    def list_containers(self) -> list[str]:
+        """Return the IDs of all containers and sandboxes."""
+        return self._ctr("--namespace", "k8s.io", "containers", "list", "--quiet").stdout.split()
+
     def _ctr(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         command = ["ctr", "--address", str(self.folder / "containerd.sock"), *arguments]
         return subprocess.run(command, capture_output=True, text=True)

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from hashlib import blake2b
 from typing import NamedTuple
 
-import msgspec
-
+from kubeloop.api import codec
 from kubeloop.api.generated.core_v1 import Container, Pod
 
 POD_NAME, POD_NAMESPACE, POD_UID = (f"io.kubernetes.pod.{one}" for one in ("name", "namespace", "uid"))
@@ -42,7 +41,7 @@ def container_labels(pod: Pod, container: Container) -> dict[str, str]:
 def container_annotations(pod: Pod, container: Container, restart_count: int) -> dict[str, str]:
     """Return the annotations of a container."""
     found = {
-        _HASH: blake2b(msgspec.json.encode(container), digest_size=8).hexdigest(),
+        _HASH: blake2b(codec.encode(container), digest_size=8).hexdigest(),
         _RESTART_COUNT: str(restart_count),
         _MESSAGE_PATH: container.termination_message_path,
         _MESSAGE_POLICY: container.termination_message_policy,
@@ -52,9 +51,9 @@ def container_annotations(pod: Pod, container: Container, restart_count: int) ->
     if pod.spec.termination_grace_period_seconds is not None:
         found[_TERMINATION_GRACE] = str(pod.spec.termination_grace_period_seconds)
     if container.lifecycle is not None and container.lifecycle.pre_stop is not None:
-        found[_PRE_STOP] = msgspec.json.encode(container.lifecycle.pre_stop).decode()
+        found[_PRE_STOP] = codec.encode(container.lifecycle.pre_stop).decode()
     if container.ports:
-        found[_PORTS] = msgspec.json.encode(container.ports).decode()
+        found[_PORTS] = codec.encode(container.ports).decode()
     return found
 
 

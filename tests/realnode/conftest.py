@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One real node for all tests of this folder."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.realnode.containerd import Containerd, run_containerd
+from tests.realnode.images import build_busybox, build_pause
+from tests.realnode.node import RealNode
+from tests.skips import NEEDS_LINUX, NEEDS_ROOT
+
+
+@pytest.fixture(scope="session")
+def containerd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Containerd]:
+    """A containerd with the images of the tests."""
+    if sys.platform != "linux":
+        pytest.skip(NEEDS_LINUX)
+    if os.geteuid() != 0:
+        pytest.skip(NEEDS_ROOT)
+    images = tmp_path_factory.mktemp("images")
+    archives = [build_busybox(images), build_pause(images)]
+    with run_containerd(tmp_path_factory.mktemp("cri") / "c", archives) as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def session_node(containerd: Containerd, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealNode]:
+    folder: Path = tmp_path_factory.mktemp("node")
+    node = RealNode(containerd, folder)
+    with node.plane():
+        node.start_kubelet()
+        try:
+            node.eventually(node.is_ready)
+            yield node
+            node.remove_pods()
+        finally:
+            node.stop_kubelet()
+
+
+@pytest.fixture
+def node(session_node: RealNode) -> Iterator[RealNode]:
+    """The node, without pods of other tests."""
+    yield session_node
+    session_node.remove_pods()
