@@ -63,7 +63,7 @@ from kubeloop.apiserver.request.fault_injection import FaultInjector, serve_with
 from kubeloop.apiserver.request.list_options import ListOptions, has_long_selector, parse_list_options
 from kubeloop.apiserver.request.negotiation import check_routed_format, requested_object_format
 from kubeloop.apiserver.request.query import Query
-from kubeloop.apiserver.request.routing import PageNotFound, Router, Target
+from kubeloop.apiserver.request.routing import MissingSubresource, PageNotFound, Router, Target
 from kubeloop.apiserver.request.run_options import DEFAULT_RUN_OPTIONS, ServerRunOptions
 from kubeloop.apiserver.request.trace import RequestTrace
 from kubeloop.apiserver.response.documents import NO_SNIFF, TEXT, not_found_response, status_response
@@ -321,9 +321,11 @@ class ApiServer:
                 return await self._handle_unrouted(user, request, audit_id, course, started)
             try:
                 course.target = target = self._router.find(request.method, request.path)
-            except (PageNotFound, errors.ApiError):
+            except (PageNotFound, errors.ApiError) as error:
                 # Reveals a missing resource only to users who are authorized for the path.
                 await self._wait_authorized(attributes_of_unserved(user, request.method, request.path, query), trail)
+                if isinstance(error, MissingSubresource):
+                    course.warnings = error.warnings
                 raise
             course.verb = verb = _verb_of(target, query)
             if trail is not None or ADMINISTRATORS not in user.groups:

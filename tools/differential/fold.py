@@ -119,7 +119,7 @@ def _fold_object(value: dict[str, Any], namespace: str) -> dict[str, Any]:
     for name in ("resourceRules", "nonResourceRules"):
         # Upstream lists bindings from a Go map.
         if isinstance(rules := folded.get(name), list):
-            rules.sort(key=json.dumps)
+            rules.sort(key=lambda one: json.dumps(one, sort_keys=True))
     if isinstance(causes := folded.get("causes"), list):
         # Upstream iterates over Go maps, in random order.
         causes.sort(key=lambda one: [str(one.get(name)) for name in ("field", "reason", "message")])

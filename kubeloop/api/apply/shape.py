@@ -86,6 +86,11 @@ class OwnershipShape:
         return self._node is None or self._node.type == "any"
 
     @cached_property
+    def is_open_map(self) -> bool:
+        """True for a free-form value that is declared to be an object."""
+        return self.is_free_form and self._node is not None and _fact(self._node, "type") == "object"
+
+    @cached_property
     def is_atomic(self) -> bool:
         """True if the value is owned and replaced as a whole."""
         node = self._node

@@ -24,7 +24,7 @@ class ApplySchemaError(NamedTuple):
 
 def iter_schema_errors(value: Any, shape: OwnershipShape, path: str = "") -> Iterator[ApplySchemaError]:
     """Yield all schema violations of a value."""
-    if value is None or shape.is_free_form:
+    if value is None or (shape.is_free_form and (isinstance(value, dict) or not shape.is_open_map)):
         return
     wrong = _mismatch(value, shape)
     if wrong:
@@ -44,6 +44,8 @@ def format_schema_errors(found: list[ApplySchemaError]) -> str:
 
 def _mismatch(value: Any, shape: OwnershipShape) -> str:
     number = isinstance(value, int | float) and not isinstance(value, bool)
+    if shape.is_open_map:
+        return f"expected map, got &{{{format_plain(value)}}}"
     match shape.accepted_type:
         case "map" if not isinstance(value, dict):
             return f"expected map, got &{{{format_plain(value)}}}"

@@ -173,7 +173,16 @@ def _add(draft: _Draft, operation: Mapping[str, Any]) -> None:
 
 
 def _remove(draft: _Draft, operation: Mapping[str, Any]) -> None:
-    _take(*draft.writable_holder(_pointer(operation)))
+    path = _pointer(operation)
+    try:
+        holder, step = draft.writable_holder(path)
+    except PatchRejected:
+        raise PatchRejected(f'remove operation does not apply: doc is missing path: "{path}": missing value') from None
+    try:
+        _take(holder, step)
+    except PatchRejected as error:
+        why = "missing value" if isinstance(holder, dict) else "invalid index referenced"
+        raise PatchRejected(f"error in remove for path: '{path}': {error.detail}: {why}") from None
 
 
 def _replace(draft: _Draft, operation: Mapping[str, Any]) -> None:

@@ -70,4 +70,5 @@ def set_replicas(parent: CustomResourceObject, replicas: int) -> None:
         at[name] = below
         at = below
     at[last] = replicas
-    prune(parent, _rules(parent).structural)  # a path that the schema does not know
+    if replicas >= 0:  # a path that the schema does not know is validated, but not stored
+        prune(parent, _rules(parent).structural)

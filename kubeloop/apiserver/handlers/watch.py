@@ -143,13 +143,15 @@ class WatchSession:
     async def _catch_up(self, stream: WatchStream, watcher: StreamWatcher) -> None:
         """Send the past: the current state for resourceVersion 0 or none, the history since any other.
 
+        Without a version, a watch that declines initial events begins now.
+
         A slow client gets it in slices, followed by what happened meanwhile, until nothing is left to send: then the
         watcher joins the hub in the same turn of the event loop.
         """
         options, store, hub = self._options, self._storage.store, self._storage.hub
         asked = options.revision()
         wants_state = options.initial_events if options.initial_events is not None else not asked
-        reached = store.revision if wants_state else min(asked, store.revision)
+        reached = min(asked, store.revision) if asked and not wants_state else store.revision
         if wants_state:
             state = store.range(self._storage.prefix(watcher.namespace)).records
             changes = [hub.change_of(StoreEvent(one.mod_revision, one.key, one, None)) for one in state]

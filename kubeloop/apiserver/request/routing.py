@@ -31,6 +31,15 @@ class PageNotFound(Exception):
     """Error for a path of no API group; answered in plain text, as upstream does."""
 
 
+class MissingSubresource(errors.NotFound):
+    """Error for a subresource that a custom resource does not declare, with the warnings of its version."""
+
+    def __init__(self, resource: Resource, name: str) -> None:
+        error = errors.not_found(resource.group, resource.plural, name)
+        super().__init__(error.message, error.details)
+        self.warnings = (resource.deprecation,) if resource.deprecation else ()
+
+
 class NotServed(Exception):
     """Error for a resource that no served version has."""
 
@@ -99,11 +108,9 @@ def _target(table: dict[str, Resource], method: str, parts: list[str], watch_pat
         return Target(resource, _allowed(verb, resource.verbs), namespace, name, watch_path=watch_path)
     subresource = resource.by_name.get(parts[2])
     if subresource is None or (len(parts) > 3 and subresource.name != "proxy"):
-        raise (
-            errors.not_found(resource.group, resource.plural, name)
-            if resource.is_custom
-            else errors.generic_server_response(404)
-        )
+        if resource.is_custom:
+            raise MissingSubresource(resource, name)
+        raise errors.generic_server_response(404)
     verb = _allowed(_SUBRESOURCE_VERBS.get(method, ""), subresource.verbs)
     return Target(resource, verb, namespace, name, subresource.name, "/".join(parts[3:]))
 

@@ -39,6 +39,7 @@ SHAPE = shape_of(
                         "properties": {"name": {"type": "string"}, "port": {"type": "integer"}},
                     },
                 },
+                "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
                 "open": {
                     "type": "object",
                     "x-kubernetes-preserve-unknown-fields": True,
@@ -54,6 +55,8 @@ SHAPE = shape_of(
 @pytest.mark.parametrize(
     ("value", "problem"),
     [
+        ({"open": []}, ".open: expected map, got &{[]}"),
+        ({"free": 1.5}, ".free: expected map, got &{1.5}"),
         ({"text": 1}, ".text: expected string, got &value.valueUnstructured{Value:1}"),
         (
             {"text": {"a": [1, None]}},

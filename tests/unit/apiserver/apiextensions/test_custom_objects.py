@@ -396,3 +396,10 @@ def test_the_age_of_a_kind_without_columns_is_a_date(api, install) -> None:
     install()
     table = api.get(THINGS, accept="application/json;as=Table;g=meta.k8s.io;v=v1").body
     assert [(one["name"], one["type"]) for one in table["columnDefinitions"]] == [("Name", "string"), ("Age", "date")]
+
+
+def test_a_deprecated_version_warns_about_a_subresource_that_it_lacks(api, install) -> None:
+    install(version(deprecated=True, deprecationWarning="old"))
+    api.made(THINGS, thing("t"))
+    answer = api.get(f"{THINGS}/t/scale")
+    assert (answer.status, answer.headers["Warning"]) == (404, '299 - "old"')

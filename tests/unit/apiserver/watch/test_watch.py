@@ -138,6 +138,22 @@ def test_watch_without_a_version_starts_with_existing_objects():
     in_test_environment(story)
 
 
+@pytest.mark.parametrize("version", ["", "&resourceVersion=0"])
+def test_watch_that_declines_initial_events_starts_now(version: str):
+    """Also if the history has been compacted: there is no version to start from."""
+
+    async def story(harness: WatchHarness) -> None:
+        await harness.make("a")
+        harness.store.compact(harness.store.revision)
+        sink = await harness.watch(f"sendInitialEvents=false&resourceVersionMatch=NotOlderThan{version}")
+        assert sink.seen == []
+        await harness.make("b")
+        await harness.loop.settle()
+        assert sink.seen == [("ADDED", "b")]
+
+    in_test_environment(story)
+
+
 def test_initial_events_end_with_an_annotated_bookmark():
     async def story(harness: WatchHarness) -> None:
         await harness.make("a")
