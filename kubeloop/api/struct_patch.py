@@ -4,7 +4,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from kubeloop.api.scalars.times import format_micro_time
+from kubeloop.api.scalars.wire import MicroTime
+
+if TYPE_CHECKING:
+    from kubeloop.api.generated.coordination_v1 import LeaseSpec
 
 
 class StructPatch(ABC):
@@ -21,3 +30,22 @@ class StructPatch(ABC):
     @abstractmethod
     def apply_to(self, present: Any) -> Any | None:
         """Return the patched part as a struct; None if the patch requires a generic merge."""
+
+
+class LeaseRenewalPatch(StructPatch):
+    """Patch that renews a lease: only renewTime changes, every few seconds, for thousands of nodes."""
+
+    part = "spec"
+    uid = ""
+
+    def __init__(self, now: datetime) -> None:
+        self.renew_time = MicroTime(format_micro_time(now))
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """Body of the patch."""
+        return {"spec": {"renewTime": self.renew_time}}
+
+    def apply_to(self, present: LeaseSpec) -> LeaseSpec:
+        """Return the spec with the new renewTime."""
+        return msgspec.structs.replace(present, renew_time=self.renew_time)

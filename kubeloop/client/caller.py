@@ -21,7 +21,7 @@ from kubeloop.client.errors import CallTimeout, ConnectionLost, TransportError
 from kubeloop.client.http.deadlines import Deadlines
 from kubeloop.client.http.rate_limit import Limiter
 from kubeloop.client.metrics import ClientMetrics
-from kubeloop.client.transport import ClientTransport
+from kubeloop.client.transport import ClientTransport, commit_together
 
 T = TypeVar("T")
 _TOO_LATE: Final = "{}: no response within {:g} s"
@@ -51,6 +51,24 @@ class RetryingCaller:
                 raise
             what = f"{call.verb} {call.resource.group_resource} {call.name}".rstrip()
             raise CallTimeout(_TOO_LATE.format(what, call.timeout)) from None
+        finally:
+            deadline.end()
+
+    async def commit_together(self, calls: Sequence[Call]) -> list[str]:
+        """Make the writes that need no wait but a common commit, without retries; a rate limiter excludes all.
+
+        Returns the resourceVersion of each written object, and an empty text for each other call.
+        """
+        timeout = calls[0].timeout if calls else None
+        if timeout is None or self._limiter is not None:
+            return [""] * len(calls)
+        deadline = self._deadlines.begin(timeout)
+        try:
+            return await commit_together(self._transport, calls)
+        except asyncio.CancelledError:
+            if not deadline.is_own_cancellation():
+                raise
+            return [""] * len(calls)
         finally:
             deadline.end()
 

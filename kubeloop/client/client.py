@@ -8,6 +8,8 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, TypeVar, cast, overload
 
+from msgspec.structs import replace
+
 from kubeloop.api.generated.meta_v1 import Preconditions
 from kubeloop.api.kinds import Resource
 from kubeloop.api.requests import APPLY_PATCH, MERGE_PATCH, Call, ListResult, WatchEvent
@@ -294,6 +296,21 @@ class Client:
             resource, "patch", namespace, name, subresource=subresource, body=patch, patch_type=type, options=options
         )
         return self._scheme.decode(what, await self._caller.call(call))
+
+    async def patch_together(
+        self, what: ResourceRef, patches: Mapping[str, Any], namespace: str = "", *, type: str = MERGE_PATCH
+    ) -> frozenset[str]:
+        """Patch those objects of a kind and namespace that can be patched in one commit; returns their names.
+
+        These are repeated renewals of leases, within the process. All others are left to `patch`, also after an error.
+        """
+        resource = await self.resolve(what)
+        if not patches:
+            return frozenset()
+        first = self._build_call(resource, "patch", namespace, next(iter(patches)), patch_type=type)
+        calls = [replace(first, name=name, body=patch) for name, patch in patches.items()]
+        versions = await self._caller.commit_together(calls)
+        return frozenset(call.name for call, version in zip(calls, versions, strict=True) if version)
 
     async def apply(
         self,

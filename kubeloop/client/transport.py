@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any, Protocol
 
 from kubeloop.api.kinds import Resource
@@ -27,3 +27,16 @@ class ClientTransport(Transport, Protocol):
 
     def stream(self, call: Call) -> AsyncIterator[bytes]:
         """Yield a response body in the pieces received."""
+
+
+async def commit_together(transport: Transport, calls: Sequence[Call]) -> list[str]:
+    """Make those writes that the transport can make at once, without another wait than for one common commit.
+
+    Returns the resourceVersion of each written object, and an empty text for each call that was not made or that
+    failed. A transport that can do this has a method of the same name.
+    """
+    own = getattr(transport, "commit_together", None)
+    if own is None:
+        return [""] * len(calls)
+    versions: list[str] = await own(calls)
+    return versions

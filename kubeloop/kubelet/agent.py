@@ -25,10 +25,12 @@ from kubeloop.kubelet.config.static_pods import ALL_STATIC_PODS, StaticPodContro
 from kubeloop.kubelet.containers.env_sources import ApiEnvSources
 from kubeloop.kubelet.events.pod_events import PodEvents
 from kubeloop.kubelet.eviction.manager import EvictionManager
-from kubeloop.kubelet.node_status.heartbeat import MAX_LEASE_RENEW_SECONDS, NodeHeartbeat, NodeHooks
+from kubeloop.kubelet.node_status.heartbeat import HeartbeatSchedule, NodeHeartbeat
+from kubeloop.kubelet.node_status.lease_controller import MAX_LEASE_RENEW_SECONDS, LeaseController
 from kubeloop.kubelet.node_status.registrar import NodeRegistrar
 from kubeloop.kubelet.node_status.served_nodes import STOPPED, ServedNodes
 from kubeloop.kubelet.node_status.shutdown import NodeShutdownManager
+from kubeloop.kubelet.node_status.status_reporter import NodeStatusReporter
 from kubeloop.kubelet.runtime import Runtime
 from kubeloop.kubelet.server.dialer import LocalNodeDialer
 from kubeloop.kubelet.server.endpoints import KubeletEndpoints, pods_on
@@ -175,8 +177,10 @@ class NodeAgent:
         handlers = (eviction.synchronize, shutdown.sync_node, self._status_manager.reconcile_node)
         alone = config.standalone
         interval = alone.max_heartbeat_seconds if alone is not None else MAX_LEASE_RENEW_SECONDS
-        hooks = NodeHooks(handlers, self._trouble_of)
-        heartbeat = NodeHeartbeat(self._client, served, self._registrar, self._volumes, hooks, interval)
+        schedule = HeartbeatSchedule(self._queues.nodes, self._clock, interval)
+        leases = LeaseController(self._client, served)
+        reporter = NodeStatusReporter(self._client, served, self._volumes, self._trouble_of)
+        heartbeat = NodeHeartbeat(self._registrar, leases, reporter, schedule, handlers)
         count = max(_NODE_WORKERS, config.count // _NODES_PER_WORKER)
         loop = Controller(HEARTBEATS, heartbeat.reconcile, self._clock, workers=count, queue=self._queues.nodes)
         loop.watches(self._nodes, own_key, self._is_relevant_node_update)

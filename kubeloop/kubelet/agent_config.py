@@ -15,7 +15,7 @@ from kubeloop.api.kubelet_requests import NodeRequest, NodeResponse
 from kubeloop.api.pods.volumes import CONTROLLER_MANAGED_ATTACH_ANNOTATION
 from kubeloop.clock import Clock
 from kubeloop.kubelet.events.pod_events import EventLevel
-from kubeloop.kubelet.node_status.heartbeat import LEASE_RENEW_SECONDS
+from kubeloop.kubelet.node_status.lease_controller import LEASE_RENEW_SECONDS
 from kubeloop.kubelet.node_status.registration import KUBELET_PORT, KubeletEndpoint, NodeShape, new_node
 from kubeloop.kubelet.node_status.served_nodes import BY_KUBELET, SERVED_NODE_ANNOTATION
 from kubeloop.kubelet.simulated.addresses import node_address

@@ -29,6 +29,9 @@ class _JumpingSelector(selectors.SelectSelector):
     loop: VirtualLoop
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        if timeout == 0 and len(self.get_map()) == 1:
+            # Callbacks are ready, and the only file is the loop's own, which wakes a waiting loop: nothing to ask for.
+            return []
         ready = super().select(0)
         if not ready and timeout != 0:
             self.loop.on_idle(timeout)

@@ -18,7 +18,7 @@ from kubeloop.api.kinds import Resource
 from kubeloop.api.requests import Call, WatchEvent
 from kubeloop.chaos.call_matcher import CallMatcher
 from kubeloop.client.errors import ConnectionLost
-from kubeloop.client.transport import ClientTransport
+from kubeloop.client.transport import ClientTransport, commit_together
 
 if TYPE_CHECKING:
     from kubeloop.chaos.faults.call_faults import CallFaults, InjectedFault
@@ -153,6 +153,11 @@ class ClusterFaults:
         self._faults.append(fault)
         return fault
 
+    @property
+    def are_possible(self) -> bool:
+        """True if a call can be hit now."""
+        return self.plan is not None or any(one.times != 0 for one in self._faults)
+
     def match(self, call: Call) -> Fault | None:
         """Return the fault that hits this call, if any."""
         for fault in self._faults:
@@ -209,6 +214,10 @@ class FaultyTransport:
         if fault.error is not None:
             raise fault.error(call)
         return answer
+
+    async def commit_together(self, calls: Sequence[Call]) -> list[str]:
+        """Make calls in one commit, unless a fault could hit one of them."""
+        return [""] * len(calls) if self._faults.are_possible else await commit_together(self._inner, calls)
 
     async def watch(self, call: Call) -> AsyncIterator[Sequence[WatchEvent]]:
         """Watch until a fault breaks it."""

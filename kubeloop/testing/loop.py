@@ -33,7 +33,7 @@ class ClusterLoop(VirtualLoop):
     def time(self) -> float:
         """Return the loop's time, virtual or real."""
         if self._live_since is None:
-            return super().time()
+            return self._now  # as in the base class, at half of the cost of calling it
         return self._now + self._wall.monotonic() - self._live_since
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:

@@ -11,12 +11,12 @@ from kubeloop.client import connect
 from kubeloop.clock import SystemClock
 from kubeloop.kubelet.agent import NodeAgent
 from kubeloop.kubelet.agent_config import NodeAgentConfig
-from kubeloop.kubelet.node_status import heartbeat
+from kubeloop.kubelet.node_status import lease_controller
 from kubeloop.runtime.informer.informer import SharedInformerFactory
 
 
 async def main(count: int) -> None:
-    heartbeat.LEASE_RENEW_SECONDS = 1.0
+    lease_controller.LEASE_RENEW_SECONDS = 1.0
     clock = SystemClock()
     async with connect(qps=0) as client:
         informers = SharedInformerFactory(client, clock)

@@ -109,6 +109,8 @@ class AdmissionPlugin:
     subresources: ClassVar[frozenset[str]] = frozenset({""})
     operations: ClassVar[frozenset[Operation]] = frozenset({"CREATE"})
     is_quota: ClassVar[bool] = False  # True if its check runs last, after all others have passed
+    # True if its decision about a renewed lease depends on user, namespace and name only.
+    ignores_renewals: ClassVar[bool] = False
 
     def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
         """Return True if the plugin handles such writes; called once per combination, so not about an object."""
@@ -164,6 +166,7 @@ class AdmissionChain:
         self._metrics = metrics
         self.lookup = lookup  # the plugins' only source of other objects; None if unknown
         self._steps: dict[tuple[str, str, str, str], _Steps] = {}
+        self._renewal_steps: tuple[_Step, ...] | None = None  # empty if a plugin must see each renewal
 
     def admit(self, attempt: Attributes) -> Awaitable[None] | None:
         """Run the mutating step of the plugins that handle the write; what is returned must be awaited, if anything."""
@@ -193,6 +196,22 @@ class AdmissionChain:
         """Run the quota plugins, after all other admission, likewise."""
         step = self._steps_of(attempt).quota
         return self._run(step, attempt) if step.methods else None
+
+    def admit_repeated_renewal(self, lease: Resource) -> bool:
+        """Count the renewal of a lease that its user has renewed before as admitted.
+
+        Returns False if a plugin, policy or webhook must see each renewal.
+        """
+        if self.dynamic_mutate is not None or self.dynamic_validate is not None:
+            return False
+        if self._renewal_steps is None:
+            concerned = [one for one in self.plugins if one.handles("UPDATE", lease, "")]
+            steps = self._steps_for("UPDATE", lease, "") if all(one.ignores_renewals for one in concerned) else ()
+            self._renewal_steps = tuple(steps)
+        for step in self._renewal_steps:
+            if step.series is not None:
+                step.series.count_repeated()
+        return bool(self._renewal_steps)
 
     def _run(self, step: _Step, attempt: Attributes) -> Awaitable[None] | None:
         """Run plugins in order, and count it.
@@ -265,11 +284,13 @@ class AdmissionChain:
             self._metrics.count_rejection(step.series.names[passed], step.kind, attempt.operation, readings)
 
     def _steps_of(self, attempt: Attributes) -> _Steps:
-        resource = attempt.resource
-        key = (resource.group, resource.plural, attempt.subresource, attempt.operation)
+        return self._steps_for(attempt.operation, attempt.resource, attempt.subresource)
+
+    def _steps_for(self, operation: Operation, resource: Resource, subresource: str) -> _Steps:
+        key = (resource.group, resource.plural, subresource, operation)
         steps = self._steps.get(key)
         if steps is None:
-            steps = self._steps[key] = self._select(attempt.operation, resource, attempt.subresource)
+            steps = self._steps[key] = self._select(operation, resource, subresource)
         return steps
 
     @cached_property

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -21,9 +22,12 @@ from kubeloop.api.responses import decode_response
 from kubeloop.api.struct_patch import StructPatch
 from kubeloop.api.unstructured import PartialObjectMetadata, body_document
 from kubeloop.apiserver.app import ApiServer, store_error_to_api_error
+from kubeloop.apiserver.authorization import ADMINISTRATORS
 from kubeloop.apiserver.handlers.list_objects import list_page
 from kubeloop.apiserver.inprocess.stream import pieces_of
+from kubeloop.apiserver.registry.cause_journal import WriteCause
 from kubeloop.apiserver.registry.consistency import wait_for_request_revision
+from kubeloop.apiserver.registry.lease_renewal_cache import is_repeatable_renewal
 from kubeloop.apiserver.registry.storage import ResourceStorage, with_revision
 from kubeloop.apiserver.registry.store import WriteResult
 from kubeloop.apiserver.request.context import InProcessRequest, RequestContext, User
@@ -39,6 +43,7 @@ from kubeloop.store import CompactedError, Record, StoreError, StoreEvent
 
 if TYPE_CHECKING:
     from kubeloop.apiserver.aggregator.remote import RemoteAPIServer
+    from kubeloop.apiserver.metrics.requests import RequestSeries
     from kubeloop.apiserver.registry.storage import Conversion
 
 _METHODS = {
@@ -64,6 +69,7 @@ class InProcessTransport:
     def __init__(self, server: ApiServer, user: User) -> None:
         self._server = server
         self._user = user
+        self._renewals: RequestSeries | None = None  # series of the successful renewals of `commit_together`
 
     async def call(self, call: Call) -> Any:
         """Perform a call; returns objects instead of bytes, and raises the errors that HTTP would return."""
@@ -82,10 +88,57 @@ class InProcessTransport:
         try:
             result = await self._perform(call, ctx)
         except errors.ApiError as error:
-            self._observe(ctx, call, error.code, started)
+            self._observe(ctx, call.verb, error.code, started)
             raise
-        self._observe(ctx, call, _SUCCESS.get(call.verb, 200), started)
+        self._observe(ctx, call.verb, _SUCCESS.get(call.verb, 200), started)
+        if is_repeatable_renewal(call):
+            self._server.object_store.lease_renewal_cache.put(self._server.registry, call, self._user, result)
         return result
+
+    async def commit_together(self, calls: Sequence[Call]) -> list[str]:
+        """Make repeated renewals of leases in one commit; returns their resourceVersions, "" for other calls."""
+        started = self._server.clock.monotonic()
+        begun = [self._begin_renewal(call) for call in calls]
+        now = self._server.clock.now().replace(microsecond=0)
+        return [
+            "" if written is None else await self._finish_renewal(call, written, started, now)
+            for call, written in zip(calls, begun, strict=True)
+        ]
+
+    def _begin_renewal(self, call: Call) -> asyncio.Future[StoreEvent] | None:
+        """Write a renewal that is known to be allowed; None for calls that must take all steps."""
+        if not is_repeatable_renewal(call) or ADMINISTRATORS not in self._user.groups or self._remote(call) is not None:
+            return None
+        server = self._server
+        written = server.object_store.lease_renewal_cache.renew(server.registry, call, self._user)
+        if written is not None:
+            server.metrics.authorization.allowed.fast += 1
+        return written
+
+    async def _finish_renewal(
+        self, call: Call, written: asyncio.Future[StoreEvent], started: float, now: datetime
+    ) -> str:
+        server = self._server
+        try:
+            event = await written
+        except StoreError as error:
+            server.metrics.storage.count_error(call.verb, call.resource)
+            self._renewal_series(call, store_error_to_api_error(error).code).observe(0.0, 0.0)
+            return ""
+        seconds = server.clock.monotonic() - started
+        server.registry.storage_of(call.resource).writes.update.observe(seconds)
+        cause = WriteCause(event.revision, event.key, now, call.verb, self._user.name, call.user_agent, call.cause)
+        server.object_store.causes.append(cause)
+        if self._renewals is None:
+            self._renewals = self._renewal_series(call, 200)
+        self._renewals.observe(seconds, 0.0)
+        return str(event.revision)
+
+    def _renewal_series(self, call: Call, code: int) -> RequestSeries:
+        """Return the series in which renewals with this result are counted."""
+        target = Target(call.resource, call.verb, call.namespace, call.name, "")
+        ctx = self._context(call, target, Query.from_options(call.options))
+        return self._server.metrics.requests.series_of_calls(ctx, call.verb, code)
 
     async def _perform(self, call: Call, ctx: InProcessRequest) -> Any:
         if call.verb in ("get", "list") and not call.subresource and self._server.is_stored(call.resource):
@@ -115,9 +168,9 @@ class InProcessTransport:
 
         return await read_converted(storage, conversion, call.namespace, call.name, read)
 
-    def _observe(self, ctx: InProcessRequest, call: Call, code: int, started: float) -> None:
+    def _observe(self, ctx: InProcessRequest, verb: str, code: int, started: float) -> None:
         server = self._server
-        server.metrics.requests.observe_call(ctx, call.verb, code, server.clock.monotonic() - started)
+        server.metrics.requests.observe_call(ctx, verb, code, server.clock.monotonic() - started)
 
     def _result_of_write(self, written: WriteResult, call: Call) -> Any:
         """Return the result of a write: the shared struct, unless the object has changed since."""
@@ -278,7 +331,7 @@ class InProcessTransport:
             timers.cancel()
             storage.hub.remove(watcher)
             end()
-            self._observe(ctx, call, 200, started)
+            self._observe(ctx, call.verb, 200, started)
 
     def is_in_process(self, resource: Resource) -> bool:
         """Return True if this server, and no aggregated one, serves the resource."""

@@ -65,6 +65,15 @@ class StepSeries:
         self.observe_plugins(readings[: passed + 1])
         return readings
 
+    def count_repeated(self) -> None:
+        """Count a run whose result was known, so that no plugin was called."""
+        for plugin in self._plugins:
+            plugin.counts[0] += 1
+        if self._step is not None:
+            self._step.counts[0] += 1
+        if self._summary is not None:
+            self._summary.count += 1
+
     def fold(self) -> None:
         """Count the untimed runs until now, in the lowest bucket of each plugin."""
         untimed, self._period = self._period - 1 - self.left, self.left + 1

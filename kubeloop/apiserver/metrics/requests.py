@@ -234,6 +234,10 @@ class RequestMetrics:
         else:
             series.observe_slow(seconds, ctx.latency.excluded if ctx.latency is not None else 0.0)
 
+    def series_of_calls(self, ctx: RequestContext, verb: str, code: int) -> RequestSeries:
+        """Return the series of calls like this one, for a caller that observes many of them."""
+        return self._series_of(ctx, verb, code)
+
     def observe_stream(
         self, ctx: RequestContext, verb: str, response: StreamResponse, elapsed: Callable[[], float]
     ) -> StreamResponse:

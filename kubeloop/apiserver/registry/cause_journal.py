@@ -55,7 +55,11 @@ class CauseJournal:
         headers = ctx.request.headers
         cause = headers.get(CAUSE_HEADER, "")[:_LONGEST_CAUSE]
         agent = headers.get("user-agent", "")
-        self._entries.append(WriteCause(revision, key, ctx.now, ctx.target.verb, ctx.user.name, agent, cause))
+        self.append(WriteCause(revision, key, ctx.now, ctx.target.verb, ctx.user.name, agent, cause))
+
+    def append(self, entry: WriteCause) -> None:
+        """Record a durable write by its entry."""
+        self._entries.append(entry)
 
     def entries_of(self, key: str) -> list[WriteCause]:
         """Return the entries of one object, by its store key."""

@@ -39,11 +39,12 @@ def manager_of(ctx: RequestContext) -> str:
     named = ctx.query.text("fieldManager")
     if named:
         return named
-    return _manager_by(ctx.request.headers.get("user-agent", ""))
+    return manager_by_agent(ctx.request.headers.get("user-agent", ""))
 
 
 @lru_cache(maxsize=1024)
-def _manager_by(agent: str) -> str:
+def manager_by_agent(agent: str) -> str:
+    """Return the manager of a request without fieldManager."""
     name = agent.partition("/")[0]
     return "".join(char for char in name[:_MAX_NAME] if char.isprintable()) or "unknown"
 

@@ -31,6 +31,7 @@ from kubeloop.apiserver.background.offload import WorkerThread, is_expensive_bod
 from kubeloop.apiserver.registry.cause_journal import CauseJournal
 from kubeloop.apiserver.registry.existing_object import ExistingObject
 from kubeloop.apiserver.registry.field_manager import ManagedFieldsUpdater, settable_fields_of
+from kubeloop.apiserver.registry.lease_renewal_cache import LeaseRenewalCache
 from kubeloop.apiserver.registry.pod_create_cache import PodCreateCache, PodCreateEntry, clone_pod
 from kubeloop.apiserver.registry.serializer import encode_stored
 from kubeloop.apiserver.registry.storage import ResourceStorage, StorageRegistry
@@ -102,6 +103,7 @@ class ObjectStore:
         self.managed_fields = ManagedFieldsUpdater()
         self.causes = CauseJournal()
         self.pod_create_cache = PodCreateCache(admission)
+        self.lease_renewal_cache = LeaseRenewalCache(admission, clock)
 
     # -- create -----------------------------------------------------------------------------------------------------
 

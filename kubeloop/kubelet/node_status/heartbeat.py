@@ -5,118 +5,139 @@ Watches: nodes.
 Owns: the Node and Lease of each node that it serves.
 Writes: creates Nodes that are missing when it starts; renews Leases every ten seconds; patches a node's conditions
 when they or the volumes in use change, and every five minutes; corrects the addresses of a Node that already exists.
-Wakes itself: when a lease is due.
+Wakes itself: when heartbeats are due.
 Differs from upstream: with more than 2,500 nodes in one process leases are renewed less often, every 20 s at least.
+
+The key of a node registers it, renews its lease and reports its status as far as that is due. Heartbeats of nodes in
+which nothing has changed need none of that but the renewal: those that are due together are one key, and their leases
+are renewed together. A node whose renewal fails, or whose status is due, is enqueued by its own key.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import datetime
-from typing import Any, NamedTuple
+from heapq import heappop, heappush
 
-import msgspec
-
-from kubeloop.api import codec
-from kubeloop.api.errors import AlreadyExists, NotFound
-from kubeloop.api.generated.coordination_v1 import Lease, LeaseSpec
-from kubeloop.api.generated.core_v1 import Node, NodeCondition
-from kubeloop.api.requests import STRATEGIC_PATCH
-from kubeloop.api.scalars.times import format_micro_time
-from kubeloop.api.scalars.wire import MicroTime
-from kubeloop.api.struct_patch import StructPatch
-from kubeloop.client import Client
+from kubeloop.api.generated.core_v1 import Node
+from kubeloop.clock import Clock
+from kubeloop.kubelet.node_status.lease_controller import LeaseController
 from kubeloop.kubelet.node_status.registrar import NodeRegistrar
-from kubeloop.kubelet.node_status.registration import (
-    LEASE_NAMESPACE,
-    are_conditions_current,
-    new_lease,
-    node_conditions,
-)
 from kubeloop.kubelet.node_status.served_nodes import ServedNodes
-from kubeloop.kubelet.volumes.watch import VolumeWatch
+from kubeloop.kubelet.node_status.status_reporter import NodeStatusReporter
 from kubeloop.runtime.controller import Result
 from kubeloop.runtime.objects.keys import ObjectKey
+from kubeloop.runtime.queue.workqueue import WorkQueue
 
-LEASE_RENEW_SECONDS = 10.0
-MAX_LEASE_RENEW_SECONDS = 20.0
-# Renewals per second up to which the period is not extended.
-_RENEWALS_PER_SECOND = 250.0
-# Renewals due within this time are done now, as rounding could make a short wait repeat forever.
-_RENEW_TOLERANCE_SECONDS = 0.001
-NODE_STATUS_REPORT_SECONDS = 300.0
+DUE_NODES = ObjectKey("", "")  # key of all nodes whose heartbeat is due
+# Heartbeats due within this time are made now: rounding could make a short wait repeat forever.
+_TOLERANCE_SECONDS = 0.001
 
 
-class LeaseRenewalPatch(StructPatch):
-    """Patch that renews a lease: only renewTime changes, every few seconds, for thousands of nodes."""
+class HeartbeatSchedule:
+    """Times of the next heartbeat of each node; the queue gets `DUE_NODES` when the first of them is due."""
 
-    part = "spec"
-    uid = ""
+    def __init__(self, queue: WorkQueue[ObjectKey], clock: Clock, max_interval_seconds: float) -> None:
+        self._queue = queue
+        self._clock = clock
+        self._max_interval_seconds = max_interval_seconds
+        # Invariant: `_heap` has the time of each node in `_times`, and may have outdated ones.
+        self._times: dict[str, float] = {}
+        self._heap: list[tuple[float, str]] = []
 
-    def __init__(self, now: datetime) -> None:
-        self._time = MicroTime(format_micro_time(now))
+    def set(self, name: str, seconds: float) -> None:
+        """Set the seconds until a node's next heartbeat, at most the longest interval."""
+        seconds = min(seconds, self._max_interval_seconds)
+        self._times[name] = time = self._clock.monotonic() + seconds
+        heappush(self._heap, (time, name))
+        if self._heap[0] == (time, name):
+            self._queue.add_after(DUE_NODES, seconds)
 
-    @property
-    def document(self) -> dict[str, Any]:
-        """Body of the patch."""
-        return {"spec": {"renewTime": self._time}}
+    def take_due(self) -> list[str]:
+        """Remove and return the nodes whose heartbeat is due."""
+        due, now, heap = [], self._clock.monotonic(), self._heap
+        while heap and heap[0][0] - now < _TOLERANCE_SECONDS:
+            time, name = heappop(heap)
+            if self._times.get(name) == time:
+                del self._times[name]
+                due.append(name)
+        return due
 
-    def apply_to(self, present: LeaseSpec) -> LeaseSpec:
-        """Return the spec with the new renewTime."""
-        return msgspec.structs.replace(present, renew_time=self._time)
+    def seconds_until_due(self) -> float | None:
+        """Return the seconds until the next heartbeat; None if there is none."""
+        return max(self._heap[0][0] - self._clock.monotonic(), 0.0) if self._heap else None
 
-
-class NodeHooks(NamedTuple):
-    """Handlers called for a node at each heartbeat, and the reason why a node is not ready (empty if it is)."""
-
-    handlers: Sequence[Callable[[Node], None]]
-    trouble_of: Callable[[Node], str]
+    def enqueue(self, name: str) -> None:
+        """Enqueue a node by its own key."""
+        self._queue.add(ObjectKey("", name))
 
 
 class NodeHeartbeat:
-    """Reconciles nodes."""
+    """Reconciles nodes; `handlers` are called for a node at each heartbeat."""
 
     def __init__(
         self,
-        client: Client,
-        served_nodes: ServedNodes,
         registrar: NodeRegistrar,
-        volumes: VolumeWatch,
-        hooks: NodeHooks,
-        max_interval_seconds: float,
+        leases: LeaseController,
+        reporter: NodeStatusReporter,
+        schedule: HeartbeatSchedule,
+        handlers: Sequence[Callable[[Node], None]],
     ) -> None:
-        self._client = client
-        self._served_nodes = served_nodes
-        self._clock = served_nodes.clock
+        self._served_nodes: ServedNodes = leases.served_nodes
         self._registrar = registrar
-        self._volumes = volumes
-        self._hooks = hooks
-        self._max_interval_seconds = max_interval_seconds
-        # On the monotonic clock, so that corrections of the time do not delay heartbeats.
-        self._reported: dict[str, float] = {}
-        self._renewed: dict[str, float] = {}
+        self._leases = leases
+        self._reporter = reporter
+        self._schedule = schedule
+        self._handlers = tuple(handlers)
 
     async def reconcile(self, key: ObjectKey) -> Result | None:
-        """Register a node if required, renew its lease, and report its status."""
+        """Register a node if required, renew its lease and report its status; or make the heartbeats that are due."""
+        if key == DUE_NODES:
+            return await self._beat()
         name = key.name
         node = await self._register(name) if self._registrar.is_wanted(name) else self._served_nodes.get(name)
         if node is None or not self._served_nodes.serves(node):
             return None
         if self._served_nodes.state_of(node) != "":
-            self._reported.pop(name, None)  # report at once when it is back
-            self._renewed.pop(name, None)
+            self._reporter.forget(name)
+            self._leases.forget(name)
             return None
         await self._registrar.correct(node)
-        if (left := self._seconds_until_renewal(name)) < _RENEW_TOLERANCE_SECONDS:
-            await self._renew(node)
-            left = self._period()
-        await self._report(node)
-        for handle in self._hooks.handlers:
-            handle(node)
-        return Result(requeue_after=min(left, self._max_interval_seconds))
+        if not self._leases.seconds_until_renewal(name):
+            await self._leases.renew(node)
+        await self._reporter.report(node)
+        self._schedule.set(name, self._leases.seconds_until_renewal(name))
+        self._handle(node)
+        return None
 
-    def _period(self) -> float:
-        return min(max(LEASE_RENEW_SECONDS, len(self._served_nodes) / _RENEWALS_PER_SECOND), MAX_LEASE_RENEW_SECONDS)
+    async def _beat(self) -> Result:
+        """Make the heartbeats that are due; a node that is not reachable makes none."""
+        due = self._schedule.take_due()
+        nodes = {name: node for name in due if (node := self._served_nodes.get_reachable(name)) is not None}
+        try:
+            expired = [name for name in nodes if not self._leases.seconds_until_renewal(name)]
+            renewed = await self._leases.renew_together(expired)
+            period = self._leases.period
+            for name in tuple(nodes):
+                left = period if name in renewed else self._leases.seconds_until_renewal(name)
+                self._finish_beat(nodes[name], left)
+                del nodes[name]
+        except BaseException:  # none may fall silent
+            for name in nodes:
+                self._schedule.enqueue(name)
+            raise
+        return Result(requeue_after=self._schedule.seconds_until_due())
+
+    def _finish_beat(self, node: Node, seconds_until_renewal: float) -> None:
+        """Schedule the next heartbeat, unless there is something left to do for this one."""
+        if not seconds_until_renewal or self._reporter.is_due(node):
+            self._schedule.enqueue(node.metadata.name)
+            return
+        self._schedule.set(node.metadata.name, seconds_until_renewal)
+        self._handle(node)
+
+    def _handle(self, node: Node) -> None:
+        for handle in self._handlers:
+            handle(node)
 
     async def _register(self, name: str) -> Node:
         """Create a node unless it exists; a new one has just reported its status."""
@@ -124,56 +145,9 @@ class NodeHeartbeat:
         if node is None:
             created = await self._registrar.create_node(name)
             if created is not None:
-                self._reported[name] = self._clock.monotonic()
+                self._reporter.set_reported(name)
                 node = await self._registrar.remove_initial_taint(created)
             else:
-                node = await self._client.get(Node, name)
+                node = await self._registrar.get_existing(name)
         self._registrar.set_registered(node)
         return node
-
-    async def _renew(self, node: Node) -> None:
-        name, now = node.metadata.name, self._clock.now()
-        if name not in self._renewed or not await self._patch_lease(name, now):
-            try:
-                await self._client.create(new_lease(node, now))
-            except AlreadyExists:
-                await self._patch_lease(name, now)
-        self._renewed[name] = self._clock.monotonic()
-
-    async def _patch_lease(self, name: str, now: datetime) -> bool:
-        """Renew a lease; return False if it does not exist."""
-        try:
-            await self._client.patch(Lease, name, LeaseRenewalPatch(now), LEASE_NAMESPACE)
-        except NotFound:
-            return False
-        return True
-
-    def _seconds_until_renewal(self, name: str) -> float:
-        """Return the seconds until the renewal; other reconciles do not shift it."""
-        last = self._renewed.get(name)
-        return 0.0 if last is None else self._period() - (self._clock.monotonic() - last)
-
-    async def _report(self, node: Node) -> None:
-        name, asked = node.metadata.name, self._clock.monotonic()
-        trouble = self._hooks.trouble_of(node)
-        pressures, before = self._served_nodes.node_pressures(node), node.status.conditions
-        last = self._reported.get(name)
-        fresh = last is not None and asked - last < NODE_STATUS_REPORT_SECONDS
-        in_use = self._volumes.volumes_in_use(name)
-        same_volumes = self._volumes.reported_volumes.is_current(name, in_use, node.status.volumes_in_use)
-        if fresh and same_volumes and are_conditions_current(before, pressures, trouble):
-            return
-        conditions = node_conditions(pressures, before, self._clock.now(), trouble)
-        if same_volumes:
-            await self._write(name, conditions, None)
-        else:
-            with self._volumes.reported_volumes.confirm_after(name, in_use):
-                await self._write(name, conditions, in_use)
-        self._reported[name] = asked
-
-    async def _write(self, name: str, conditions: tuple[NodeCondition, ...], in_use: tuple[str, ...] | None) -> None:
-        """Write a node's conditions, and its volumes in use unless unchanged (None)."""
-        status: dict[str, Any] = {"conditions": codec.to_plain(conditions)}
-        if in_use is not None:
-            status["volumesInUse"] = list(in_use)
-        await self._client.patch(Node, name, {"status": status}, type=STRATEGIC_PATCH, subresource="status")

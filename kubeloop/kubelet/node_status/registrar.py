@@ -61,6 +61,10 @@ class NodeRegistrar:
         self._corrections.pop(name, None)
         return node
 
+    async def get_existing(self, name: str) -> Node:
+        """Return a node that somebody else has created."""
+        return await self._client.get(Node, name)
+
     async def remove_initial_taint(self, node: Node) -> Node:
         """Remove the initial not-ready taint, for clusters without the controller that does."""
         kept = [one for one in node.spec.taints if one.key != NOT_READY_TAINT]

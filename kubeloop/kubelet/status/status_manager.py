@@ -29,9 +29,9 @@ from kubeloop.kubelet.sync.pod_state import PodState, with_unknown_readiness
 from kubeloop.kubelet.sync.pod_states import PodStates
 from kubeloop.kubelet.sync.sync_queues import EnqueuePod
 from kubeloop.kubelet.sync.termination import TERMINAL_PHASES
+from kubeloop.runtime.informer.event_handlers import ResourceEventHandlerFuncs
 from kubeloop.runtime.informer.informer import Informer
-from kubeloop.runtime.informer.store import NODE
-from kubeloop.runtime.objects.keys import key_of
+from kubeloop.runtime.objects.keys import ObjectKey, key_of
 
 _FIELDS = tuple(field for field, _ in (*REPLACED_FIELDS, *MERGED_LISTS, *MERGED_MAPS))
 
@@ -105,6 +105,10 @@ class StatusManager:
         self._enqueue = enqueue
         self._stale_uids: set[str] = set()  # uids of pods whose status must be written again at their next sync
         self._out_of_sync: dict[str, dict[str, str]] = {}  # by node: uid to resourceVersion, if out of sync
+        # By node: uid and key of each pod that is not known to be in sync. It leaves this by being found in sync, and
+        # comes back with its next change.
+        self._unchecked: dict[str, dict[str, ObjectKey]] = {}
+        pods.add_handler(ResourceEventHandlerFuncs(self._check_later, self._check_changed_later, self._check_no_more))
 
     def with_reported_status(self, pod: Pod) -> Pod:
         """Return a pod with the status last reported, which a cache may not show yet."""
@@ -161,18 +165,34 @@ class StatusManager:
 
     def reconcile_node(self, node: Node) -> None:
         """Mark pods as stale that were out of sync at two consecutive heartbeats; before, the cache may lag."""
+        unchecked = self._unchecked.get(node.metadata.name)
+        if not unchecked:
+            return
         before = self._out_of_sync.pop(node.metadata.name, None) or {}
         out_of_sync: dict[str, str] = {}
-        for pod in self._pods.by_index(NODE, node.metadata.name):
-            if self._is_in_sync(pod):
+        for uid, key in tuple(unchecked.items()):
+            pod: Pod | None = self._pods.get(key.namespace, key.name)
+            if pod is None or pod.metadata.uid != uid or self._is_in_sync(pod):
+                del unchecked[uid]
                 continue
-            uid, revision = pod.metadata.uid, pod.metadata.resource_version
+            revision = pod.metadata.resource_version
             if before.get(uid) == revision:
                 self.mark_stale(pod)
             else:
                 out_of_sync[uid] = revision
         if out_of_sync:
             self._out_of_sync[node.metadata.name] = out_of_sync
+
+    def _check_later(self, pod: Pod) -> None:
+        if pod.spec.node_name:
+            self._unchecked.setdefault(pod.spec.node_name, {})[pod.metadata.uid] = key_of(pod)
+
+    def _check_changed_later(self, _: Pod, pod: Pod) -> None:
+        self._check_later(pod)
+
+    def _check_no_more(self, pod: Pod) -> None:
+        if unchecked := self._unchecked.get(pod.spec.node_name):
+            unchecked.pop(pod.metadata.uid, None)
 
     def _is_in_sync(self, pod: Pod) -> bool:
         """Return True if no other client has changed the status that the agent reported; always for terminal pods."""

@@ -20,7 +20,7 @@ from kubeloop.kubelet.volumes.claims import ClaimChecker
 from kubeloop.kubelet.volumes.reported_volumes import ReportedVolumes
 from kubeloop.kubelet.volumes.volume_manager import VolumeManager
 from kubeloop.kubelet.volumes.volume_metrics import VolumeMetrics
-from kubeloop.kubelet.volumes.watch import Loop, VolumeWatch
+from kubeloop.kubelet.volumes.watch import ATTACHABLE_INDEX, Loop, VolumeWatch, node_if_attachable
 from kubeloop.runtime.informer.event_handlers import ResourceEventHandlerFuncs
 from kubeloop.runtime.informer.informer import Informer, SharedInformerFactory
 from kubeloop.runtime.objects.keys import ObjectKey
@@ -60,6 +60,7 @@ class RestrictedVolumeWatch(VolumeWatch):
         self._queues = queues
         self.reported_volumes = ReportedVolumes(self._enqueue_pods_with_claims)
         pods.add_indexer(PODS_BY_CLAIM, claim_keys_of)
+        pods.add_indexer(ATTACHABLE_INDEX, node_if_attachable)
         pods.add_handler(ResourceEventHandlerFuncs(on_delete=self._forget))
         self._asked_claims, self._asked_volumes = (
             FetchedObjects(client, PersistentVolumeClaim),

@@ -27,6 +27,10 @@ from kubeloop.runtime.objects.keys import ObjectKey, key_of
 
 Loop = Controller[ObjectKey]
 
+ATTACHABLE_INDEX = "node of a pod with volumes that may have to be attached"
+# Sources of volumes that are made on the node.
+_LOCAL_SOURCES = ("projected", "empty_dir", "config_map", "secret", "downward_api", "host_path", "image", "csi")
+
 
 class VolumeWatch:
     """Wakes pods that wait for volumes, and nodes whose volumes in use change."""
@@ -37,6 +41,7 @@ class VolumeWatch:
         self._queues = queues
         self.reported_volumes = ReportedVolumes(self._enqueue_pods_with_claims)
         pods.add_indexer(PODS_BY_CLAIM, claim_keys_of)
+        pods.add_indexer(ATTACHABLE_INDEX, node_if_attachable)
         kinds = (PersistentVolumeClaim, PersistentVolume, CSIDriver)
         self._claims, self._volumes, self._drivers = (informers.for_resource(resource_of_class(kind)) for kind in kinds)
         self.attachments = VolumeAttachmentsView(self._claims, self._volumes, self._drivers, self.reported_volumes)
@@ -59,7 +64,8 @@ class VolumeWatch:
 
     def volumes_in_use(self, node: str) -> tuple[str, ...]:
         """Return the unique names of the volumes that the pods of a node use."""
-        return self.attachments.volumes_in_use(self._pods.by_index(NODE, node))
+        pods = self._pods.by_index(ATTACHABLE_INDEX, node)
+        return self.attachments.volumes_in_use(pods) if pods else ()
 
     def handle_node_update(self, old: Node, new: Node) -> None:
         """Queue the pods of a node that a change of the node may allow to start."""
@@ -78,6 +84,14 @@ class VolumeWatch:
     def _users_of(self, claim: ObjectKey) -> Iterable[Pod]:
         found: Iterable[Pod] = self._pods.by_index(PODS_BY_CLAIM, f"{claim.namespace}/{claim.name}")
         return [pod for pod in found if pod.spec.node_name]
+
+
+def node_if_attachable(pod: Pod) -> tuple[str, ...]:
+    """Return the node of a pod if it uses a volume that may have to be attached: few pods do."""
+    node, volumes = pod.spec.node_name, pod.spec.volumes
+    if not node or all(any(getattr(one, source) is not None for source in _LOCAL_SOURCES) for one in volumes):
+        return ()
+    return () if has_released_volumes(pod) else (node,)
 
 
 def _node_of(pod: Pod) -> ObjectKey:

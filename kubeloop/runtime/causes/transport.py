@@ -10,7 +10,7 @@ import msgspec
 
 from kubeloop.api.kinds import Resource
 from kubeloop.api.requests import Call, WatchEvent
-from kubeloop.client.transport import ClientTransport
+from kubeloop.client.transport import ClientTransport, commit_together
 from kubeloop.runtime.causes.cause import RecordedWrite, current_cause
 
 _READS = ("get", "list", "watch")
@@ -36,6 +36,19 @@ class CauseTransport:
             raise
         cause.record_write(_write_of(call, answer, ""))
         return answer
+
+    async def commit_together(self, calls: Sequence[Call]) -> list[str]:
+        """Make writes in one commit; they carry the cause, likewise."""
+        cause = current_cause()
+        if cause is None:
+            return await commit_together(self._inner, calls)
+        text = cause.text
+        calls = [one if one.cause else msgspec.structs.replace(one, cause=text) for one in calls]
+        versions = await commit_together(self._inner, calls)
+        for call, version in zip(calls, versions, strict=True):
+            if version:
+                cause.record_write(_write_of(call, None, version))
+        return versions
 
     def watch(self, call: Call) -> AsyncIterator[Sequence[WatchEvent]]:
         """Watch through the wrapped transport."""

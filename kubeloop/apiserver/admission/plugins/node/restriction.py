@@ -28,6 +28,7 @@ class NodeRestriction(AdmissionPlugin):
     """Restricts writes of kubelets, by a rule per resource."""
 
     name = "NodeRestriction"
+    ignores_renewals = True
 
     def __init__(self, lookup: Lookup, authorizer: UnionAuthorizer) -> None:
         self._find = lookup.get_object

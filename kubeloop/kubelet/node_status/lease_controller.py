@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lease controller: creates and renews the Leases of an agent's nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from kubeloop.api.errors import AlreadyExists, NotFound
+from kubeloop.api.generated.coordination_v1 import Lease
+from kubeloop.api.generated.core_v1 import Node
+from kubeloop.api.struct_patch import LeaseRenewalPatch
+from kubeloop.client import Client
+from kubeloop.kubelet.node_status.registration import LEASE_NAMESPACE, new_lease
+from kubeloop.kubelet.node_status.served_nodes import ServedNodes
+
+LEASE_RENEW_SECONDS = 10.0
+MAX_LEASE_RENEW_SECONDS = 20.0
+# Renewals per second up to which the period is not extended.
+_RENEWALS_PER_SECOND = 250.0
+# Renewals due within this time are done now, as rounding could make a short wait repeat forever.
+_RENEW_TOLERANCE_SECONDS = 0.001
+
+
+class LeaseController:
+    """Leases of an agent's nodes, and when they were renewed."""
+
+    def __init__(self, client: Client, served_nodes: ServedNodes) -> None:
+        self._client = client
+        self.served_nodes = served_nodes
+        self._clock = served_nodes.clock
+        # On the monotonic clock, so that corrections of the time do not delay heartbeats.
+        self._renewed: dict[str, float] = {}
+
+    @property
+    def period(self) -> float:
+        """Seconds from one renewal of a lease to the next."""
+        return min(max(LEASE_RENEW_SECONDS, len(self.served_nodes) / _RENEWALS_PER_SECOND), MAX_LEASE_RENEW_SECONDS)
+
+    def seconds_until_renewal(self, name: str) -> float:
+        """Return the seconds until a node's lease is due; 0 if it is."""
+        last = self._renewed.get(name)
+        left = 0.0 if last is None else self.period - (self._clock.monotonic() - last)
+        return left if left >= _RENEW_TOLERANCE_SECONDS else 0.0
+
+    def forget(self, name: str) -> None:
+        """Let a lease be due at once when its node is back."""
+        self._renewed.pop(name, None)
+
+    async def renew(self, node: Node) -> None:
+        """Renew a node's lease, or create it."""
+        name, now = node.metadata.name, self._clock.now()
+        if name not in self._renewed or not await self._patch(name, now):
+            try:
+                await self._client.create(new_lease(node, now))
+            except AlreadyExists:
+                await self._patch(name, now)
+        self._renewed[name] = self._clock.monotonic()
+
+    async def renew_together(self, names: Sequence[str]) -> frozenset[str]:
+        """Renew those of the leases that can be renewed in one commit; returns the names of their nodes."""
+        if not names:
+            return frozenset()
+        renewal = LeaseRenewalPatch(self._clock.now())
+        renewed = await self._client.patch_together(Lease, dict.fromkeys(names, renewal), LEASE_NAMESPACE)
+        self._renewed.update(dict.fromkeys(renewed, self._clock.monotonic()))
+        return renewed
+
+    async def _patch(self, name: str, now: datetime) -> bool:
+        """Renew a lease; return False if it does not exist."""
+        try:
+            await self._client.patch(Lease, name, LeaseRenewalPatch(now), LEASE_NAMESPACE)
+        except NotFound:
+            return False
+        return True

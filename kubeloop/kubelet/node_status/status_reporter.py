@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reports the conditions of an agent's nodes and their volumes in use: when they change, and every five minutes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kubeloop.api import codec
+from kubeloop.api.generated.core_v1 import Node, NodeCondition
+from kubeloop.api.requests import STRATEGIC_PATCH
+from kubeloop.client import Client
+from kubeloop.kubelet.node_status.registration import are_conditions_current, node_conditions
+from kubeloop.kubelet.node_status.served_nodes import ServedNodes
+from kubeloop.kubelet.volumes.watch import VolumeWatch
+
+NODE_STATUS_REPORT_SECONDS = 300.0
+
+
+class NodeStatusReporter:
+    """Writes the statuses of nodes; `trouble_of` returns why a node is not ready, or nothing if it is."""
+
+    def __init__(
+        self, client: Client, served_nodes: ServedNodes, volumes: VolumeWatch, trouble_of: Callable[[Node], str]
+    ) -> None:
+        self._client = client
+        self._served_nodes = served_nodes
+        self._clock = served_nodes.clock
+        self._volumes = volumes
+        self._trouble_of = trouble_of
+        # On the monotonic clock, so that corrections of the time do not delay reports.
+        self._reported: dict[str, float] = {}
+
+    def set_reported(self, name: str) -> None:
+        """Record that a node has just been created with its status."""
+        self._reported[name] = self._clock.monotonic()
+
+    def forget(self, name: str) -> None:
+        """Let a node report at once when it is back."""
+        self._reported.pop(name, None)
+
+    def is_due(self, node: Node) -> bool:
+        """Return True if a node's status must be written."""
+        name = node.metadata.name
+        last = self._reported.get(name)
+        if last is None or self._clock.monotonic() - last >= NODE_STATUS_REPORT_SECONDS:
+            return True
+        pressures, status = self._served_nodes.node_pressures(node), node.status
+        if not are_conditions_current(status.conditions, pressures, self._trouble_of(node)):
+            return True
+        in_use = self._volumes.volumes_in_use(name)
+        return not self._volumes.reported_volumes.is_current(name, in_use, status.volumes_in_use)
+
+    async def report(self, node: Node) -> None:
+        """Write a node's status if it is due."""
+        if not self.is_due(node):
+            return
+        name, asked = node.metadata.name, self._clock.monotonic()
+        pressures, before = self._served_nodes.node_pressures(node), node.status.conditions
+        conditions = node_conditions(pressures, before, self._clock.now(), self._trouble_of(node))
+        in_use, reported = self._volumes.volumes_in_use(name), self._volumes.reported_volumes
+        if reported.is_current(name, in_use, node.status.volumes_in_use):
+            await self._write(name, conditions, None)
+        else:
+            with reported.confirm_after(name, in_use):
+                await self._write(name, conditions, in_use)
+        self._reported[name] = asked
+
+    async def _write(self, name: str, conditions: tuple[NodeCondition, ...], in_use: tuple[str, ...] | None) -> None:
+        """Write a node's conditions, and its volumes in use unless unchanged (None)."""
+        status: dict[str, Any] = {"conditions": codec.to_plain(conditions)}
+        if in_use is not None:
+            status["volumesInUse"] = list(in_use)
+        await self._client.patch(Node, name, {"status": status}, type=STRATEGIC_PATCH, subresource="status")
