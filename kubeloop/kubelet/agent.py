@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kubeloop.api.generated.core_v1 import Node, Pod
+from kubeloop.api.generated.core_v1 import Node, Pod, Service
 from kubeloop.api.meta.conditions import is_true
 from kubeloop.api.pods.pod import is_terminal
 from kubeloop.client import Client
@@ -82,7 +82,7 @@ class NodeAgent:
         made = nodes_to_register(config, SimulatedRuntime.name, clock)
         self.recorder = EventRecorder(client, COMPONENT, clock)
         self._events = PodEvents(self.recorder, config.event_level)
-        self._cri_node = self._new_cri_node(config)
+        self._cri_node = self._new_cri_node(config, informers)
         self.runtime: Runtime = (
             self._cri_node.runtime if self._cri_node is not None else self._new_simulated_runtime(config, made)
         )
@@ -133,12 +133,13 @@ class NodeAgent:
 
     # Construction.
 
-    def _new_cri_node(self, config: NodeAgentConfig) -> CriNode | None:
+    def _new_cri_node(self, config: NodeAgentConfig, informers: SharedInformerFactory) -> CriNode | None:
         if config.cri is None:
             return None
         from kubeloop.kubelet.cri.node import AgentParts, CriNode  # simulated nodes do without it
 
-        parts = AgentParts(self._client, self._clock, self._events, self.served_nodes, self._queues.pods.add)
+        services, enqueue = informers.for_resource(resource_of_class(Service)), self._queues.pods.add
+        parts = AgentParts(self._client, self._clock, self._events, self.served_nodes, services, enqueue)
         return CriNode(config.cri, parts)
 
     def _new_simulated_runtime(self, config: NodeAgentConfig, made: Mapping[str, Node]) -> SimulatedRuntime:

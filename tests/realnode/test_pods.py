@@ -124,7 +124,14 @@ def test_environment_hosts_and_working_folder(node: RealNode) -> None:
     limit = {"name": "MEM", "valueFrom": {"resourceFieldRef": {"resource": "limits.memory"}}}
     env = [{"name": "A", "value": "1"}, {"name": "B", "value": "$(A)2"}, field, limit]
     resources = {"limits": {"memory": "64Mi", "cpu": "500m"}}
-    script = "echo $B $IP $MEM; pwd; hostname; grep alias /etc/hosts; cat /sys/fs/cgroup/memory/memory.limit_in_bytes"
+    script = "; ".join(
+        (
+            "echo $B $IP $MEM",
+            "echo $KUBERNETES_SERVICE_HOST $KUBERNETES_SERVICE_PORT_HTTPS",
+            "pwd; hostname; grep alias /etc/hosts",
+            "cat /sys/fs/cgroup/memory/memory.limit_in_bytes /sys/fs/cgroup/memory.max 2>/dev/null",
+        )
+    )
     aliases = [{"ip": "10.1.2.3", "hostnames": ["alias.example"]}]
     node.apply(
         pod(
@@ -137,7 +144,14 @@ def test_environment_hosts_and_working_folder(node: RealNode) -> None:
     )
     found = node.wait_phase("env", "Succeeded")
     said = node.kubectl("logs", "env").splitlines()
-    assert said == [f"12 {found['status']['podIP']} 67108864", "/tmp", "me", "10.1.2.3\talias.example", "67108864"]
+    assert said == [
+        f"12 {found['status']['podIP']} 67108864",
+        "10.0.0.1 443",
+        "/tmp",
+        "me",
+        "10.1.2.3\talias.example",
+        "67108864",
+    ]
 
 
 def test_commands_attach_and_forwarded_ports(node: RealNode) -> None:

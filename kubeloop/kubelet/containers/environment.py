@@ -32,11 +32,16 @@ _FIELDS: dict[str, Callable[[Pod], str]] = {
 
 
 def make_environment(
-    pod: Pod, container: Container, found: EnvSourceValues | None = None, allocatable: Mapping[str, str] = NO_RESOURCES
+    pod: Pod,
+    container: Container,
+    found: EnvSourceValues | None = None,
+    allocatable: Mapping[str, str] = NO_RESOURCES,
+    services: Mapping[str, str] = NO_RESOURCES,
 ) -> dict[str, str]:
-    """Return the variables in order, with references to earlier ones expanded.
+    """Return the variables in order, with references to earlier ones and to those of services expanded.
 
-    `allocatable` of the node is used for resource limits that are not set.
+    `allocatable` of the node is used for resource limits that are not set. Variables of services are added unless the
+    container sets them.
     """
     values: dict[str, str] = {"HOSTNAME": pod.spec.hostname or pod.metadata.name}
     if found is not None:
@@ -48,8 +53,8 @@ def make_environment(
         else:
             value = _value(pod, variable, found.env_values if found is not None else {})
         if value is not None:
-            values[variable.name] = expand(value, values)
-    return values
+            values[variable.name] = expand(value, {**services, **values} if services else values)
+    return {**values, **{name: value for name, value in services.items() if name not in values}}
 
 
 def _value(pod: Pod, variable: EnvVar, looked_up: Mapping[str, str]) -> str | None:

@@ -31,6 +31,7 @@ from kubeloop.kubelet.volumes.host.manager import HostVolumeManager
 from kubeloop.kubelet.volumes.host.mounter import VolumeMounter
 from kubeloop.kubelet.volumes.host.payloads import PayloadReader
 from kubeloop.kubelet.volumes.volume_manager import VolumeManager
+from kubeloop.runtime.informer.informer import Informer
 
 _HOUSEKEEPING_SECONDS = 2.0
 _CONNECT_SECONDS = 10.0
@@ -70,6 +71,7 @@ class AgentParts:
     clock: Clock
     events: PodEvents
     nodes: ServedNodes
+    services: Informer
     enqueue: EnqueuePod
 
 
@@ -98,6 +100,7 @@ class CriNode:
             lambda pod: pod_dns(pod, config.dns),
             config.cgroup_root,
             lambda: agent.nodes.allocatable_of(config.name),
+            lambda: agent.services.list() if agent.services.has_synced else None,
         )
         parts = CriParts(
             agent.events,

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import msgspec
 
-from kubeloop.api.generated.core_v1 import Container, HostIP, LifecycleHandler, Pod, PodIP, Probe
+from kubeloop.api.generated.core_v1 import Container, HostIP, LifecycleHandler, Pod, PodIP, Probe, Service
 from kubeloop.api.kubelet_requests import PodLogOptions, PortConnection, StandardStreams
 from kubeloop.grpc.streams import NOT_FOUND, RpcError
 from kubeloop.kubelet.containers.env_sources import CONFIG_ERROR
 from kubeloop.kubelet.containers.environment import make_environment
+from kubeloop.kubelet.containers.service_environment import service_environment
 from kubeloop.kubelet.cri import container_logs
 from kubeloop.kubelet.cri.cgroups import pod_cgroup, remove_pod_cgroups
 from kubeloop.kubelet.cri.config.container_config import ContainerInputs, make_container_config
@@ -63,6 +64,7 @@ class NodeFacts:
     dns_of: Callable[[Pod], DNSConfig | None]
     cgroup_root: str
     allocatable_of: Callable[[], Mapping[str, str]]
+    services_of: Callable[[], Iterable[Service] | None]  # None until they were listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +201,7 @@ class CriRuntime:
         pod = self._with_addresses(pod, seen)
         sandbox, sandbox_id = self._sandbox_config(pod, 0), self._cache.sandbox_of(pod.metadata.uid)
         image = await self._parts.images.ensure_image(pod, container, sandbox)
-        environment = make_environment(pod, container, found, self._facts.allocatable_of())
+        environment = self._environment(pod, container, found)
         try:
             mounts = self._parts.mounts.prepare(pod, container, environment)
             facts = self._facts
@@ -229,6 +231,14 @@ class CriRuntime:
             raise ContainerStartError("RunContainerError", error.details) from None
         self._parts.events.record_container_started(pod, container)
         self._operations.start_post_start(pod, container, id)
+
+    def _environment(self, pod: Pod, container: Container, found: EnvSourceValues | None) -> dict[str, str]:
+        services = self._facts.services_of()
+        if services is None:
+            message = "services have not yet been read at least once, cannot construct envvars"
+            raise ContainerStartError(CONFIG_ERROR, message)
+        addresses = service_environment(pod, services)
+        return make_environment(pod, container, found, self._facts.allocatable_of(), addresses)
 
     async def stop_container(self, pod: Pod, container: str, grace: float, hook: LifecycleHandler | None) -> None:
         """Start stopping a container within the grace period."""
