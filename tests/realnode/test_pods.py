@@ -129,7 +129,7 @@ def test_environment_hosts_and_working_folder(node: RealNode) -> None:
             "echo $B $IP $MEM",
             "echo $KUBERNETES_SERVICE_HOST $KUBERNETES_SERVICE_PORT_HTTPS",
             "pwd; hostname; grep alias /etc/hosts",
-            "cat /sys/fs/cgroup/memory/memory.limit_in_bytes /sys/fs/cgroup/memory.max 2>/dev/null",
+            "cd /sys/fs/cgroup; cat memory/memory.limit_in_bytes 2>/dev/null || cat memory.max",
         )
     )
     aliases = [{"ip": "10.1.2.3", "hostnames": ["alias.example"]}]
