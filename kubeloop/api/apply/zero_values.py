@@ -42,6 +42,7 @@ STRUCTS_OF: Mapping[str, frozenset[str]] = {
 _ALSO_SENT: Mapping[str, Mapping[str, Any]] = {
     "ClusterRole": {"rules": None},
     "ControllerRevision": {"revision": 0},
+    "DeviceClaim": {"requests": None},
     "EndpointSlice": {"ports": None},
     # The fields of both groups' Events: each sends only its own.
     "Event": {

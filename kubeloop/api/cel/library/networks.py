@@ -187,6 +187,14 @@ def _is_global_unicast(one: CelIP) -> bool:
     return not special and address != _BROADCAST
 
 
+def _contains_address(one: CelCIDR, text: str) -> bool:
+    try:
+        address = parse_cel_ip(text).address
+    except CelError:
+        raise CelError("no such overload") from None  # upstream reports the type of the network
+    return one.contains(address)
+
+
 def _contains_network(one: CelCIDR, other: CelCIDR) -> bool:
     return one.bits <= other.bits and one.contains(other.address)
 
@@ -234,7 +242,7 @@ FUNCTIONS: Final[dict[str, tuple[Overload, ...]]] = {
     "cidr": (function("string_to_cidr", (STRING,), CIDR, parse_cel_cidr, argument_traversal_cost(0)),),
     "containsIP": (
         method("cidr_contains_ip_string", (CIDR, STRING), BOOL,
-               lambda one, text: one.contains(parse_cel_ip(text).address), _comparing(masks=False, parses=True)),
+               _contains_address, _comparing(masks=False, parses=True)),
         method("cidr_contains_ip_ip", (CIDR, IP), BOOL, lambda one, other: one.contains(other.address),
                _comparing(masks=False, parses=False)),
     ),

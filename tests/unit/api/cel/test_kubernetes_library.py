@@ -181,3 +181,11 @@ class TestAuthorizer:
     def test_authorizer_rejects_invalid_checks(self, text: str, message: str) -> None:
         with pytest.raises(CelError, match=message):
             self.ask(text)
+
+
+def test_an_invalid_address_is_no_argument_of_a_network() -> None:
+    """As kube-apiserver words it; of an invalid network it names the fault."""
+    with pytest.raises(CelError, match=r"^no such overload$"):
+        value_of("cidr('10.0.0.0/8').containsIP('x')")
+    with pytest.raises(CelError, match="parse error"):
+        value_of("cidr('10.0.0.0/8').containsCIDR('x')")

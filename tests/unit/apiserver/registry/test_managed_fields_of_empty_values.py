@@ -93,3 +93,9 @@ def test_metadata_of_a_daemon_set_has_no_template_generation(api: Api, kind: str
 def test_a_dry_run_returns_the_resource_version_that_was_sent(api: Api) -> None:
     created = api.post(f"{NAMESPACE}/configmaps?dryRun=All", {"metadata": {"name": "c", "resourceVersion": "-1"}})
     assert (created.status, created.body["metadata"]["resourceVersion"]) == (201, "-1")
+
+
+@pytest.mark.parametrize("spec", [{}, {"devices": {}}, {"devices": {"requests": None}}])
+def test_a_claim_without_requests_has_no_owners(api: Api, spec: dict[str, object]) -> None:
+    path = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
+    assert fields_of(api.made(path, {"metadata": {"name": "c"}, "spec": spec})) == []
