@@ -94,7 +94,8 @@ class NodeAgent:
         self._volumes = watch(self._pods, informers, self._queues, client)
         self._registrar = self._new_registrar(config, made)
         statistics = StatsProvider(partial(pods_on, self._pods), self.runtime, clock, self.kubelet_metrics)
-        status = StatusEndpoints(self.served_nodes, statistics, config.pages)
+        real_stats = self._cri_node.stats if self._cri_node is not None else None
+        status = StatusEndpoints(self.served_nodes, statistics, config.pages, real_stats)
         endpoints = KubeletEndpoints(self._pods, self.runtime, self._status_manager, clock, status.handlers())
         self.dialer = LocalNodeDialer(self.served_nodes, self.runtime, endpoints)
         self.metrics = MetricsGroup(self._pods, self.served_nodes, self.runtime, clock)
@@ -139,7 +140,8 @@ class NodeAgent:
         from kubeloop.kubelet.cri.node import AgentParts, CriNode  # simulated nodes do without it
 
         services, enqueue = informers.for_resource(resource_of_class(Service)), self._queues.pods.add
-        parts = AgentParts(self._client, self._clock, self._events, self.served_nodes, services, enqueue)
+        pods = partial(pods_on, self._pods, config.cri.name)
+        parts = AgentParts(self._client, self._clock, self._events, self.served_nodes, services, enqueue, pods)
         return CriNode(config.cri, parts)
 
     def _new_simulated_runtime(self, config: NodeAgentConfig, made: Mapping[str, Node]) -> SimulatedRuntime:

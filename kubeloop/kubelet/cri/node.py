@@ -22,6 +22,8 @@ from kubeloop.kubelet.cri.image_manager import ImageManager
 from kubeloop.kubelet.cri.pleg import GenericPLEG
 from kubeloop.kubelet.cri.runtime import CriParts, CriRuntime, NodeFacts
 from kubeloop.kubelet.cri.services import ImageService, RuntimeService
+from kubeloop.kubelet.cri.stats.collector import StatsCollector, StatsNode, StatsSources
+from kubeloop.kubelet.cri.stats.provider import CriStatsProvider
 from kubeloop.kubelet.cri.streams import StreamingClient
 from kubeloop.kubelet.events.pod_events import PodEvents
 from kubeloop.kubelet.node_status.machine import MachineResources
@@ -73,6 +75,7 @@ class AgentParts:
     nodes: ServedNodes
     services: Informer
     enqueue: EnqueuePod
+    pods: Callable[[], list[Pod]]  # all of the node
 
 
 async def connect_runtime(endpoint: str, seconds: float) -> RuntimeConnection:
@@ -102,11 +105,16 @@ class CriNode:
             lambda: agent.nodes.allocatable_of(config.name),
             lambda: agent.services.list() if agent.services.has_synced else None,
         )
+        images = config.connection.images
+        stats_node = StatsNode(config.name, paths, config.cgroup_root, config.machine.memory, agent.pods)
+        self._stats = StatsCollector(stats_node, StatsSources(service, images), clock)
+        self.stats = CriStatsProvider(self._stats, config.machine)
         parts = CriParts(
             agent.events,
-            ImageManager(config.connection.images, agent.client, agent.events, config.parallel_pulls),
+            ImageManager(images, agent.client, agent.events, config.parallel_pulls),
             ContainerMounts(paths, self._mounter, config.dns.cluster_domain, clock),
             StreamingClient(service),
+            self._stats,
         )
         self.runtime = CriRuntime(service, config.connection.version, facts, parts, agent.enqueue)
         self._pleg = GenericPLEG(service, clock, self.runtime.on_pod_change)

@@ -36,6 +36,7 @@ from kubeloop.kubelet.cri.messages.container import CreateContainerRequest
 from kubeloop.kubelet.cri.messages.sandbox import DNSConfig, PodSandboxConfig
 from kubeloop.kubelet.cri.pod_status_cache import PodStatusCache
 from kubeloop.kubelet.cri.services import RuntimeService
+from kubeloop.kubelet.cri.stats.collector import StatsCollector
 from kubeloop.kubelet.cri.streams import StreamingClient
 from kubeloop.kubelet.events.pod_events import PodEvents
 from kubeloop.kubelet.runtime import (
@@ -69,12 +70,13 @@ class NodeFacts:
 
 @dataclass(frozen=True, slots=True)
 class CriParts:
-    """Parts that provide images and mounts."""
+    """Parts that provide images, mounts, streams and statistics."""
 
     events: PodEvents
     images: ImageManager
     mounts: ContainerMounts
     streams: StreamingClient
+    stats: StatsCollector | None = None
 
 
 class CriRuntime:
@@ -312,8 +314,9 @@ class CriRuntime:
         await self._parts.streams.port_forward(self._cache.sandbox_of(pod.metadata.uid), port, connection)
 
     def usage(self, pod: Pod) -> Mapping[str, ContainerUsage]:
-        """Return the usage of the running containers of a pod."""
-        return {}
+        """Return the usage of the running containers of a pod, as collected last."""
+        stats = self._parts.stats
+        return stats.usage_of(pod.metadata.uid) if stats is not None else {}
 
     # Helpers.
 

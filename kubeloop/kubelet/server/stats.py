@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 from kubeloop.api.generated.core_v1 import ContainerStatus, Node, Pod
 from kubeloop.api.scalars.quantity import parse_quantity
@@ -63,6 +63,19 @@ class ContainerStats(NamedTuple):
         """Values of the metric labels: container, namespace, pod."""
         meta = self.pod.metadata
         return self.container, meta.namespace, meta.name
+
+
+class RealStatsProvider(Protocol):
+    """Statistics of a real node, which take time to collect. Pages raise `RpcError`."""
+
+    async def resource_metrics(self) -> str:
+        """Return `/metrics/resource`."""
+
+    async def container_metrics(self) -> str:
+        """Return `/metrics/cadvisor`."""
+
+    async def summary(self) -> dict[str, Any]:
+        """Return `/stats/summary`."""
 
 
 class StatsProvider:

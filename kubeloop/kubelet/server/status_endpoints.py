@@ -8,10 +8,11 @@ from collections.abc import Mapping
 import msgspec
 
 from kubeloop.api.kubelet_requests import NodeRequest, NodeResponse
+from kubeloop.grpc.streams import RpcError
 from kubeloop.kubelet.agent_config import NodePage
 from kubeloop.kubelet.node_status.served_nodes import ServedNodes
 from kubeloop.kubelet.server.endpoints import NOT_FOUND, EndpointHandler
-from kubeloop.kubelet.server.stats import StatsProvider
+from kubeloop.kubelet.server.stats import RealStatsProvider, StatsProvider
 from kubeloop.metrics import HealthCheckMetrics
 
 _JSON = "application/json"
@@ -22,7 +23,14 @@ _HEALTH = ("ping", "log", "syncloop")
 class StatusEndpoints:
     """Status endpoints of every node of an agent."""
 
-    def __init__(self, served_nodes: ServedNodes, statistics: StatsProvider, pages: Mapping[str, NodePage]) -> None:
+    def __init__(
+        self,
+        served_nodes: ServedNodes,
+        statistics: StatsProvider,
+        pages: Mapping[str, NodePage],
+        real_stats: RealStatsProvider | None = None,
+    ) -> None:
+        self._real_stats = real_stats
         self._served_nodes = served_nodes
         self._pages = pages
         self._statistics = statistics
@@ -58,9 +66,10 @@ class StatusEndpoints:
             case []:
                 text = self._statistics.kubelet_metrics(node)
             case ["resource"]:
-                text = self._statistics.resource_metrics(node)
+                real = self._real_stats
+                text = await real.resource_metrics() if real is not None else self._statistics.resource_metrics(node)
             case ["cadvisor"]:
-                text = self._statistics.container_metrics(node)
+                return await self._container_metrics(node)
             case ["probes"]:
                 text = self._statistics.probe_metrics(node)
             case ["slis"]:
@@ -69,11 +78,24 @@ class StatusEndpoints:
                 return NOT_FOUND
         return NodeResponse(200, text.encode(), _METRICS)
 
+    async def _container_metrics(self, node: str) -> NodeResponse:
+        if self._real_stats is None:
+            return NodeResponse(200, self._statistics.container_metrics(node).encode(), _METRICS)
+        try:
+            return NodeResponse(200, (await self._real_stats.container_metrics()).encode(), _METRICS)
+        except RpcError as error:
+            return NodeResponse(500, error.format().encode())
+
     async def _stats(self, node: str, request: NodeRequest, rest: list[str]) -> NodeResponse:
         found = self._served_nodes.get(node)
         if rest != ["summary"] or found is None:
             return NOT_FOUND
-        return NodeResponse(200, msgspec.json.encode(self._statistics.summary(found)), _JSON)
+        if self._real_stats is None:
+            return NodeResponse(200, msgspec.json.encode(self._statistics.summary(found)), _JSON)
+        try:
+            return NodeResponse(200, msgspec.json.encode(await self._real_stats.summary()), _JSON)
+        except RpcError as error:
+            return NodeResponse(500, f"Internal Error: {error.format()}".encode())
 
     async def _configz(self, node: str, request: NodeRequest, rest: list[str]) -> NodeResponse:
         shown = {

@@ -1,0 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Statistics of a real node.
+
+CRI (containers, sandboxes), control groups (pods, node), /proc, file systems ──▶ collector ──▶ summary ──▶ pages
+"""
