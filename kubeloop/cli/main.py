@@ -119,6 +119,17 @@ GROUPS: Final[tuple[tuple[str, tuple[Command, ...]], ...]] = (
         ),
     ),
     (
+        "Write an operator",
+        (
+            Command(
+                "crd",
+                "Generate CustomResourceDefinitions from Python classes",
+                "commands.crd:run_crd",
+                "commands.crd:add_flags",
+            ),
+        ),
+    ),
+    (
         "Other",
         (
             Command(
