@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 WRITES: Final = frozenset({"create", "update", "patch", "delete", "deletecollection"})
+VERBS: Final = WRITES | {"get", "list", "watch", "read", "write"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,10 @@ class CallMatcher:
     verbs: Collection[str] = ()  # also `read` and `write`
     resources: Collection[str] = ()  # plural, or with the group: deployments.apps
     names: Collection[str] = ()
+
+    def __str__(self) -> str:
+        verbs, resources = "|".join(self.verbs) or "any verb", "|".join(self.resources) or "any resource"
+        return f"{verbs} of {resources}" + (f" named {'|'.join(self.names)}" if self.names else "")
 
     def matches(self, verb: str, resource: str, name: str = "") -> bool:
         """Return True if all selectors match a call; `resource` includes the group."""

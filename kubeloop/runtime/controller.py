@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 import msgspec
@@ -37,6 +39,18 @@ STALE_TRIES = 5  # after so many retries a stale cache is not the cause
 
 # A reconcile saw an older state than the server: not an error of the loop, and over as soon as the cache has caught up.
 _STALE = (errors.Conflict, errors.NotFound, errors.AlreadyExists)
+
+# Errors that Python raises, and no server.
+_DEFECTS = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    NameError,
+    NotImplementedError,
+    TypeError,
+    ValueError,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -73,6 +87,14 @@ class InformerSource(Protocol):
 
     def add_reader(self) -> None:
         """Register a user of the cache without a handler."""
+
+
+class ReconcileFailure(NamedTuple):
+    """Last error of a key that has failed at every try since it last succeeded."""
+
+    tries: int
+    error: str
+    is_defect: bool  # an error of the program such as a TypeError: no controller raises one to be called again
 
 
 class Health(NamedTuple):
@@ -127,6 +149,7 @@ class Controller(Generic[Key]):
         telemetry: Telemetry | None = None,
     ) -> None:
         telemetry = telemetry or Telemetry()
+        _check_is_async(name, reconcile)
         self.name = name
         self.queue: WorkQueue[Key] = queue or WorkQueue(clock, name=name, registry=telemetry.registry)
         self.phase: Phase = "not started"
@@ -135,13 +158,14 @@ class Controller(Generic[Key]):
         self._workers = workers
         self._timeout = timeout
         self._sources: list[InformerSource] = []
-        self._journal = telemetry.journal
+        self.journal = telemetry.journal
         self._metrics = register_reconcile_metrics(telemetry.registry, name, workers, lambda: self.queue.running)
         self._phase_since = clock.monotonic()
         self._reconciles = 0
         self._errors = 0
         self._busy_seconds = 0.0
         self._last_error = ("", "")  # the key, and what went wrong
+        self._failures: dict[Key, ReconcileFailure] = {}  # keys that wait for a retry
 
     # -- wiring
 
@@ -249,7 +273,7 @@ class Controller(Generic[Key]):
             return self._retry(item, error)  # something that it waited for was cancelled; this worker wasn't
         except Exception as error:
             return self._retry(item, error)
-        self.queue.forget(item.key)
+        self._forget(item.key)
         if after is None:
             return "success"
         self.queue.add_after(item.key, after, (self._requeue_origin(item.key),))
@@ -271,6 +295,7 @@ class Controller(Generic[Key]):
         key = item.key
         stale = _is_stale(error) and self.queue.num_requeues(key) < STALE_TRIES
         delay = self.queue.add_rate_limited(key, item.origins, item.priority)
+        self._failures[key] = ReconcileFailure(self.queue.num_requeues(key), _text_of(error), _is_defect(error))
         if stale:
             logger.debug(self._failure("Reconcile met a conflict", key, error, retryAfter=f"{delay:.3f}s"))
             return "requeue"
@@ -283,8 +308,13 @@ class Controller(Generic[Key]):
             logger.warning(message, exc_info=None if expected else error)
         return "error"
 
+    def _forget(self, key: Key) -> None:
+        self.queue.forget(key)
+        if self._failures:
+            self._failures.pop(key, None)
+
     def _give_up(self, item: Item[Key], error: TerminalError) -> str:
-        self.queue.forget(item.key)
+        self._forget(item.key)
         self._metrics.terminal_errors.value += 1
         self._log_error(item.key, error)
         logger.error(self._failure("Reconcile failed for good", item.key, error))
@@ -298,7 +328,7 @@ class Controller(Generic[Key]):
     def _log_error(self, key: Key, error: BaseException) -> None:
         self._errors += 1
         self._metrics.errors.value += 1
-        self._last_error = (str(key), f"{type(error).__name__}: {error}")
+        self._last_error = (str(key), _text_of(error))
 
     # -- reporting
 
@@ -307,12 +337,22 @@ class Controller(Generic[Key]):
         if self.phase == "waiting for caches":
             waited = self._clock.monotonic() - self._phase_since
             if waited > UNSYNCED_AFTER:
-                missing = ", ".join(source.resource.group_resource for source in self._sources if not source.has_synced)
+                missing = ", ".join(source.resource.group_resource for source in self.unsynced)
                 return Health(False, f"waiting for {waited:.0f} s to list {missing}")
         oldest = self.queue.oldest_running()
         if oldest is not None and oldest[1] > STUCK_AFTER:
             return Health(False, f"stuck for {oldest[1]:.0f} s on {oldest[0]}")
         return Health(True)
+
+    @property
+    def failures(self) -> Mapping[Key, ReconcileFailure]:
+        """Keys whose last try failed and that wait for the next one."""
+        return self._failures
+
+    @property
+    def unsynced(self) -> tuple[InformerSource, ...]:
+        """Informers that the controller waits for before its first key."""
+        return tuple(one for one in self._sources if not one.has_synced)
 
     def status(self) -> ControllerStatus:
         """Return a summary of the state."""
@@ -339,7 +379,7 @@ class Controller(Generic[Key]):
         self._busy_seconds += seconds
         self._metrics.results[result].value += 1
         self._metrics.seconds(seconds)
-        self._journal.append(self._clock.now(), cause, result, seconds)
+        self.journal.append(self._clock.now(), cause, result, seconds)
         if cause.writes and logger.isEnabledFor(logging.DEBUG):
             logger.debug("%s: %s wrote %s because of %s", self.name, cause.key, cause.writes, cause.text)
 
@@ -351,6 +391,30 @@ class Controller(Generic[Key]):
         if isinstance(key, ObjectKey):
             return Origin(self.name, key.namespace, key.name, "", "requeue")
         return Origin(self.name, "", str(key), "", "requeue")
+
+
+def _check_is_async(name: str, reconcile: Callable[..., object]) -> None:
+    """Raise TypeError for a plain function, unless its annotation says that it returns an awaitable."""
+    plain = inspect.unwrap(reconcile.func if isinstance(reconcile, partial) else reconcile)
+    called = plain if inspect.isroutine(plain) else type(plain).__call__
+    returned = str(getattr(called, "__annotations__", {}).get("return", ""))
+    if any(map(inspect.iscoroutinefunction, (plain, called))) or "Awaitable" in returned or "Coroutine" in returned:
+        return
+    raise TypeError(
+        f"the reconcile function of {name} is not async: write `async def reconcile(key)`, or annotate that it "
+        "returns an Awaitable"
+    )
+
+
+def _text_of(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def _is_defect(error: BaseException) -> bool:
+    """Return True if an error, or one of a group, shows a defect of the program."""
+    if isinstance(error, BaseExceptionGroup):
+        return any(map(_is_defect, error.exceptions))
+    return isinstance(error, _DEFECTS)
 
 
 def _is_being_cancelled() -> bool:

@@ -32,8 +32,10 @@ from kubeloop.testing.builders import (
     service_account,
     stateful_set,
 )
-from kubeloop.testing.cluster import CacheMutatedError, Cluster, LoopEndedError
+from kubeloop.testing.close_checks import ClusterCheckError
+from kubeloop.testing.cluster import CacheMutatedError, Cluster, LoopEndedError, UnknownKindError
 from kubeloop.testing.faults import ClusterFaults, Fault
+from kubeloop.testing.look import ClusterAssertionError
 
 if TYPE_CHECKING:
     from kubeloop.chaos.plan import ChaosPlan, PlaneConfig
@@ -51,6 +53,8 @@ __all__ = [
     "ChaosSession",
     "Cluster",
     "ClusterAddress",
+    "ClusterAssertionError",
+    "ClusterCheckError",
     "ClusterFaults",
     "EventLevel",
     "Fault",
@@ -58,6 +62,7 @@ __all__ = [
     "NodeAgent",
     "NodeShape",
     "PlaneConfig",
+    "UnknownKindError",
     "config_map",
     "container",
     "cron_job",

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kubeloop.api import codec
+from kubeloop.api.kinds import RESOURCES
 from kubeloop.api.unstructured import Unstructured
 from kubeloop.apiserver.app import ApiServer
 from kubeloop.apiserver.inprocess.transport import InProcessTransport
@@ -22,7 +23,7 @@ from kubeloop.apiserver.server import ApiServerConfig
 from kubeloop.client.client import Client
 from kubeloop.client.scheme import Scheme
 from kubeloop.client.sync import SyncClient
-from kubeloop.clock import SystemClock
+from kubeloop.clock import Clock, SystemClock
 from kubeloop.controllers.app.config import ManagerConfig
 from kubeloop.controllers.app.context import ControllerContext, CustomKindDefinition, Wire
 from kubeloop.runtime.causes.transport import CauseTransport
@@ -32,8 +33,11 @@ from kubeloop.runtime.manager import Loop
 from kubeloop.sim.loop import START, VirtualClock
 from kubeloop.store.memory import MemoryStore
 from kubeloop.testing.cache_guard import changed_object
+from kubeloop.testing.close_checks import ClusterCheckError, failing_loop_problems, unused_fault_problems
 from kubeloop.testing.faults import ClusterFaults, FaultyTransport
+from kubeloop.testing.look import ClusterAssertionError, LookResult, look_once
 from kubeloop.testing.loop import ClusterLoop
+from kubeloop.testing.pending_work import describe_pending_work, missing_kinds
 from kubeloop.testing.plane import CONFIG, InitialRecords, bootstrap_objects, config_of, start_plane
 
 if TYPE_CHECKING:
@@ -54,11 +58,15 @@ _PATIENCE = 30.0
 _BETWEEN_LOOKS = 0.02
 
 
-class LoopEndedError(AssertionError):
+class LoopEndedError(ClusterAssertionError):
     """Unexpected end of a loop that was started with `Cluster.start`."""
 
 
-class CacheMutatedError(AssertionError):
+class UnknownKindError(ClusterAssertionError):
+    """Loop that waits for a kind that nobody serves."""
+
+
+class CacheMutatedError(ClusterAssertionError):
     """Shared object that was mutated in place. Types forbid it; mappings within them cannot."""
 
 
@@ -93,11 +101,14 @@ class Cluster:
         self._loops: dict[str, Loop] = {}  # those under test, and those of simulated nodes
         self._plane_loops: tuple[Loop, ...] = ()
         self._loop_tasks: dict[str, asyncio.Task[None]] = {}
-        self._forks = count(seed + 1)
+        self.seed = seed
+        self._may_fail: set[str] = set()  # names of loops
+        self._fork_seeds = count(seed + 1)
+        self._forks: list[Cluster] = []
         gates_and_groups = {"runtime_config": runtime_config, "feature_gates": feature_gates}
         self._options: dict[str, Any] = {"shuffle": shuffle, "plane": plane, "nodes": nodes, **gates_and_groups}
         self.clock = VirtualClock(self._loop, start, seed)
-        self.faults = ClusterFaults(seed)
+        self.faults = ClusterFaults(seed, self._resource_names)
         starting = self._start_plane(records, config, gates) if plane else self._start_server(records, config)
         try:
             self.server = self._loop.run(starting)
@@ -180,26 +191,47 @@ class Cluster:
         self._check_loops()
 
     def eventually(self, look: Callable[[], T], within: float = _PATIENCE) -> T:
-        """Return the first true result of `look`, within real seconds if a port is open, else virtual ones."""
-        wall = SystemClock()
-        began, look_again = (wall.monotonic(), wall) if self._loop.is_live else (self.clock.monotonic(), self.clock)
-        while not (found := look()):
-            if look_again.monotonic() - began > within:
-                raise AssertionError(f"still {found!r} after {within:g} s")
+        """Return the first true result of `look`, within real seconds if a port is open, else virtual ones.
+
+        An AssertionError or NotFound that `look` raises counts as false. The error after the time is over shows the
+        last result and what the cluster waits for.
+        """
+        clock: Clock = SystemClock() if self._loop.is_live else self.clock
+        began = clock.monotonic()
+        while not (found := look_once(look)):
+            if clock.monotonic() - began > within:
+                raise AssertionError(self._timeout_text(found, within)) from found.error
             self._loop.run(asyncio.sleep(_BETWEEN_LOOKS))
             self._check_loops()
-        return found
+        return found.value
+
+    def _timeout_text(self, last: LookResult[Any], seconds: float) -> str:
+        lines = self._inspect(lambda: describe_pending_work(self.loops, self.server.registry))
+        pending = "\n".join(f"  {line}" for line in lines) or "  none"
+        return f"still {last} after {seconds:g} s\nPending work:\n{pending}"
+
+    def _inspect(self, look: Callable[[], T]) -> T:
+        """Return the result of a function that reads the state of loops; while live, their thread calls it."""
+
+        async def call() -> T:
+            return look()
+
+        return self._loop.run(call()) if self._loop.is_live else look()
 
     # Loops under test.
 
-    def start(self, wire: Wire | Loop) -> Loop:
+    def start(self, wire: Wire | Loop, *, may_fail: bool = False) -> Loop:
         """Run a loop, given its wiring function or, already wired to `context`, the loop itself.
 
-        Returns when the loop has processed the present objects. Its calls go through `faults`.
+        Returns when the loop has processed the present objects. Its calls go through `faults`. It is a mistake if its
+        reconcile function fails at every try until the end, unless it may fail.
         """
         loop = self._loop.run(self._host(wire))
+        if may_fail:
+            self._may_fail.add(loop.name)
         if not self._loop.is_live:
             self.settle()
+            self._check_kinds(loop)
         return loop
 
     async def _host(self, wire: Wire | Loop) -> Loop:
@@ -256,6 +288,17 @@ class Cluster:
             if task.done():
                 raise LoopEndedError(f"{name} has ended") from (None if task.cancelled() else task.exception())
 
+    def _check_kinds(self, loop: Loop) -> None:
+        """Stop a loop and raise UnknownKindError if it waits for a kind that nobody serves."""
+        missing = missing_kinds(loop, self.server.registry)
+        if missing:
+            self.stop(loop)
+            raise UnknownKindError(
+                f"{loop.name} watches {missing}, which the server does not serve: declare a custom kind in the wiring "
+                "function, context.declare_kind(kind), or serve it before the start, cluster.define(kind). An alpha or "
+                "beta resource needs runtime_config"
+            )
+
     def _check_caches(self) -> None:
         for informer in self.context.informers:
             if (changed := changed_object(informer, self.server.registry)) is not None:
@@ -264,17 +307,18 @@ class Cluster:
                 )
 
     def fork(self, *, seed: int | None = None) -> Cluster:
-        """Return an independent cluster with this one's present content; takes milliseconds.
+        """Return an independent cluster with this one's present content; takes milliseconds. It has to be closed.
 
         Loops are not included: start them there, as after a restart. Without a seed each fork has another.
         """
         store = self.server.registry.store
         if not isinstance(store, MemoryStore):
             raise TypeError("only a store in memory can be forked")
-        seed = next(self._forks) if seed is None else seed
+        seed = next(self._fork_seeds) if seed is None else seed
         fork = Cluster(seed=seed, start=self.clock.now(), beginning=store, **self._options)
         for kind in self._scheme.kinds:
             fork._scheme.add(kind)
+        self._forks.append(fork)
         return fork
 
     def chaos(self, plan: ChaosPlan | Path | str | Mapping[str, Any]) -> ChaosSession:
@@ -309,17 +353,40 @@ class Cluster:
 
     # The end.
 
-    def close(self) -> None:
-        """Stop everything; raises failures of loops and mutated caches that were not raised before."""
-        if self._loop.is_closed():
+    @property
+    def is_closed(self) -> bool:
+        """True after `close`."""
+        return self._loop.is_closed()
+
+    def close(self, *, check: bool = True, strict: bool = False) -> None:
+        """Stop everything; raises failures of loops and mutated caches that were not raised before.
+
+        With `check`, also raises ClusterCheckError for mistakes: open forks, and loops that fail by a defect such as a
+        TypeError. The pytest fixtures are `strict`: other errors that repeat and faults that no call has matched are
+        mistakes, too.
+        """
+        if self.is_closed:
             return
         try:
             self._check_loops()
             self._check_caches()
+            if check and (problems := self._problems(strict)):
+                raise ClusterCheckError("\n".join(problems))
         finally:
+            for fork in self._forks:
+                fork.close(check=False)
             self._loop.run(self._end())
             self._loop.run(self._loop.shutdown_asyncgens())
             self._loop.close()
+
+    def _problems(self, strict: bool) -> list[str]:
+        under_test = [loop for name, loop in self._loops.items() if name not in self._may_fail]
+        problems = list(failing_loop_problems(under_test, defects_only=not strict or self.faults.are_lasting))
+        if strict:
+            problems += unused_fault_problems(self.faults)
+        if not all(fork.is_closed for fork in self._forks):
+            problems.append("a fork is not closed. Write `with cluster.fork() as fork:`, or call fork.close()")
+        return problems
 
     async def _end(self) -> None:
         await _cancel_tasks(list(self._loop_tasks.values()))
@@ -330,8 +397,13 @@ class Cluster:
     def __enter__(self) -> Cluster:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
+        self.close(check=error is None)
+
+    def _resource_names(self) -> set[str]:
+        """Return the names by which faults may name the resources that the server serves."""
+        served = [*RESOURCES, *(one.resource for one in self.server.registry.storages())]
+        return {name for one in served for name in (one.plural, one.group_resource)}
 
     def _blocking(self, client: Client) -> SyncClient:
         return SyncClient.wrap(client, self._loop)

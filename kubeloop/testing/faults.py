@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from kubeloop.api import errors
 from kubeloop.api.kinds import Resource
 from kubeloop.api.requests import Call, WatchEvent
-from kubeloop.chaos.call_matcher import CallMatcher
+from kubeloop.chaos.call_matcher import VERBS, CallMatcher
 from kubeloop.client.errors import ConnectionLost
 from kubeloop.client.transport import ClientTransport, commit_together
 
@@ -52,23 +53,32 @@ class Fault:
     error: ErrorOf | None
     delay: float
     answered: bool  # True if the call is executed and only its answer is lost
+    optional: bool = False  # True if it is no mistake that no call matches
     hits: int = 0
+    matched: int = 0  # calls that it applied to; with a chance, not all of them were hit
 
-    def matches(self, call: Call) -> bool:
-        """Return True if the fault applies to a call."""
-        return self.times != 0 and self.calls.matches(call.verb, call.resource.group_resource, call.name)
-
-    def hit(self) -> None:
-        """Count a hit."""
+    def strikes(self, call: Call, source: random.Random) -> bool:
+        """Return True if the fault hits a call, and count it."""
+        if self.times == 0 or not self.calls.matches(call.verb, call.resource.group_resource, call.name):
+            return False
+        self.matched += 1
+        if self.chance < 1.0 and source.random() >= self.chance:
+            return False
         self.hits += 1
         if self.times is not None:
             self.times -= 1
+        return True
 
 
 def _matcher(verb: str = "", resource: str = "", name: str = "") -> CallMatcher:
     """Return a matcher in which an empty text matches any call."""
     verbs, resources, names = ((one,) if one else () for one in (verb, resource, name))
     return CallMatcher(verbs, resources, names)
+
+
+def _hint(name: str, known: Collection[str]) -> str:
+    near = get_close_matches(name, known, n=1)
+    return f"; did you mean {near[0]}?" if near else "."
 
 
 def _error_of(struck: InjectedFault) -> ErrorOf | None:
@@ -80,9 +90,11 @@ def _error_of(struck: InjectedFault) -> ErrorOf | None:
 class ClusterFaults:
     """All faults of a cluster."""
 
-    def __init__(self, seed: int = 0) -> None:
+    def __init__(self, seed: int, resources: Callable[[], Collection[str]]) -> None:
         self._random = random.Random(seed)
+        self._resources = resources  # names of those that the server serves at the moment
         self._faults: list[Fault] = []
+        self._all: list[Fault] = []  # also those that were cleared
         self._watches: dict[asyncio.Future[None], Call] = {}
         self.plan: CallFaults | None = None  # what hits calls beside the switches, by chance
 
@@ -99,30 +111,58 @@ class ClusterFaults:
         name: str = "",
         times: int | None = 1,
         chance: float = 1.0,
+        optional: bool = False,
     ) -> Fault:
-        """Fail the next calls of a verb (or `read`, `write`) on a resource, without reaching the server."""
-        error_of = error if callable(error) else lambda _: error
-        return self._add(_matcher(verb, resource, name), times, chance, error=error_of)
+        """Fail the next calls of a verb (or `read`, `write`) on a resource, without reaching the server.
 
-    def conflict(self, verb: str = "patch", resource: str = "", *, name: str = "", times: int | None = 1) -> Fault:
+        It is a mistake if no call matches a fault until the end of the test, unless the fault is optional.
+        """
+        error_of = error if callable(error) else lambda _: error
+        return self._add(_matcher(verb, resource, name), times, chance, error=error_of, optional=optional)
+
+    def conflict(
+        self,
+        verb: str = "patch",
+        resource: str = "",
+        *,
+        name: str = "",
+        times: int | None = 1,
+        optional: bool = False,
+    ) -> Fault:
         """Fail the next writes with a Conflict."""
-        return self._add(_matcher(verb, resource, name), times, error=conflict_of)
+        return self._add(_matcher(verb, resource, name), times, error=conflict_of, optional=optional)
 
     def lose_answers(
-        self, verb: str = "write", resource: str = "", *, name: str = "", times: int | None = 1, chance: float = 1.0
+        self,
+        verb: str = "write",
+        resource: str = "",
+        *,
+        name: str = "",
+        times: int | None = 1,
+        chance: float = 1.0,
+        optional: bool = False,
     ) -> Fault:
         """Execute the next calls, but break the connection before the answer."""
-        return self._add(_matcher(verb, resource, name), times, chance, error=connection_lost_error, answered=True)
+        calls = _matcher(verb, resource, name)
+        return self._add(calls, times, chance, error=connection_lost_error, answered=True, optional=optional)
 
     def delay(
-        self, seconds: float, verb: str = "", resource: str = "", *, name: str = "", times: int | None = 1
+        self,
+        seconds: float,
+        verb: str = "",
+        resource: str = "",
+        *,
+        name: str = "",
+        times: int | None = 1,
+        optional: bool = False,
     ) -> Fault:
         """Delay the next calls before they reach the server."""
-        return self._add(_matcher(verb, resource, name), times, delay=seconds)
+        return self._add(_matcher(verb, resource, name), times, delay=seconds, optional=optional)
 
     def drop_watches(self, resource: str = "") -> int:
         """Break all open watches of a resource now; returns their number."""
         matcher = _matcher(resource=resource)
+        self._check(matcher)
         found = [one for one, call in self._watches.items() if matcher.matches_resource(call.resource.group_resource)]
         for one in found:
             if not one.done():
@@ -132,7 +172,7 @@ class ClusterFaults:
     def expire_watches(self, resource: str = "") -> int:
         """Break watches and let them fail with Expired when reopened, so that clients relist."""
         dropped = self.drop_watches(resource)
-        self.fail("watch", resource, lambda _: errors.expired(), times=dropped)
+        self.fail("watch", resource, lambda _: errors.expired(), times=dropped, optional=True)
         return dropped
 
     def clear(self) -> None:
@@ -148,9 +188,14 @@ class ClusterFaults:
         error: ErrorOf | None = None,
         delay: float = 0.0,
         answered: bool = False,
+        optional: bool = False,
     ) -> Fault:
-        fault = Fault(calls=calls, times=times, chance=chance, error=error, delay=delay, answered=answered)
+        self._check(calls)
+        fault = Fault(
+            calls=calls, times=times, chance=chance, error=error, delay=delay, answered=answered, optional=optional
+        )
         self._faults.append(fault)
+        self._all.append(fault)
         return fault
 
     @property
@@ -158,11 +203,33 @@ class ClusterFaults:
         """True if a call can be hit now."""
         return self.plan is not None or any(one.times != 0 for one in self._faults)
 
+    def _check(self, calls: CallMatcher) -> None:
+        """Raise ValueError for a verb or resource that no call can have."""
+        for verb in calls.verbs:
+            if verb not in VERBS:
+                raise ValueError(f"unknown verb {verb!r}{_hint(verb, VERBS)} Verbs are {', '.join(sorted(VERBS))}")
+        known = self._resources() if calls.resources else ()
+        for resource in calls.resources:
+            if resource not in known:
+                hint = _hint(resource, known)
+                raise ValueError(
+                    f"the server does not serve {resource!r}{hint} Name a resource by its plural, optionally with its "
+                    "group (deployments.apps); serve a custom kind first: cluster.define(kind)"
+                )
+
+    def unused(self) -> list[Fault]:
+        """Return the faults that no call has matched, without the optional ones."""
+        return [one for one in self._all if not one.matched and not one.optional]
+
+    @property
+    def are_lasting(self) -> bool:
+        """True if calls are hit without end: reconciles may fail for as long."""
+        return self.plan is not None or any(one.times is None and one.hits for one in self._faults)
+
     def match(self, call: Call) -> Fault | None:
         """Return the fault that hits this call, if any."""
         for fault in self._faults:
-            if fault.matches(call) and (fault.chance >= 1.0 or self._random.random() < fault.chance):
-                fault.hit()
+            if fault.strikes(call, self._random):
                 return fault
         return self._plan_fault(call) if self.plan is not None else None
 

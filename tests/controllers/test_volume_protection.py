@@ -82,7 +82,6 @@ def test_terminated_pod_protects_its_claim(env: Cluster) -> None:
 
 def test_pod_missing_in_the_cache_protects_its_claim(env: Cluster) -> None:
     env.add(claim("c"))
-    env.faults.delay(100, "watch", "pods", times=None)
     env.faults.drop_watches("pods")
     env.settle()
     env.add(user_of("p", "c", node="n"))

@@ -62,6 +62,14 @@ class _Delayed(msgspec.Struct, Generic[Key]):
     timer: asyncio.TimerHandle
 
 
+class QueueSnapshot(msgspec.Struct, Generic[Key], frozen=True):
+    """Keys of a queue at one moment, for people."""
+
+    ready: tuple[Key, ...]  # to be taken, also once more when their present run ends
+    running: tuple[Key, ...]
+    delayed: tuple[tuple[Key, float], ...]  # with the seconds until they are ready
+
+
 class WorkQueue(Generic[Key]):
     """Deduplicating, fair, delaying, rate-limited queue with two priorities. For one event loop; never blocks it."""
 
@@ -223,6 +231,12 @@ class WorkQueue(Generic[Key]):
     def running(self) -> int:
         """Number of keys in work."""
         return len(self._running)
+
+    def snapshot(self) -> QueueSnapshot[Key]:
+        """Return all keys, by what they wait for."""
+        now = self._clock.monotonic()
+        delayed = tuple((key, one.when - now) for key, one in self._delayed.items())
+        return QueueSnapshot((*self._fresh, *self._resyncs, *self._again), tuple(self._running), delayed)
 
     def running_seconds(self) -> list[float]:
         """Seconds that each key in work has been so."""

@@ -9,13 +9,16 @@ import logging
 import random
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 
 from kubeloop.api import errors
 from kubeloop.api.generated import apps_v1, core_v1, meta_v1
 from kubeloop.api.kinds import RESOURCES, Resource
+from kubeloop.clock import SystemClock
 from kubeloop.runtime.causes.cause import Origin, RecordedWrite, current_cause
 from kubeloop.runtime.controller import STALE_TRIES, Controller, Reconcile, Result, Telemetry, TerminalError
 from kubeloop.runtime.informer.event_handlers import ResourceEventHandler
@@ -519,3 +522,63 @@ def test_callback_order_does_not_matter() -> None:
 @pytest.fixture(autouse=True)
 def _quiet(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.CRITICAL, logger="kubeloop.runtime.controller")
+
+
+# Construction.
+
+
+class AsyncReconciler:
+    async def __call__(self, _: str) -> None: ...
+
+
+class PlainReconciler:
+    def __call__(self, _: str) -> None: ...
+
+
+async def reconcile_two(_: str, __: str) -> None: ...
+
+
+def awaitable(key: str) -> Awaitable[None]:
+    return reconcile_two(key, key)
+
+
+def plain(_: str) -> None: ...
+
+
+@pytest.mark.parametrize("reconcile", [partial(reconcile_two, "a"), AsyncReconciler(), awaitable, AsyncMock()])
+def test_anything_that_returns_an_awaitable_is_a_reconcile_function(reconcile: Any) -> None:
+    assert Controller("loop", reconcile, SystemClock()).name == "loop"
+
+
+@pytest.mark.parametrize("reconcile", [plain, partial(plain), PlainReconciler(), lambda _: None])
+def test_reconcile_function_that_is_not_async_is_refused(reconcile: Any) -> None:
+    with pytest.raises(TypeError, match=r"the reconcile function of loop is not async: write `async def reconcile"):
+        Controller("loop", reconcile, SystemClock())
+
+
+@in_virtual_time
+async def test_failing_keys_are_known_until_they_succeed(harness: ControllerHarness) -> None:
+    async def reconcile(key: str) -> None:
+        if harness.loop.time() < 1:
+            raise causes[key]
+
+    gone = errors.not_found("", "pods", "gone")
+    causes: dict[str, Exception] = {"gone": gone, "wrong": ValueError("wrong"), "not yet": RuntimeError("not yet")}
+    causes |= {
+        "all gone": ExceptionGroup("", [gone, gone]),
+        "some wrong": ExceptionGroup("", [gone, KeyError("wrong")]),
+    }
+    controller = harness.run(reconcile)
+    for key in causes:
+        controller.queue.add(key)
+    await asyncio.sleep(0.004)
+    assert {key: (one.tries, one.is_defect) for key, one in controller.failures.items()} == {
+        "gone": (1, False),
+        "wrong": (1, True),
+        "not yet": (1, False),
+        "all gone": (1, False),
+        "some wrong": (1, True),
+    }
+    assert [key for key, _ in controller.queue.snapshot().delayed] == list(causes)
+    await asyncio.sleep(5)
+    assert not controller.failures

@@ -97,7 +97,7 @@ def test_namespaces_and_claims_are_served(make_cluster: MakeCluster) -> None:
 
 def test_faults_do_not_hit_the_plane(make_cluster: MakeCluster) -> None:
     cluster = make_cluster(plane=True)
-    fault = cluster.faults.fail("write", times=None)
+    fault = cluster.faults.fail("write", times=None, optional=True)
     cluster.add(deployment("web"))
     cluster.settle()
     assert len(cluster.client.list(Pod, "default").items) == 1
