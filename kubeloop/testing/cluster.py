@@ -34,6 +34,7 @@ from kubeloop.sim.loop import START, VirtualClock
 from kubeloop.store.memory import MemoryStore
 from kubeloop.testing.cache_guard import changed_object
 from kubeloop.testing.close_checks import ClusterCheckError, failing_loop_problems, unused_fault_problems
+from kubeloop.testing.failure_report import describe_cluster
 from kubeloop.testing.faults import ClusterFaults, FaultyTransport
 from kubeloop.testing.look import ClusterAssertionError, LookResult, look_once
 from kubeloop.testing.loop import ClusterLoop
@@ -209,6 +210,10 @@ class Cluster:
         lines = self._inspect(lambda: describe_pending_work(self.loops, self.server.registry))
         pending = "\n".join(f"  {line}" for line in lines) or "  none"
         return f"still {last} after {seconds:g} s\nPending work:\n{pending}"
+
+    def report(self) -> str:
+        """Return what the loops did last, why the last writes were made and what the cluster waits for, for people."""
+        return self._inspect(lambda: describe_cluster(self.loops, self.server))
 
     def _inspect(self, look: Callable[[], T]) -> T:
         """Return the result of a function that reads the state of loops; while live, their thread calls it."""

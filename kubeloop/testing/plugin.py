@@ -6,7 +6,7 @@ Imports the cluster only when a test requests one, because every test run loads 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,16 +16,75 @@ import pytest
 if TYPE_CHECKING:
     from kubeloop.testing.cluster import Cluster
 
+_RANDOM = "random"
+
+SEED = pytest.StashKey[int]()  # of the run
+CLUSTERS = pytest.StashKey[list["Cluster"]]()  # of one test
+FAILED = pytest.StashKey[bool]()  # set for a test that has failed
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option for the seed of clusters."""
+    parser.getgroup("kubeloop").addoption(
+        "--kubeloop-seed",
+        type=_seed,
+        default=0,
+        metavar="N",
+        help="seed of clusters that a test gives none, or `random` for a new one in each run (default: 0)",
+    )
+
+
+def _seed(text: str) -> int:
+    if text != _RANDOM:
+        return int(text)
+    from kubeloop.clock import SystemClock
+
+    return SystemClock().random().randrange(2**31)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Store the seed."""
+    config.stash[SEED] = config.getoption("kubeloop_seed")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Add a section about the test's clusters to the report of a failure."""
+    report = yield
+    if report.failed and report.when != "teardown":
+        item.stash[FAILED] = True
+        for cluster in item.stash.get(CLUSTERS, []):
+            report.sections.append(("kubeloop", _text_of(cluster, item.config.stash[SEED])))
+    return report
+
+
+def _text_of(cluster: Cluster, seed: int) -> str:
+    rerun = f"rerun with --kubeloop-seed={seed}" if cluster.seed == seed else "given by the test"
+    try:
+        about = cluster.report()
+    except Exception as error:  # the report must not hide the failure
+        about = f"no report: {type(error).__name__}: {error}"
+    return f"Seed {cluster.seed}: {rerun}\n{about}"
+
 
 @pytest.fixture
-def make_cluster() -> Iterator[Callable[..., Cluster]]:
+def make_cluster(request: pytest.FixtureRequest) -> Iterator[Callable[..., Cluster]]:
     """Return a factory of clusters with the arguments of `Cluster`; they are closed at the end of the test."""
     from kubeloop.testing.cluster import Cluster
+
+    stash, seed = request.node.stash, request.config.stash[SEED]
+    clusters: list[Cluster] = stash.setdefault(CLUSTERS, [])
+
+    def close(cluster: Cluster) -> None:
+        cluster.close(check=not stash.get(FAILED, False), strict=True)
 
     with ExitStack() as closing:
 
         def make(**options: Any) -> Cluster:
-            return closing.enter_context(Cluster(**options))
+            cluster = Cluster(**{"seed": seed, **options})
+            closing.callback(close, cluster)
+            clusters.append(cluster)
+            return cluster
 
         yield make
 

@@ -165,7 +165,7 @@ def start(cluster: Cluster, wire: Wire, cloud: Any, **config: Any) -> Loop:
         CloudConfig(**config),
         telemetry=around.telemetry,
     )
-    return cluster.start(lambda _: wire(context))
+    return cluster.start(lambda _: wire(context), may_fail=True)  # tests let the cloud fail on purpose
 
 
 def _status(balancer: Balancer) -> LoadBalancerStatus:

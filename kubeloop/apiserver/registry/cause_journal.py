@@ -61,6 +61,10 @@ class CauseJournal:
         """Record a durable write by its entry."""
         self._entries.append(entry)
 
+    def latest(self, most: int) -> list[WriteCause]:
+        """Return the latest entries, oldest first."""
+        return list(self._entries)[-most:]
+
     def entries_of(self, key: str) -> list[WriteCause]:
         """Return the entries of one object, by its store key."""
         return [reason for reason in self._entries if reason.key == key]
