@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-import shutil
+import logging
 from collections.abc import Mapping
+from pathlib import Path
 
 from kubeloop.api.generated.core_v1 import Container, Pod, VolumeMount
 from kubeloop.clock import Clock
@@ -14,21 +15,24 @@ from kubeloop.kubelet.cri.config.sandbox_config import hostname_and_domain
 from kubeloop.kubelet.cri.config.security_context import ContainerConfigError
 from kubeloop.kubelet.cri.messages.container import Mount, MountPropagation
 from kubeloop.kubelet.volumes.host import subpath
-from kubeloop.kubelet.volumes.host.mounter import VolumeMounter
+from kubeloop.kubelet.volumes.host.mounter import VolumeMounter, is_read_only
+from kubeloop.kubelet.volumes.host.mounts import remove_tree
 from kubeloop.kubelet.volumes.host.payloads import PayloadError
 
 _HOSTS = "/etc/hosts"
+log = logging.getLogger(__name__)
 _PROPAGATION = {
     None: MountPropagation.PRIVATE,
     "None": MountPropagation.PRIVATE,
     "HostToContainer": MountPropagation.HOST_TO_CONTAINER,
     "Bidirectional": MountPropagation.BIDIRECTIONAL,
 }
+_NODE_HOSTS_HEADER = "# Kubernetes-managed hosts file (host network).\n"
 _HOSTS_FILE = """# Kubernetes-managed hosts file.
 127.0.0.1\tlocalhost
 ::1\tlocalhost ip6-localhost ip6-loopback
-fe00::\tip6-localnet
-fe00::\tip6-mcastprefix
+fe00::0\tip6-localnet
+fe00::0\tip6-mcastprefix
 fe00::1\tip6-allnodes
 fe00::2\tip6-allrouters
 """
@@ -56,7 +60,8 @@ class ContainerMounts:
         """Unmount and remove everything of a pod."""
         subpath.release(self._paths.pod(uid) / "volume-subpaths")
         self._volumes.tear_down(uid)
-        shutil.rmtree(self._paths.pod(uid), ignore_errors=True)
+        if not remove_tree(self._paths.pod(uid)):
+            log.warning("files of pod %s are kept: something is still mounted there", uid)
 
     def _volume_mount(self, pod: Pod, container: Container, index: int, environment: Mapping[str, str]) -> Mount:
         mount = container.volume_mounts[index]
@@ -70,17 +75,11 @@ class ContainerMounts:
         path = expand(mount.sub_path_expr, environment) if mount.sub_path_expr else mount.sub_path
         if path:
             target = self._paths.pod(pod.metadata.uid) / "volume-subpaths" / mount.name / container.name / str(index)
-            where = f'subPath for volumeMount "{mount.name}" of container "{container.name}"'
-            try:
-                if not (source / path).exists():
-                    subpath.make_folder(source, path)
-                source = subpath.bind(source, path, target)
-            except (subpath.SubPathError, OSError):  # details would tell about the machine's files
-                raise ContainerConfigError(f"failed to prepare {where}") from None
+            source = _bind_sub_path(source, path, target, f'volumeMount "{mount.name}" of container "{container.name}"')
         return Mount(
             container_path=mount.mount_path,
             host_path=str(source),
-            readonly=mount.read_only,
+            readonly=mount.read_only or is_read_only(volume),
             propagation=_PROPAGATION[mount.mount_propagation],
             recursive_read_only=_is_recursively_read_only(mount),
         )
@@ -88,12 +87,12 @@ class ContainerMounts:
     def _needs_hosts_file(self, pod: Pod, container: Container) -> bool:
         if any(one.mount_path == _HOSTS for one in container.volume_mounts):
             return False
-        return bool(pod.status.pod_ips) and (not pod.spec.host_network or bool(pod.spec.host_aliases))
+        return bool(pod.status.pod_ips) or bool(pod.spec.host_network)
 
     def _hosts_mount(self, pod: Pod) -> Mount:
         path = self._paths.hosts_file(pod.metadata.uid)
         path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
-        path.write_text(hosts_file(pod, self._cluster_domain))
+        path.write_text(hosts_file(pod, self._cluster_domain, Path(_HOSTS)))
         path.chmod(0o644)
         return Mount(container_path=_HOSTS, host_path=str(path))
 
@@ -106,15 +105,31 @@ class ContainerMounts:
         return Mount(container_path=container.termination_message_path, host_path=str(path))
 
 
-def hosts_file(pod: Pod, cluster_domain: str) -> str:
-    """Return the content of a pod's /etc/hosts."""
-    hostname, domain = hostname_and_domain(pod, cluster_domain)
-    names = f"{hostname}.{domain}\t{hostname}" if domain else hostname
-    lines = [_HOSTS_FILE, *(f"{one.ip}\t{names}\n" for one in pod.status.pod_ips if not pod.spec.host_network)]
+def hosts_file(pod: Pod, cluster_domain: str, node_hosts: Path) -> str:
+    """Return the content of a pod's /etc/hosts: that of the node, in the node's network, or one of its own."""
+    if pod.spec.host_network:
+        lines = [_NODE_HOSTS_HEADER, node_hosts.read_text()]
+    else:
+        hostname, domain = hostname_and_domain(pod, cluster_domain)
+        names = f"{hostname}.{domain}\t{hostname}" if domain else hostname
+        lines = [_HOSTS_FILE, *(f"{one.ip}\t{names}\n" for one in pod.status.pod_ips)]
     if pod.spec.host_aliases:
         lines.append("\n# Entries added by HostAliases.\n")
         lines += [f"{one.ip}\t{chr(9).join(one.hostnames)}\n" for one in pod.spec.host_aliases]
     return "".join(lines)
+
+
+def _bind_sub_path(source: Path, path: str, target: Path, where: str) -> Path:
+    """Bind a path within a volume, which is created if it is missing. Raises `ContainerConfigError`."""
+    try:  # the details of errors would tell about the machine's files
+        if not (source / path).exists():
+            subpath.make_folder(source, path)
+    except (subpath.SubPathError, OSError):
+        raise ContainerConfigError(f"failed to create subPath directory for {where}") from None
+    try:
+        return subpath.bind(source, path, target)
+    except (subpath.SubPathError, OSError):
+        raise ContainerConfigError(f"failed to prepare subPath for {where}") from None
 
 
 def _is_recursively_read_only(mount: VolumeMount) -> bool:

@@ -16,6 +16,7 @@ from kubeloop.clock import Clock
 from kubeloop.grpc.channel import UnixChannel
 from kubeloop.grpc.streams import RpcError
 from kubeloop.kubelet.cri.config.dns import DnsSettings, pod_dns
+from kubeloop.kubelet.cri.config.linux_resources import MachineMemory
 from kubeloop.kubelet.cri.config.paths import NodePaths
 from kubeloop.kubelet.cri.container_mounts import ContainerMounts
 from kubeloop.kubelet.cri.image_manager import ImageManager
@@ -26,7 +27,7 @@ from kubeloop.kubelet.cri.stats.collector import StatsCollector, StatsNode, Stat
 from kubeloop.kubelet.cri.stats.provider import CriStatsProvider
 from kubeloop.kubelet.cri.streams import StreamingClient
 from kubeloop.kubelet.events.pod_events import PodEvents
-from kubeloop.kubelet.node_status.machine import MachineResources
+from kubeloop.kubelet.node_status.machine import MachineResources, read_huge_page_sizes
 from kubeloop.kubelet.node_status.served_nodes import ServedNodes
 from kubeloop.kubelet.sync.sync_queues import EnqueuePod
 from kubeloop.kubelet.volumes.host.manager import HostVolumeManager
@@ -98,7 +99,7 @@ class CriNode:
         facts = NodeFacts(
             paths,
             config.addresses,
-            config.machine.memory,
+            MachineMemory(config.machine.memory, read_huge_page_sizes()),
             config.dns.cluster_domain,
             lambda pod: pod_dns(pod, config.dns),
             config.cgroup_root,

@@ -23,7 +23,7 @@ from kubeloop.kubelet.cri import container_logs
 from kubeloop.kubelet.cri.cgroups import pod_cgroup, remove_pod_cgroups
 from kubeloop.kubelet.cri.config.container_config import ContainerInputs, make_container_config
 from kubeloop.kubelet.cri.config.labels import POD_UID
-from kubeloop.kubelet.cri.config.linux_resources import container_resources
+from kubeloop.kubelet.cri.config.linux_resources import MachineMemory, container_resources
 from kubeloop.kubelet.cri.config.paths import NodePaths
 from kubeloop.kubelet.cri.config.sandbox_config import HostnameError, SandboxInputs, make_sandbox_config
 from kubeloop.kubelet.cri.config.security_context import ContainerConfigError
@@ -60,7 +60,7 @@ class NodeFacts:
 
     paths: NodePaths
     addresses: tuple[str, ...]
-    memory_capacity: int  # in bytes
+    memory: MachineMemory
     cluster_domain: str
     dns_of: Callable[[Pod], DNSConfig | None]
     cgroup_root: str
@@ -213,7 +213,7 @@ class CriRuntime:
                 image.user,
                 environment,
                 mounts,
-                facts.memory_capacity,
+                facts.memory,
                 str(facts.paths.seccomp()),
             )
             config = make_container_config(pod, container, inputs)
@@ -260,7 +260,7 @@ class CriRuntime:
         """Change a running container to the resources of the pod's spec."""
         run = (await self._cache.get(pod.metadata.uid)).last_run(container.name)
         if run is not None and run.state == "running":
-            limits = container_resources(pod, container, self._facts.memory_capacity)
+            limits = container_resources(pod, container, self._facts.memory)
             await self._service.update_container_resources(_bare(run.id), limits)
             self._cache.invalidate(pod.metadata.uid)
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from kubeloop import KUBERNETES_VERSION
 from kubeloop.api.generated.core_v1 import NodeSystemInfo
+from kubeloop.kubelet.cri.config.linux_resources import format_page_size
 from kubeloop.kubelet.node_status.registration import architecture
 
 _KIBI = 1024
@@ -34,6 +35,13 @@ def read_resources(root: Path) -> MachineResources:
     while not root.exists():
         root = root.parent
     return MachineResources(os.cpu_count() or 1, int(found["MemTotal"][1]) * _KIBI, shutil.disk_usage(root).total)
+
+
+def read_huge_page_sizes(folder: Path = Path("/sys/kernel/mm/hugepages")) -> tuple[str, ...]:
+    """Return the sizes of huge pages of this machine, such as 2MB."""
+    names = sorted(one.name for one in folder.iterdir()) if folder.is_dir() else ()
+    sizes = (int(name.removeprefix("hugepages-").removesuffix("kB")) for name in names)
+    return tuple(format_page_size(size * _KIBI) for size in sizes)
 
 
 def capacity_of(resources: MachineResources, pods: int) -> dict[str, str]:

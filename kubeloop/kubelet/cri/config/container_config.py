@@ -9,7 +9,7 @@ from typing import NamedTuple
 from kubeloop.api.generated.core_v1 import Container, Pod
 from kubeloop.kubelet.containers.environment import expand
 from kubeloop.kubelet.cri.config.labels import container_annotations, container_labels
-from kubeloop.kubelet.cri.config.linux_resources import container_resources
+from kubeloop.kubelet.cri.config.linux_resources import MachineMemory, container_resources
 from kubeloop.kubelet.cri.config.security_context import ImageUser, container_security_context
 from kubeloop.kubelet.cri.messages.container import (
     ContainerConfig,
@@ -30,7 +30,7 @@ class ContainerInputs(NamedTuple):
     image_user: ImageUser
     environment: Mapping[str, str]
     mounts: tuple[Mount, ...]
-    memory_capacity: int  # of the node, in bytes
+    memory: MachineMemory
     seccomp_folder: str
     seccomp_default: bool = False
 
@@ -41,7 +41,7 @@ def make_container_config(pod: Pod, container: Container, inputs: ContainerInput
     context = container_security_context(
         pod, container, inputs.image_user, inputs.seccomp_folder, seccomp_default=inputs.seccomp_default
     )
-    resources = container_resources(pod, container, inputs.memory_capacity)
+    resources = container_resources(pod, container, inputs.memory)
     return ContainerConfig(
         metadata=ContainerMetadata(name=container.name, attempt=inputs.attempt),
         image=ImageSpec(image=inputs.image_ref, user_specified_image=container.image),

@@ -26,6 +26,10 @@ class NodePaths:
         """Return the folder of a pod's volumes."""
         return self.pod(uid) / "volumes"
 
+    def plugin(self, uid: str, plugin: str, volume: str) -> Path:
+        """Return the folder in which a plugin keeps its notes about a pod's volume."""
+        return self.pod(uid) / "plugins" / plugin / volume
+
     def container(self, uid: str, name: str) -> Path:
         """Return the folder of a container's termination messages."""
         return self.pod(uid) / _TERMINATION_LOGS / name

@@ -42,7 +42,7 @@ class HostVolumeManager:
         if before is not None and self._clock.now() < before.at:
             return memory
         memory = await self._checks.check_attach_and_mount(pod, node, memory)
-        if memory.unmounted_volumes is not None and not memory.unmounted_volumes.retries.keys() <= {_SET_UP}:
+        if memory.unmounted_volumes is not None and _SET_UP not in memory.unmounted_volumes.retries:
             return memory
         try:
             await self._mounter.set_up(pod, node.status.allocatable)

@@ -3,20 +3,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+import re
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from kubeloop.api.errors import NotFound
+from kubeloop.api.errors import ApiError, NotFound
 from kubeloop.api.generated.authentication_v1 import BoundObjectReference, TokenRequest, TokenRequestSpec
 from kubeloop.api.generated.certificates_v1 import ClusterTrustBundle
 from kubeloop.api.generated.core_v1 import (
     ClusterTrustBundleProjection,
     ConfigMap,
+    ConfigMapProjection,
+    ConfigMapVolumeSource,
     DownwardAPIVolumeFile,
-    KeyToPath,
     Pod,
     Secret,
+    SecretProjection,
+    SecretVolumeSource,
     ServiceAccount,
     ServiceAccountTokenProjection,
     Volume,
@@ -26,15 +31,20 @@ from kubeloop.api.selectors.objects import label_selector_as_selector
 from kubeloop.client import Client
 from kubeloop.clock import Clock
 from kubeloop.kubelet.containers.environment import resolve_field_ref, resolve_resource_field_ref
-from kubeloop.kubelet.sync.containers import find_container
+from kubeloop.kubelet.sync.containers import all_containers_of, find_container
 from kubeloop.kubelet.volumes.host.atomic_writer import FileContent
 
 DEFAULT_MODE = 0o644
-TOKEN_GROUP_MODE = 0o640
+OWNER_MODE = 0o600  # of tokens and trust bundles with an owner, or with a group, which then may read them
 # A token is requested again after this share of its lifetime, or after a day.
 _REFRESH_SHARE, _LONGEST_USE_SECONDS = 0.8, 86_400.0
 
+_CERTIFICATE = re.compile("-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
+
 Files = dict[str, FileContent]
+_KeySource = ConfigMapVolumeSource | ConfigMapProjection | SecretVolumeSource | SecretProjection
+
+log = logging.getLogger(__name__)
 
 
 class PayloadError(Exception):
@@ -58,6 +68,7 @@ class _Defaults(NamedTuple):
 class _IssuedToken(NamedTuple):
     token: bytes
     refresh_at: datetime
+    expires_at: datetime
 
 
 class PayloadReader:
@@ -77,11 +88,11 @@ class PayloadReader:
         if (config_map := volume.config_map) is not None:
             defaults = _defaults(config_map.default_mode, config_map.default_user)
             held = await self._config_map(pod, config_map.name, bool(config_map.optional))
-            return _select(held, config_map.items, defaults, "configmap references non-existent config key: ")
+            return _select(held, config_map, defaults, "configmap references non-existent config key: ")
         if (secret := volume.secret) is not None:
             defaults = _defaults(secret.default_mode, secret.default_user)
             held = await self._secret(pod, secret.secret_name, bool(secret.optional))
-            return _select(held, secret.items, defaults, "references non-existent secret key: ")
+            return _select(held, secret, defaults, "references non-existent secret key: ")
         if (downward := volume.downward_api) is not None:
             defaults = _defaults(downward.default_mode, downward.default_user)
             return _downward_files(pod, downward.items, defaults, allocatable)
@@ -98,16 +109,16 @@ class PayloadReader:
     ) -> Files:
         if (config_map := source.config_map) is not None:
             held = await self._config_map(pod, config_map.name, bool(config_map.optional))
-            return _select(held, config_map.items, defaults, "configmap references non-existent config key: ")
+            return _select(held, config_map, defaults, "configmap references non-existent config key: ")
         if (secret := source.secret) is not None:
             held = await self._secret(pod, secret.name, bool(secret.optional))
-            return _select(held, secret.items, defaults, "references non-existent secret key: ")
+            return _select(held, secret, defaults, "references non-existent secret key: ")
         if source.downward_api is not None:
             return _downward_files(pod, source.downward_api.items, defaults, allocatable)
         if source.service_account_token is not None:
             return await self._token(pod, source.service_account_token, defaults)
         if source.cluster_trust_bundle is not None:
-            return await self._trust_bundle(source.cluster_trust_bundle, defaults)
+            return await self._trust_bundle(pod, source.cluster_trust_bundle, defaults)
         raise PayloadError("a projected volume has a source that this kubelet does not support")
 
     async def _config_map(self, pod: Pod, name: str, is_optional: bool) -> Mapping[str, bytes] | None:
@@ -128,15 +139,18 @@ class PayloadReader:
             raise PayloadError(f'secret "{name}" not found') from None
 
     async def _token(self, pod: Pod, wanted: ServiceAccountTokenProjection, defaults: _Defaults) -> Files:
-        mode = TOKEN_GROUP_MODE if _fs_group(pod) is not None else defaults.mode
-        uid = wanted.user if wanted.user is not None else defaults.uid
-        return {wanted.path: FileContent(await self._current_token(pod, wanted), mode, uid)}
+        return {wanted.path: _private_file(pod, await self._current_token(pod, wanted), wanted.user, defaults)}
 
     async def _current_token(self, pod: Pod, wanted: ServiceAccountTokenProjection) -> bytes:
         key, now = (pod.metadata.uid, f"{wanted.audience}/{wanted.expiration_seconds}"), self._clock.now()
         held = self._tokens.get(key)
         if held is None or held.refresh_at <= now:
-            held = self._tokens[key] = await self._request_token(pod, wanted, now)
+            try:
+                held = self._tokens[key] = await self._request_token(pod, wanted, now)
+            except ApiError as error:
+                if held is None or held.expires_at <= now:
+                    raise
+                log.warning("a token of pod %s could not be refreshed: %s", pod.metadata.name, error)
         return held.token
 
     async def _request_token(self, pod: Pod, wanted: ServiceAccountTokenProjection, now: datetime) -> _IssuedToken:
@@ -151,10 +165,11 @@ class PayloadReader:
         request = TokenRequest(spec=spec)
         made = await self._client.create_subresource(ServiceAccount, account, "token", request, about.namespace)
         seconds = made.spec.expiration_seconds or wanted.expiration_seconds or 0
-        lifetime = min(seconds * _REFRESH_SHARE, _LONGEST_USE_SECONDS)
-        return _IssuedToken(made.status.token.encode(), now + timedelta(seconds=lifetime))
+        refresh_after = min(seconds * _REFRESH_SHARE, _LONGEST_USE_SECONDS)
+        token = made.status.token.encode()
+        return _IssuedToken(token, now + timedelta(seconds=refresh_after), now + timedelta(seconds=seconds))
 
-    async def _trust_bundle(self, wanted: ClusterTrustBundleProjection, defaults: _Defaults) -> Files:
+    async def _trust_bundle(self, pod: Pod, wanted: ClusterTrustBundleProjection, defaults: _Defaults) -> Files:
         if wanted.name is not None:
             try:
                 bundles = [await self._client.get(ClusterTrustBundle, wanted.name)]
@@ -165,9 +180,34 @@ class PayloadReader:
             listed = await self._client.list(ClusterTrustBundle, fields=f"spec.signerName={wanted.signer_name}")
             bundles = [one for one in listed.items if selector.matches(one.metadata.labels or {})]
         if not bundles and not wanted.optional:
-            raise PayloadError("no ClusterTrustBundle matches the projection")
-        content = "".join(one.spec.trust_bundle for one in bundles)
-        return {wanted.path: FileContent(content.encode(), defaults.mode, defaults.uid)}
+            if wanted.name is not None:
+                raise PayloadError(f'while getting ClusterTrustBundle: clustertrustbundle "{wanted.name}" not found')
+            raise PayloadError("combination of signerName and labelSelector matched zero ClusterTrustBundles")
+        content = join_certificates(one.spec.trust_bundle for one in bundles)
+        return {wanted.path: _private_file(pod, content.encode(), wanted.user, defaults)}
+
+
+def join_certificates(bundles: Iterable[str]) -> str:
+    """Return the certificates of all bundles, each once."""
+    found = dict.fromkeys(one for bundle in bundles for one in _CERTIFICATE.findall(bundle))
+    return "".join(f"{one}\n" for one in found)
+
+
+def common_user_of(pod: Pod) -> int | None:
+    """Return the user that all containers of a pod run as, if they set the same one."""
+    of_pod = pod.spec.security_context.run_as_user if pod.spec.security_context is not None else None
+    users = set()
+    for one in all_containers_of(pod):
+        own = one.security_context.run_as_user if one.security_context is not None else None
+        users.add(of_pod if own is None else own)
+    return users.pop() if len(users) == 1 else None
+
+
+def _private_file(pod: Pod, data: bytes, user: int | None, defaults: _Defaults) -> FileContent:
+    """Return a file of the user that it names, that its volume names, or that the pod runs as."""
+    uid = next((one for one in (user, defaults.uid, common_user_of(pod)) if one is not None), None)
+    is_owned = uid is not None or _fs_group(pod) is not None
+    return FileContent(data, OWNER_MODE if is_owned else defaults.mode, uid)
 
 
 def _defaults(mode: int | None, uid: int | None) -> _Defaults:
@@ -178,17 +218,17 @@ def _fs_group(pod: Pod) -> int | None:
     return pod.spec.security_context.fs_group if pod.spec.security_context is not None else None
 
 
-def _select(
-    held: Mapping[str, bytes] | None, items: tuple[KeyToPath, ...], defaults: _Defaults, complaint: str
-) -> Files:
+def _select(held: Mapping[str, bytes] | None, source: _KeySource, defaults: _Defaults, complaint: str) -> Files:
     """Return all entries as files, or those that the items name."""
     if held is None:
         return {}
-    if not items:
+    if not source.items:
         return {key: FileContent(data, defaults.mode, defaults.uid) for key, data in held.items()}
     files: Files = {}
-    for item in items:
+    for item in source.items:
         if item.key not in held:
+            if source.optional:
+                continue
             raise PayloadError(f"{complaint}{item.key}")
         mode = defaults.mode if item.mode is None else item.mode
         uid = defaults.uid if item.user is None else item.user

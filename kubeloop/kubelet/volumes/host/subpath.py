@@ -8,10 +8,10 @@ folder of the kubelet. What the container renames afterwards changes nothing.
 from __future__ import annotations
 
 import os
-import shutil
 import stat
-import subprocess
 from pathlib import Path
+
+from kubeloop.kubelet.volumes.host.mounts import is_mount_point, remove_tree, run_mount, unmount, unmount_all
 
 
 class SubPathError(Exception):
@@ -19,19 +19,22 @@ class SubPathError(Exception):
 
 
 def make_folder(volume: Path, sub_path: str) -> None:
-    """Create a missing folder within a volume, with the volume's mode. Raises `SubPathError`."""
-    mode = stat.S_IMODE(volume.stat().st_mode)
-    at = os.open(volume, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    """Create a missing folder within a volume, with the volume's mode. Raises `SubPathError`.
+
+    Links that are there already are followed within the volume.
+    """
+    mode, segments = stat.S_IMODE(volume.stat().st_mode), _segments(sub_path)
+    existing, missing = volume, list(segments)
+    while missing and (existing / missing[0]).exists():
+        existing /= missing.pop(0)
+    at = _open_within(volume, existing)
     try:
-        for segment in _segments(sub_path):
-            try:
-                os.mkdir(segment, mode, dir_fd=at)
-                os.chmod(segment, mode, dir_fd=at)
-            except FileExistsError:
-                pass
-            below = _open(at, segment)
+        for segment in missing:
+            os.mkdir(segment, mode, dir_fd=at)
+            below = os.open(segment, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at)
             os.close(at)
             at = below
+            os.fchmod(at, mode)  # of the folder that was opened, whatever has its name by now
     except OSError as error:
         raise SubPathError(str(error)) from None
     finally:
@@ -39,36 +42,42 @@ def make_folder(volume: Path, sub_path: str) -> None:
 
 
 def bind(volume: Path, sub_path: str, target: Path) -> Path:
-    """Bind a path within a volume to a target and return that; may be repeated. Raises `SubPathError`."""
-    if os.path.ismount(target):
-        return target
-    real = Path(os.path.realpath(volume / sub_path))
-    root = Path(os.path.realpath(volume))
-    if real != root and root not in real.parents:
-        raise SubPathError(f"subpath {sub_path} not within volume path")
-    descriptor = _open_below(root, str(real.relative_to(root)))
+    """Bind a path within a volume to a target and return that; may be repeated. Raises `SubPathError`.
+
+    A target that was bound to another file is bound again.
+    """
+    _segments(sub_path)
+    descriptor = _open_within(volume, volume / sub_path)
     try:
+        if is_mount_point(target):
+            if os.path.samestat(os.fstat(descriptor), os.lstat(target)):
+                return target
+            unmount(target, is_lazy=True)
         target.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
         if stat.S_ISDIR(os.fstat(descriptor).st_mode):
             target.mkdir(mode=0o750, exist_ok=True)
         else:
             target.touch(mode=0o640)
-        command = ["mount", "--no-canonicalize", "--bind", f"/proc/self/fd/{descriptor}", str(target)]
-        done = subprocess.run(command, pass_fds=(descriptor,), capture_output=True, text=True, check=False)
+        run_mount("--no-canonicalize", "--bind", f"/proc/self/fd/{descriptor}", str(target), descriptor=descriptor)
+    except OSError as error:
+        raise SubPathError(str(error)) from None
     finally:
         os.close(descriptor)
-    if done.returncode:
-        raise SubPathError(done.stderr.strip())
     return target
 
 
-def release(folder: Path) -> None:
-    """Unmount and remove everything that was bound below a folder."""
-    for path in sorted(folder.rglob("*"), reverse=True):
-        if os.path.ismount(path):
-            subprocess.run(["umount", str(path)], capture_output=True, check=False)
-    if not any(map(os.path.ismount, folder.rglob("*"))):  # never remove the contents of a volume
-        shutil.rmtree(folder, ignore_errors=True)
+def release(folder: Path) -> bool:
+    """Unmount and remove everything that was bound below a folder; returns False if something is still mounted."""
+    unmount_all(folder)
+    return remove_tree(folder)
+
+
+def _open_within(volume: Path, path: Path) -> int:
+    """Open a path whose links lead to a place within the volume. Raises `SubPathError`."""
+    root, real = Path(os.path.realpath(volume)), Path(os.path.realpath(path))
+    if real != root and root not in real.parents:
+        raise SubPathError(f"{path} not within volume path {volume}")
+    return _open_below(root, str(real.relative_to(root)))
 
 
 def _open_below(root: Path, relative: str) -> int:
