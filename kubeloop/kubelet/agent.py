@@ -171,6 +171,8 @@ class NodeAgent:
         loop = Controller(PODS, workers.reconcile, self._clock, workers=_POD_WORKERS, queue=self._queues.pods)
         loop.watches(self._pods, own_key, _is_relevant_pod_update)
         self._pods.add_handler(ResourceEventHandlerFuncs(on_add=self._reserve_existing, on_delete=self._release))
+        if self._cri_node is not None:
+            self._pods.add_handler(ResourceEventHandlerFuncs(on_update=self._interrupt_start))
         return loop
 
     def _new_node_loop(self, config: NodeAgentConfig) -> Controller[ObjectKey]:
@@ -221,6 +223,12 @@ class NodeAgent:
             self.runtime.adopt_pod(pod)
             if pod.metadata.deletion_timestamp is None:
                 self._allocator.add_pod(pod)
+
+    def _interrupt_start(self, old: Pod, new: Pod) -> None:
+        """Interrupt the start of a container, which may wait for an image, if its pod is deleted."""
+        is_deleted = new.metadata.deletion_timestamp is not None and old.metadata.deletion_timestamp is None
+        if is_deleted and self._cri_node is not None:
+            self._cri_node.runtime.interrupt(new.metadata.uid)
 
     def _release(self, pod: Pod) -> None:
         self._allocator.remove_pod(pod.spec.node_name, pod.metadata.uid)

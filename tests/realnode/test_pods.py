@@ -268,7 +268,10 @@ def test_restarted_runtime_is_survived(node: RealNode) -> None:
     node.apply(pod("web", serve()))
     before = facts_of(node.wait_ready("web"))
     node.runtime.kill()
+    node.eventually(lambda: not node.is_ready())
+    assert "container runtime is down" in node.kubectl("describe", "node")
     node.runtime.start()
+    node.eventually(node.is_ready)
     node.apply(pod("after", serve()))
     node.wait_ready("after")
     assert facts_of(node.pod("web")) == before

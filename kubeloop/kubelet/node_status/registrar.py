@@ -62,7 +62,7 @@ class NodeRegistrar:
         return node
 
     async def get_existing(self, name: str) -> Node:
-        """Return a node that somebody else has created."""
+        """Return a node that exists already."""
         return await self._client.get(Node, name)
 
     async def remove_initial_taint(self, node: Node) -> Node:
