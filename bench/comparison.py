@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures what a new user waits for, for the comparison with envtest and kind: `python -m bench.comparison`.
 
-Each figure is the median of several runs. The first start creates keys and store; a later one finds them.
+Each figure is the median of several runs. The first start creates keys and store; a later one finds them. With
+`--kube-apiserver PATH --etcd PATH` it also measures the programs that envtest starts.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import json
 import statistics
@@ -20,7 +22,8 @@ import msgspec
 
 from bench.connection import Connection
 from bench.figures import encode
-from bench.program import Program, running
+from bench.program import Program, cpu_seconds, running
+from bench.upstream import UpstreamBinaries, upstream_server
 
 _RUNS = 3
 _PATIENCE = 120.0
@@ -46,6 +49,7 @@ async def plane_figures(folder: Path) -> AsyncIterator[tuple[str, float]]:
         began = time.perf_counter()
         async with running(folder, nodes=1) as program:
             yield f"{start}_ready_s", program.start_seconds
+            yield f"{start}_ready_cpu_s", cpu_seconds(program.pid)
             await _available(program, start.replace("_", "-"))
             yield f"{start}_deployment_available_s", time.perf_counter() - began
             yield f"{start}_mib", program.resident_mib()
@@ -75,10 +79,31 @@ def fixture_figures() -> Iterator[tuple[str, float]]:
     yield from zip(names, map(float, done.stdout.split()), strict=True)
 
 
-async def main() -> None:
+async def envtest_figures(binaries: UpstreamBinaries, folder: Path) -> AsyncIterator[tuple[str, float]]:
+    """Measure etcd and kube-apiserver until ready, with an empty store as envtest has it, and their memory."""
+    async with upstream_server(binaries, folder) as server:
+        yield "envtest_ready_s", server.start_seconds
+        yield "envtest_ready_cpu_s", server.cpu_seconds()
+        yield "envtest_mib", server.resident_mib()
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser("python -m bench.comparison", description="Measure what a new user waits for.")
+    parser.add_argument("--runs", type=int, default=_RUNS, help=f"runs, whose median is printed (default: {_RUNS})")
+    parser.add_argument("--kube-apiserver", default="", metavar="PATH", help="kube-apiserver to measure as in envtest")
+    parser.add_argument("--etcd", default="etcd", metavar="PATH", help="etcd for it (default: etcd)")
+    return parser.parse_args()
+
+
+async def main(options: argparse.Namespace) -> None:
     """Print the median of each figure as one line of JSON."""
     found: dict[str, list[float]] = {}
-    for _ in range(_RUNS):
+    for _ in range(options.runs):
+        if options.kube_apiserver:
+            with tempfile.TemporaryDirectory() as folder:
+                binaries = UpstreamBinaries(options.kube_apiserver, options.etcd)
+                async for name, value in envtest_figures(binaries, Path(folder)):
+                    found.setdefault(name, []).append(value)
         with tempfile.TemporaryDirectory() as folder:
             async for name, value in plane_figures(Path(folder) / "plane"):
                 found.setdefault(name, []).append(value)
@@ -89,4 +114,4 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    asyncio.run(main(_options()))

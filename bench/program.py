@@ -17,6 +17,18 @@ from pathlib import Path
 from bench.connection import Connection
 
 
+def cpu_seconds(pid: int) -> float:
+    """Return the processor time that a process has used: unlike its duration, it hardly depends on other load."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def resident_mib(pid: int) -> float:
+    """Return the memory in use of a process, as Linux counts it."""
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
 @dataclass(frozen=True, slots=True)
 class Program:
     """A server that answers."""
@@ -35,8 +47,7 @@ class Program:
 
     def resident_mib(self) -> float:
         """Memory in use, as Linux counts it."""
-        pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
-        return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+        return resident_mib(self.pid)
 
 
 def running(folder: Path, store: str = "sqlite", nodes: int = 0) -> AbstractAsyncContextManager[Program]:
