@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from kubeloop.api.generated.apiextensions_v1 import CustomResourceDefinition
-from kubeloop.cli.program.output import YAML, format_document
+from kubeloop.cli.program.output import JSON, YAML, add_output_flag, format_document
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.client.objects import apply_document
 from kubeloop.runtime.crd.definition import CustomKind
@@ -26,7 +26,7 @@ _EXAMPLES: Final = """Examples:
   # Two definitions in one file of a chart
   kubeloop crd generate shop.kinds:ORDERS shop.kinds:CARTS --output-file charts/shop/crds/kinds.yaml
 """
-_GENERATE: Final = "Write the CustomResourceDefinitions of CustomKinds as YAML"
+_GENERATE: Final = "Write the CustomResourceDefinitions of CustomKinds as YAML or JSON"
 
 
 class KindError(Exception):
@@ -51,6 +51,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     about = "CustomKind as module:NAME; modules are found in the current directory and where Python finds them"
     action.add_argument("kinds", nargs="+", type=_kind_name, metavar="MODULE:KIND", help=about)
     action.add_argument("--output-file", type=Path, metavar="FILE", help="file to write (default: standard output)")
+    add_output_flag(action)
 
 
 def _kind_name(text: str) -> KindName:
@@ -64,7 +65,8 @@ def run_crd(options: argparse.Namespace) -> int:
     """Write the definitions; returns the exit code."""
     sys.path.insert(0, "")  # as `python -m` does: the program of the kinds is often in the current directory
     try:
-        text = "---\n".join(definition_text(find_kind(name)) for name in _distinct(options.kinds))
+        separator = "" if options.output == JSON else "---\n"
+        text = separator.join(definition_text(find_kind(name), options.output) for name in _distinct(options.kinds))
         if options.output_file is None:
             print(text, end="")
         else:
@@ -93,11 +95,11 @@ def find_kind(wanted: KindName) -> CustomKind[Any]:
     raise KindError(f"{wanted} {what}; " + (f"there are: {', '.join(kinds)}" if kinds else "the module has none"))
 
 
-def definition_text(kind: CustomKind[Any]) -> str:
-    """Return a kind's definition as YAML; raises KindError if its class has no schema."""
+def definition_text(kind: CustomKind[Any], output: str = "") -> str:
+    """Return a kind's definition as JSON or, without a choice, as YAML; raises KindError if its class has no schema."""
     try:
         document = apply_document(kind.definition, resource_of_class(CustomResourceDefinition))
     except (SchemaError, ValueError) as error:
         raise KindError(f"{kind.name}: {error}") from error
     del document["status"]  # the server's
-    return f"{format_document(msgspec.to_builtins(document, order='sorted'), YAML)}\n"
+    return f"{format_document(msgspec.to_builtins(document, order='sorted'), output or YAML)}\n"

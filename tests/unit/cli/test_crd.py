@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -65,6 +66,12 @@ def test_definition_is_accepted_by_a_server(cluster: Cluster, capsys: pytest.Cap
         "metadata": {"name": "b", "namespace": "default"}, "spec": {"schedule": "@daily"},
     })  # fmt: skip
     assert cluster.client.get("bk.example.com/v1", "b", "default")["spec"] == {"schedule": "@daily", "keep": 3}
+
+
+def test_definition_as_json_is_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    (expected,) = generated(capsys, "backup_kinds:BACKUPS")
+    assert main(["crd", "generate", "backup_kinds:BACKUPS", "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out) == expected
 
 
 def test_several_kinds_are_several_documents(capsys: pytest.CaptureFixture[str]) -> None:
