@@ -10,6 +10,7 @@ from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.kubelet.cri.messages.sandbox import DNSConfig
 
 _MOST_NAMESERVERS, _MOST_SEARCHES, _LONGEST_SEARCH_LINE = 3, 32, 2048
+_LONGEST_SEARCH = 253  # some resolvers abort at a longer name
 _CLUSTER_OPTIONS = ("ndots:5",)
 
 
@@ -74,6 +75,8 @@ def _with_own(pod: Pod, base: DNSConfig) -> DNSConfig:
 def _within_limits(config: DNSConfig) -> DNSConfig:
     searches: list[str] = []
     for one in config.searches[:_MOST_SEARCHES]:
+        if len(one) > _LONGEST_SEARCH:
+            continue
         if len(" ".join((*searches, one))) > _LONGEST_SEARCH_LINE:
             break
         searches.append(one)

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
-from kubeloop.api.generated.core_v1 import Pod
+from kubeloop.api.generated.core_v1 import ContainerPort, Pod
 from kubeloop.kubelet.cri.config.labels import sandbox_labels
 from kubeloop.kubelet.cri.config.linux_resources import overhead_resources, sandbox_resources
 from kubeloop.kubelet.cri.config.security_context import sandbox_security_context
@@ -62,11 +63,15 @@ def make_sandbox_config(pod: Pod, inputs: SandboxInputs) -> PodSandboxConfig:
 def hostname_and_domain(pod: Pod, cluster_domain: str) -> tuple[str, str]:
     """Return the host name of a pod, and its domain within the cluster if it has a subdomain."""
     if pod.spec.hostname_override is not None:
-        return pod.spec.hostname_override, ""
-    hostname = pod.spec.hostname or pod.metadata.name[:_LONGEST_HOSTNAME].rstrip("-.")
+        return _short(pod.spec.hostname_override), ""
+    hostname = _short(pod.spec.hostname or pod.metadata.name)
     if not pod.spec.subdomain:
         return hostname, ""
     return hostname, f"{pod.spec.subdomain}.{pod.metadata.namespace}.svc.{cluster_domain}"
+
+
+def _short(hostname: str) -> str:
+    return hostname if len(hostname) <= _LONGEST_HOSTNAME else hostname[:_LONGEST_HOSTNAME].rstrip("-.")
 
 
 def kernel_hostname(pod: Pod, cluster_domain: str) -> str:
@@ -92,5 +97,13 @@ def _port_mappings(pod: Pod) -> tuple[PortMapping, ...]:
             host_ip=port.host_ip,
         )
         for container in pod.spec.containers or ()
-        for port in container.ports
+        for port in _distinct(container.ports)
     )
+
+
+def _distinct(ports: tuple[ContainerPort, ...]) -> Iterable[ContainerPort]:
+    """Return the ports without repetitions; of ports with one name, the first."""
+    found: dict[object, ContainerPort] = {}
+    for one in ports:
+        found.setdefault(one.name or (one.protocol, one.host_ip, one.container_port, one.host_port), one)
+    return found.values()

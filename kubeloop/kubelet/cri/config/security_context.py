@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import NamedTuple, TypeVar
 
 from kubeloop.api.generated.core_v1 import (
@@ -32,6 +33,8 @@ from kubeloop.kubelet.sync.containers import all_containers_of, format_pod
 T = TypeVar("T")
 _NO_CONTEXT, _NO_POD_CONTEXT = SecurityContext(), PodSecurityContext()
 _UNMASKED = "Unmasked"
+_APP_ARMOR_NAMES = {"RuntimeDefault": "runtime/default", "Unconfined": "unconfined"}
+_HIGHEST_UID = (1 << 31) - 1
 _MASKED_PATHS = (
     *(f"/proc/{one}" for one in ("asound", "acpi", "interrupts", "kcore", "keys", "latency_stats", "timer_list")),
     *(f"/proc/{one}" for one in ("timer_stats", "sched_debug", "scsi")),
@@ -61,6 +64,7 @@ def container_security_context(
     own, of_pod = container.security_context or _NO_CONTEXT, pod.spec.security_context or _NO_POD_CONTEXT
     _verify_non_root(pod, container, user)
     run_as_user = _first(own.run_as_user, of_pod.run_as_user)
+    image_uid = 0 if user.uid is None and not user.name else user.uid
     profile = _first(own.seccomp_profile, of_pod.seccomp_profile)
     app_armor = _first(own.app_armor_profile, of_pod.app_armor_profile)
     is_unmasked = own.proc_mount == _UNMASKED
@@ -69,8 +73,8 @@ def container_security_context(
         privileged=bool(own.privileged),
         namespace_options=namespaces_of(pod),
         selinux_options=_selinux(_first(own.se_linux_options, of_pod.se_linux_options)),
-        run_as_user=_number(user.uid if run_as_user is None else run_as_user),
-        run_as_username=user.name if run_as_user is None else "",
+        run_as_user=_number(image_uid if run_as_user is None else run_as_user),
+        run_as_username=user.name if run_as_user is None and user.uid is None else "",
         run_as_group=_number(_first(own.run_as_group, of_pod.run_as_group)),
         readonly_rootfs=bool(own.read_only_root_filesystem),
         supplemental_groups=_groups(of_pod),
@@ -80,6 +84,7 @@ def container_security_context(
         readonly_paths=() if is_unmasked else _READ_ONLY_PATHS,
         seccomp=_seccomp(profile, seccomp_root, seccomp_default),
         apparmor=_app_armor(app_armor),
+        apparmor_profile=_app_armor_name(app_armor),
     )
 
 
@@ -126,6 +131,11 @@ def _verify_non_root(pod: Pod, container: Container, user: ImageUser) -> None:
             f"container has runAsNonRoot and image has non-numeric user ({user.name}), cannot verify user is non-root"
             f" {where}"
         )
+    elif not 0 <= user.uid <= _HIGHEST_UID:
+        raise ContainerConfigError(
+            f"container has runAsNonRoot and image has an invalid user id ({user.uid}). (Must be 1-({_HIGHEST_UID})): "
+            f"must be between 0 and {_HIGHEST_UID}, inclusive {where}"
+        )
 
 
 def _first(own: T | None, of_pod: T | None) -> T | None:
@@ -161,7 +171,10 @@ def _seccomp(found: SeccompProfile | None, root: str, by_default: bool) -> Secur
         kind = ProfileType.RUNTIME_DEFAULT if by_default else ProfileType.UNCONFINED
         return SecurityProfile(profile_type=kind)
     if found.type == "Localhost":
-        return SecurityProfile(profile_type=ProfileType.LOCALHOST, localhost_ref=f"{root}/{found.localhost_profile}")
+        if not found.localhost_profile:
+            raise ContainerConfigError("localhostProfile must be set if seccompProfile type is Localhost.")
+        path = os.path.normpath(f"{root}/{found.localhost_profile}")
+        return SecurityProfile(profile_type=ProfileType.LOCALHOST, localhost_ref=path)
     is_default = found.type == "RuntimeDefault"
     return SecurityProfile(profile_type=ProfileType.RUNTIME_DEFAULT if is_default else ProfileType.UNCONFINED)
 
@@ -170,6 +183,15 @@ def _app_armor(found: AppArmorProfile | None) -> SecurityProfile | None:
     if found is None:
         return None
     if found.type == "Localhost":
-        return SecurityProfile(profile_type=ProfileType.LOCALHOST, localhost_ref=found.localhost_profile or "")
+        if found.localhost_profile is None:
+            raise ContainerConfigError("missing localhost apparmor profile name")
+        return SecurityProfile(profile_type=ProfileType.LOCALHOST, localhost_ref=found.localhost_profile)
     is_default = found.type == "RuntimeDefault"
     return SecurityProfile(profile_type=ProfileType.RUNTIME_DEFAULT if is_default else ProfileType.UNCONFINED)
+
+
+def _app_armor_name(found: AppArmorProfile | None) -> str:
+    """Return the profile in the form that older runtimes read."""
+    if found is None:
+        return ""
+    return f"localhost/{found.localhost_profile}" if found.type == "Localhost" else _APP_ARMOR_NAMES[found.type]

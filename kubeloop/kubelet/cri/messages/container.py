@@ -160,6 +160,7 @@ class LinuxContainerSecurityContext(GrpcMessage, frozen=True, kw_only=True):
     readonly_rootfs: Annotated[bool, 7] = False
     supplemental_groups: Annotated[tuple[int, ...], 8] = ()
     supplemental_groups_policy: Annotated[SupplementalGroupsPolicy, 17] = SupplementalGroupsPolicy.MERGE
+    apparmor_profile: Annotated[str, 9] = ""  # for runtimes that do not know `apparmor`
     no_new_privs: Annotated[bool, 11] = False
     masked_paths: Annotated[tuple[str, ...], 13] = ()
     readonly_paths: Annotated[tuple[str, ...], 14] = ()
