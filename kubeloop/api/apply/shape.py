@@ -88,7 +88,10 @@ class OwnershipShape:
     @cached_property
     def is_open_map(self) -> bool:
         """True for a free-form value that is declared to be an object."""
-        return self.is_free_form and self._node is not None and _fact(self._node, "type") == "object"
+        node = self._node
+        if node is None or node.type != "any" or _definition_of(node) == _OPAQUE:
+            return False
+        return bool(_fact(node, "type") == "object")
 
     @cached_property
     def is_atomic(self) -> bool:

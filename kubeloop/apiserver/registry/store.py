@@ -280,7 +280,6 @@ class ObjectStore:
         if waiting is not None:
             await waiting
         force_setattr(obj.metadata, "resource_version", "")
-        force_setattr(obj.metadata, "generation", 0)
         return await self.create(ctx, obj, tracked)
 
     async def _replace(

@@ -31,6 +31,7 @@ class ReinvocationContext:
         self._seen: set[Hashable] = set()
         self._to_reinvoke: set[Hashable] = set()
         self._last: Any = None
+        self._has_changed = False
 
     def begin(self, document: Any) -> None:
         """Start a round; in the second one, all are reinvoked if plugins have changed the object since."""
@@ -44,6 +45,7 @@ class ReinvocationContext:
     def record_call(self, who: Hashable, *, changed: bool, comes_again: bool) -> None:
         """Record a call; a change requires that earlier reinvocable participants are called again."""
         if changed:
+            self._has_changed = True
             self._require_reinvocation()
             self._reinvocation.is_needed = True
         if comes_again:
@@ -52,6 +54,11 @@ class ReinvocationContext:
     def end(self, document: Any) -> None:
         """Record the object at the end of a round."""
         self._last = document
+
+    def require_after_change(self) -> None:
+        """Require that all participants are called again if one has changed the object, even if it is the last."""
+        if self._has_changed:
+            self._require_reinvocation()
 
     def _require_reinvocation(self) -> None:
         self._to_reinvoke |= self._seen

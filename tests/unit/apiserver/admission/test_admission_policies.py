@@ -471,3 +471,11 @@ def test_mutating_policies_do_not_match_deletions(api):
     api.mutation({"patchType": "JSONPatch", "jsonPatch": patch}, matchConstraints=everything, failurePolicy="Fail")
     assert api.make_map("n").status >= 400
     assert api.ask("DELETE", f"{MAPS}/m").status == 200
+
+
+@pytest.mark.parametrize(("reinvocation", "size"), [("Never", "1"), ("IfNeeded", "2")])
+def test_a_policy_is_invoked_again_for_its_own_change(api, reinvocation, size):
+    """As in kube-apiserver, unlike a webhook."""
+    apply = {"expression": "Object{data: {'size': string(size(object.data))}}"}
+    api.mutation({"patchType": "ApplyConfiguration", "applyConfiguration": apply}, reinvocationPolicy=reinvocation)
+    assert api.make_map("m").body["data"] == {"k": "v", "size": size}

@@ -80,6 +80,7 @@ class MutatingPolicyDispatcher:
                 problems.append(_PolicyError(*one))
             else:
                 problems += await self._invoke(one, subject, participants)
+        participants.require_after_change()  # unlike webhooks, a policy is called again for its own change
         participants.end(await subject.document(own))
         told = [problem for problem in problems if not problem.policy.ignores_failures]
         if told:
