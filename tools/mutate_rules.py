@@ -67,6 +67,13 @@ SCOPES: Final = {
         ),
         _SECURITY_TESTS[:1],
     ),
+    "references": Scope(
+        (
+            f"{_ADMISSION}/authorization/policy_param_authorization.py",
+            f"{_ADMISSION}/authorization/resource_claim_authorization.py",
+        ),
+        ("tests/unit/apiserver/authorization/test_policy_params.py", "tests/scheduler/test_device_permissions.py"),
+    ),
     "pod-security": Scope((f"{_ADMISSION}/pod_security",), _SECURITY_TESTS[1:]),
     "tokens": Scope(
         (
@@ -133,8 +140,8 @@ def _replacements(node: ast.stmt, strict: bool) -> Iterator[ast.stmt]:
         case ast.Raise(exc=ast.Call() | ast.Attribute()):
             yield ast.Pass()
         case ast.Expr(value=ast.Yield() | ast.YieldFrom()):
-            # The function stays a generator.
-            yield ast.Expr(ast.YieldFrom(ast.Tuple([], ast.Load())))
+            # The function stays a generator, asynchronous or not.
+            yield ast.If(ast.Constant(False), [ast.Expr(ast.Yield())], [])
         case ast.Expr(value=ast.Call() as call) if _name_of(call) in _COLLECT or _CHECK.match(_name_of(call)):
             yield ast.Pass()
         case ast.Expr(value=ast.Await(value=ast.Call() as call)) if _CHECK.match(_name_of(call)):

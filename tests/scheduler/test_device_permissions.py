@@ -6,12 +6,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from kubeloop.api.errors import Invalid
 from kubeloop.api.requests import MERGE_PATCH
+from kubeloop.apiserver.admission.plugins.authorization import resource_claim_authorization
 from kubeloop.apiserver.inprocess.transport import InProcessTransport
 from kubeloop.apiserver.request.context import AUTHENTICATED, User
 from kubeloop.client import Client
@@ -160,6 +162,83 @@ def test_node_driver_can_be_limited_to_its_node(claimed: Cluster) -> None:
     assert 'verb="[arbitrary-node:patch]"' in told[0]
     as_user(claimed, account, **{NODE_NAME.replace("/", "__"): ("n1",)})(devices=[device()])
     assert len(claim_named(claimed, "one").status.devices) == 1
+
+
+def selecting(*terms: dict[str, Any]) -> dict[str, Any]:
+    return {**ALLOCATION, "nodeSelector": {"nodeSelectorTerms": list(terms)}}
+
+
+def named(operator: str = "In", key: str = "metadata.name", values: tuple[str, ...] = ("n1",)) -> dict[str, Any]:
+    return {"matchFields": [{"key": key, "operator": operator, "values": list(values)}]}
+
+
+@pytest.mark.parametrize(
+    "allocation",
+    [
+        {"devices": ALLOCATION["devices"]},
+        selecting(named(), named()),
+        selecting({**named(), "matchExpressions": [{"key": "a", "operator": "Exists"}]}),
+        selecting({"matchFields": named()["matchFields"] * 2}),
+        selecting(named("NotIn")),
+    ],
+)
+def test_devices_that_may_be_on_several_nodes_are_not_those_of_one(
+    claimed: Cluster, allocation: dict[str, Any]
+) -> None:
+    give(claimed, "one", allocation)
+    account = "system:serviceaccount:default:plugin"
+    allow(claimed, account, {"verbs": ["associated-node:patch"], "resources": ["resourceclaims/driver"]})
+    with refused() as told:
+        as_user(claimed, account, **{NODE_NAME.replace("/", "__"): ("n1",)})(devices=[device()])
+    assert 'verb="[arbitrary-node:patch]"' in told[0]
+
+
+@pytest.mark.parametrize(
+    ("user", "nodes"),
+    [
+        ("plugin", ("n1",)),  # no service account
+        ("system:serviceaccount:default:plugin", ("n1", "n2")),
+        ("system:serviceaccount:default:plugin", ()),
+    ],
+)
+def test_only_an_account_with_one_node_is_on_it(claimed: Cluster, user: str, nodes: tuple[str, ...]) -> None:
+    give(claimed, "one", ALLOCATION)
+    allow(claimed, user, {"verbs": ["associated-node:patch"], "resources": ["resourceclaims/driver"]})
+    with refused():
+        as_user(claimed, user, **{NODE_NAME.replace("/", "__"): nodes})(devices=[device()])
+
+
+@pytest.mark.parametrize(("node", "is_on_it"), [("n1", True), ("", False), ("N_1", False)])
+def test_only_a_valid_name_is_that_of_a_node(node: str, is_on_it: bool) -> None:
+    user = User("system:serviceaccount:default:plugin", extra=((NODE_NAME, (node,)),))
+    attempt: Any = SimpleNamespace(user=user)
+    assert resource_claim_authorization._is_on_node(attempt, node) is is_on_it
+
+
+def test_a_reservation_requires_the_binding_permission(claimed: Cluster) -> None:
+    give(claimed, "one", ALLOCATION)
+    allow(claimed, "bob")
+    reserved = {"resource": "pods", "name": "web", "uid": "1"}
+    with refused() as told:
+        as_user(claimed, "bob")(reservedFor=[reserved])
+    assert told[1] == "status.allocation"
+
+
+def test_admin_access_that_was_granted_before_may_stay(claimed: Cluster) -> None:
+    label = "resource.kubernetes.io/admin-access"
+    claimed.client.patch("namespaces", "default", {"metadata": {"labels": {label: "true"}}})
+    give(claimed, "one", {**ALLOCATION, "devices": {"results": [{**RESULT, "adminAccess": True}]}})
+    claimed.client.patch("namespaces", "default", {"metadata": {"labels": {label: None}}})
+    claimed.client.patch("resourceclaims", "one", {"status": {"devices": [device()]}}, "default", subresource="status")
+    assert len(claim_named(claimed, "one").status.devices) == 1
+
+
+def test_removed_allocation_needs_no_permission_on_drivers(claimed: Cluster) -> None:
+    give(claimed, "one", ALLOCATION)
+    claimed.client.patch("resourceclaims", "one", {"status": {"devices": [device()]}}, "default", subresource="status")
+    allow(claimed, "eve", {"verbs": ["patch"], "resources": ["resourceclaims/binding"]})
+    as_user(claimed, "eve")(allocation=None, devices=None)
+    assert claim_named(claimed, "one").status.allocation is None
 
 
 def test_scheduler_and_resourceclaim_roles_are_sufficient(cluster: Cluster) -> None:

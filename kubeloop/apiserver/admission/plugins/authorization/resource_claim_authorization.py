@@ -163,4 +163,4 @@ def _is_on_node(attempt: Attributes, node: str) -> bool:
     """Return True if a service account's token says that its pod is on the node."""
     said = dict(attempt.user.extra).get(_NODE_NAME, ())
     is_account = attempt.user.name.startswith(_SERVICE_ACCOUNT)
-    return bool(node) and is_account and said == (node,) and not check_dns1123_subdomain(node)
+    return is_account and said == (node,) and not check_dns1123_subdomain(node)  # an empty name is no subdomain
