@@ -219,6 +219,10 @@ class AdmissionChain:
         From the first one that has to wait, the rest is returned as an awaitable.
         """
         series = step.series
+        if not step.methods:
+            if series is not None:
+                series.empty_runs += 1
+            return None
         if series is None:
             return _run(step.methods, attempt)
         if not series.left:

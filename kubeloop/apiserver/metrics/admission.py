@@ -25,10 +25,11 @@ class StepSeries:
     """Runs of the plugins in one step for one kind of write.
 
     `left` is the number of runs until the next timed one; an untimed run takes one from it. `_period` runs, of which
-    those already made are not in the histograms yet, end with that timed run.
+    those already made are not in the histograms yet, end with that timed run. Runs of a step without plugins take no
+    time: `empty_runs` counts them until they are in the histograms.
     """
 
-    __slots__ = ("_period", "_plugins", "_step", "_summary", "left", "names")
+    __slots__ = ("_period", "_plugins", "_step", "_summary", "empty_runs", "left", "names")
 
     def __init__(self, plugins: dict[str, Histogram], step: Histogram | None, summary: Summary | None) -> None:
         self.names = tuple(plugins)
@@ -36,6 +37,7 @@ class StepSeries:
         self._step = step  # None for quota: a part of the validating step, which is observed already
         self._summary = summary
         self.left = 0
+        self.empty_runs = 0
         self._period = 1
 
     def observe(self, readings: Sequence[float]) -> None:
@@ -79,6 +81,8 @@ class StepSeries:
         untimed, self._period = self._period - 1 - self.left, self.left + 1
         for plugin in self._plugins:
             plugin.counts[0] += untimed
+        untimed += self.empty_runs
+        self.empty_runs = 0
         if self._step is not None:
             self._step.counts[0] += untimed
         if self._summary is not None:

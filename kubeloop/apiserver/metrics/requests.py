@@ -56,7 +56,7 @@ _SELF: Final = "system:apiserver"
 _PLAIN_VERBS: Final = frozenset({"get", "create", "update", "delete"})
 _PLAIN_CODES: Final = frozenset({200, 201, 404, 409})
 _MAX_RECORDS: Final = 1024
-_MAX_SAMPLES: Final = 64  # of a record, until they are added to the series
+_MAX_SAMPLES: Final = 32  # of a record; so few stay in the processor's cache until they are added to the series
 _CONNECT: Final = frozenset({"log", "exec", "portforward", "attach", "proxy"})
 
 # Verb, group, version, resource, subresource, scope, dry-run value and status code of requests counted together.

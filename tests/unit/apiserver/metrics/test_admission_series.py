@@ -107,3 +107,14 @@ def test_plugins_that_wait_are_timed_in_every_run(before: int) -> None:
     of = 'name="Waiting",operation="CREATE",rejected="false",type="admit"'
     assert samples(registry, f"{PLUGINS}_count")[f"{PLUGINS}_count{{{of}}}"] == str(before + 1)
     assert float(samples(registry, f"{PLUGINS}_sum")[f"{PLUGINS}_sum{{{of}}}"]) == pytest.approx(0.001 * (before + 1))
+
+
+def test_runs_of_a_step_without_plugins_are_counted() -> None:
+    registry = MetricRegistry()
+    chain = AdmissionChain([Passing()], metrics=AdmissionStepMetrics(registry, TickingClock()))
+    for _ in range(70):
+        assert chain.validate(_attempt()) is None
+    of = 'operation="CREATE",rejected="false",type="validate"'
+    for _ in range(2):  # collecting them twice counts them once
+        assert samples(registry, f"{STEPS}_count")[f"{STEPS}_count{{{of}}}"] == "70"
+    assert samples(registry, f"{STEPS}_summary_count")[f"{STEPS}_summary_count{{{of}}}"] == "70"
