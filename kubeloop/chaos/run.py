@@ -96,7 +96,7 @@ class ChaosRun:
         self._notes = LoadRecords(clock, self._pace.client_timeout, partial(_loses_answers, plan))
         self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._told: list[str] = []
-        self._illnesses: list[ProcessOutage] = []
+        self._outages: list[ProcessOutage] = []
         self._ends: list[tuple[str, float]] = []  # process that exited, and the time
         self._longest_stall = 0.0  # measured in this process, as a sample of all
         for moment in self._moments:
@@ -198,7 +198,7 @@ class ChaosRun:
             if is_new:
                 await self._plane.wait_up_to_date(process)
         ended = self._clock.monotonic()
-        self._illnesses.append(
+        self._outages.append(
             ProcessOutage(
                 process=process, kind=kind, began=began, put_right=put_right, ended=ended, by_itself=by_itself
             )
@@ -269,7 +269,7 @@ class ChaosRun:
 
     def _check(self, problems: list[str], elections: ElectionWatcher, run: Span) -> Report:
         pace = self._pace.with_cpu_wait(self._longest_stall)
-        circumstances = FaultTimeline(self._plane.members, self._illnesses, pace, self._began)
+        circumstances = FaultTimeline(self._plane.members, self._outages, pace, self._began)
         available = check_availability(self._notes.attempts, circumstances)
         led = [
             check_leadership(elections.renewals[lease], component, circumstances, run)
@@ -277,7 +277,7 @@ class ChaosRun:
         ]
         self._keep("operations", self._notes.operations)
         self._keep("attempts", self._notes.attempts)
-        self._keep("illnesses", self._illnesses)
+        self._keep("outages", self._outages)
         self._keep("renewals", [renewal for renewals in elections.renewals.values() for renewal in renewals])
         return Report(
             seed=self._plan.seed,

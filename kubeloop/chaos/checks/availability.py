@@ -75,15 +75,15 @@ def _failure_problem(attempt: ClientAttempt, circumstances: FaultTimeline, used:
     """Return the problem of a failed attempt, if it is one; `used` are faults already excused once."""
     if not attempt.failure or attempt.on_purpose or circumstances.is_unguaranteed(attempt.span):
         return ""
-    illnesses = circumstances.outages_of(
+    outages = circumstances.outages_of(
         "apiserver", attempt.span, circumstances.pace.failover + circumstances.pace.slack
     )
     if attempt.failure == "broken":
-        for illness in illnesses:
-            if illness.kind != "full" and illness not in used:
-                used.add(illness)
+        for outage in outages:
+            if outage.kind != "full" and outage not in used:
+                used.add(outage)
                 return ""
-    elif attempt.action != "get" and any(illness.kind == "full" for illness in illnesses):
+    elif attempt.action != "get" and any(outage.kind == "full" for outage in outages):
         return ""
     return (
         f"{_told(attempt)} failed at {circumstances.format_time(attempt.returned)}, although etcd had a quorum "
@@ -108,10 +108,10 @@ def allowed_delay(span: Span, circumstances: FaultTimeline) -> float:
     pace = circumstances.pace
     promised = list(subtract_spans(span, circumstances.unguaranteed))
     allowed = pace.slack + pace.slowed_by
-    servers = {illness for part in promised for illness in circumstances.outages_of("apiserver", part, pace.failover)}
-    members = {illness for part in promised for illness in circumstances.outages_of("etcd", part, pace.election)}
-    allowed += sum(pace.cut for illness in servers if illness.kind == "silent")
-    allowed += sum(pace.failover if illness.kind == "silent" else pace.election for illness in members)
+    servers = {outage for part in promised for outage in circumstances.outages_of("apiserver", part, pace.failover)}
+    members = {outage for part in promised for outage in circumstances.outages_of("etcd", part, pace.election)}
+    allowed += sum(pace.cut for outage in servers if outage.kind == "silent")
+    allowed += sum(pace.failover if outage.kind == "silent" else pace.election for outage in members)
     return allowed
 
 
@@ -129,8 +129,8 @@ def check_recoveries(circumstances: FaultTimeline) -> list[str]:
     """Check that every recovered process was ready again in time without intervention."""
     limit = circumstances.pace.start + circumstances.pace.slack
     return [
-        f"{illness.process} took {taken:.1f} s to become ready again"
-        for illness, taken in circumstances.recoveries()
+        f"{outage.process} took {taken:.1f} s to become ready again"
+        for outage, taken in circumstances.recoveries()
         if taken > limit
     ]
 
@@ -154,5 +154,5 @@ def _had_reason(process: str, before: Span, circumstances: FaultTimeline) -> boo
     if pace.lost_tries or pace.slack > pace.terms.renew_deadline / 2:
         return True  # by chance, or because the machine is so busy, no try to renew came through in time
     servers = [*circumstances.outages_of("apiserver", before), *circumstances.outages_of("etcd", before)]
-    own = [illness for illness in circumstances.outages_of_process(process) if illness.span.overlaps(before)]
-    return any(not illness.by_itself for illness in (*servers, *own))
+    own = [outage for outage in circumstances.outages_of_process(process) if outage.span.overlaps(before)]
+    return any(not outage.by_itself for outage in (*servers, *own))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Timeline of faults, from which the guarantees at each moment follow.
 
-illnesses ─┬─▶ excused: etcd had no majority, or no API server was available       ─▶ clients may be refused
+outages   ─┬─▶ excused: etcd had no majority, or no API server was available       ─▶ clients may be refused
            └─▶ all other time: other processes take over the work of the faulty one ─▶ clients may not
 """
 
@@ -61,14 +61,14 @@ class FaultTimeline:
     def __init__(
         self,
         members: Mapping[str, Sequence[str]],
-        illnesses: Iterable[ProcessOutage],
+        outages: Iterable[ProcessOutage],
         pace: TimeConstants,
         began: float = 0.0,
     ) -> None:
         self.pace = pace
         self._began = began  # what people count from
         self._members = members
-        self._illnesses = tuple(illnesses)
+        self._outages = tuple(outages)
         self.without_majority = self._too_few("etcd", len(members["etcd"]) // 2 + 1) if members["etcd"] else ()
         # Failures in these times are excused.
         self.unguaranteed = merge_spans((*self.without_majority, *self._too_few("apiserver", 1)))
@@ -80,13 +80,11 @@ class FaultTimeline:
     def outages_of(self, component: str, span: Span, aftermath: float = 0.0) -> list[ProcessOutage]:
         """Return the faults of a component within a time, or shortly before it."""
         names = self._members[component]
-        return [
-            one for one in self._illnesses if one.process in names and one.span.extended_by(aftermath).overlaps(span)
-        ]
+        return [one for one in self._outages if one.process in names and one.span.extended_by(aftermath).overlaps(span)]
 
     def outages_of_process(self, process: str) -> list[ProcessOutage]:
         """Return the faults of a process."""
-        return [one for one in self._illnesses if one.process == process]
+        return [one for one in self._outages if one.process == process]
 
     def is_unguaranteed(self, span: Span) -> bool:
         """Return True if the span overlaps a time without guarantees."""
@@ -102,14 +100,14 @@ class FaultTimeline:
 
     def recoveries(self) -> Iterator[tuple[ProcessOutage, float]]:
         """Yield each recovered fault with its recovery time, without times that lack an etcd majority."""
-        for one in self._illnesses:
+        for one in self._outages:
             if one.put_right is not None:
                 yield one, total_seconds(subtract_spans(Span(one.put_right, one.ended), self.without_majority))
 
     def _too_few(self, component: str, needed: int) -> tuple[Span, ...]:
         """Return the times with fewer members than needed, until the cluster has recovered."""
         names = self._members[component]
-        away = [one for one in self._illnesses if one.process in names and one.kind != "full"]
+        away = [one for one in self._outages if one.process in names and one.kind != "full"]
         moments = sorted({moment for one in away for moment in one.span})
         found = merge_spans(
             Span(began, ended)

@@ -88,7 +88,7 @@ def _longest_chance(span: Span, component: str, circumstances: FaultTimeline) ->
         for candidate in circumstances.names(component)
         for chance in subtract_spans(
             span,
-            (*(illness.span for illness in circumstances.outages_of_process(candidate)), *circumstances.unguaranteed),
+            (*(outage.span for outage in circumstances.outages_of_process(candidate)), *circumstances.unguaranteed),
         )
     ]
     return max(chances, key=lambda chance: chance.seconds, default=None)
@@ -100,10 +100,10 @@ def allowed_age(span: Span, component: str, circumstances: FaultTimeline) -> flo
     allowed = pace.takeover + pace.slack + pace.slowed_by
     hanging = pace.terms.renew_deadline / 2  # until a candidate gives a try up that is not answered
     # Each costs a try, and those that follow until the balancer sends new connections elsewhere.
-    for illness in circumstances.outages_of("apiserver", span, pace.failover):
-        allowed += pace.look + (pace.noticed + hanging if illness.kind == "silent" else 0.0)
-    for illness in circumstances.outages_of("etcd", span, pace.election):
-        allowed += pace.look + (pace.failover if illness.kind == "silent" else pace.election)
+    for outage in circumstances.outages_of("apiserver", span, pace.failover):
+        allowed += pace.look + (pace.noticed + hanging if outage.kind == "silent" else 0.0)
+    for outage in circumstances.outages_of("etcd", span, pace.election):
+        allowed += pace.look + (pace.failover if outage.kind == "silent" else pace.election)
     # A partitioned process must first detect that its connections are dead.
     if any(one.kind == "silent" for one in circumstances.outages_of(component, span, pace.slack)):
         allowed += pace.look + hanging

@@ -29,6 +29,6 @@ def outage_of(
 
 
 def circumstances(
-    *illnesses: ProcessOutage, etcd: int = 3, api_servers: int = 3, pace: TimeConstants = PACE
+    *outages: ProcessOutage, etcd: int = 3, api_servers: int = 3, pace: TimeConstants = PACE
 ) -> FaultTimeline:
-    return FaultTimeline(PlaneConfig(etcd=etcd, api_servers=api_servers).members(), illnesses, pace)
+    return FaultTimeline(PlaneConfig(etcd=etcd, api_servers=api_servers).members(), outages, pace)

@@ -88,7 +88,7 @@ def test_killed_etcd_member_breaks_no_client_connection() -> None:
 
 
 @pytest.mark.parametrize(
-    ("illness", "enough"),
+    ("outage", "enough"),
     [
         (outage_of("apiserver-0", 10, 14), 1.0),
         (outage_of("apiserver-0", 10, 14, "silent"), 7.0),
@@ -98,8 +98,8 @@ def test_killed_etcd_member_breaks_no_client_connection() -> None:
     ],
     ids=lambda value: f"{value.kind} {value.process}" if isinstance(value, ProcessOutage) else "",
 )
-def test_call_may_take_longer_by_the_detection_time(illness: ProcessOutage, enough: float) -> None:
-    around = circumstances(illness)
+def test_call_may_take_longer_by_the_detection_time(outage: ProcessOutage, enough: float) -> None:
+    around = circumstances(outage)
     assert problems(around, call(11, 11 + enough - 0.1)) == []
     assert len(problems(around, call(11, 11 + enough + 0.1))) == 1
 
@@ -145,8 +145,8 @@ def test_recovery_time_is_limited() -> None:
 
 
 def test_unexpected_exit_is_a_violation() -> None:
-    def end(process: str, *illnesses: ProcessOutage, pace: TimeConstants = PACE) -> list[str]:
-        return check_exits([(process, 20.0)], circumstances(*illnesses, pace=pace))
+    def end(process: str, *outages: ProcessOutage, pace: TimeConstants = PACE) -> list[str]:
+        return check_exits([(process, 20.0)], circumstances(*outages, pace=pace))
 
     told = "exited at 20.0 s, although all its dependencies were available"
     assert end("scheduler-0") == [f"scheduler-0 {told}"]

@@ -30,10 +30,10 @@ def judged(around: FaultTimeline, entries: list[tuple[float, str]]) -> Leadershi
     return check_leadership(renewed(*entries), KIND, around, Span(0.0, ENDED_AT))
 
 
-def taken_over(after: float, *illnesses: ProcessOutage) -> list[str]:
+def taken_over(after: float, *outages: ProcessOutage) -> list[str]:
     """A leader renews for the last time at 20 s, and another one leads so much later."""
     entries = [*every_half_second("one", 0, 20), *every_half_second("two", 20 + after, ENDED_AT)]
-    return judged(circumstances(*illnesses), entries).problems
+    return judged(circumstances(*outages), entries).problems
 
 
 def test_renewing_leader_is_no_problem() -> None:
@@ -88,7 +88,7 @@ def test_nothing_is_expected_without_dependencies(server: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("illness", "more"),
+    ("outage", "more"),
     [
         (outage_of("apiserver-0", 21, 22), 1.1),
         (outage_of("apiserver-0", 21, 25, "silent"), 1.1 + 3.0 + 1.5),
@@ -98,10 +98,10 @@ def test_nothing_is_expected_without_dependencies(server: str) -> None:
     ],
     ids=lambda value: f"{value.kind} {value.process}" if isinstance(value, ProcessOutage) else "",
 )
-def test_takeover_may_take_longer_by_the_detection_time(illness: ProcessOutage, more: float) -> None:
+def test_takeover_may_take_longer_by_the_detection_time(outage: ProcessOutage, more: float) -> None:
     gone = outage_of("controller-manager-0", 20.2, 50)
-    assert taken_over(6.0 + more, gone, illness) == []
-    assert len(taken_over(6.2 + more, gone, illness)) == 1
+    assert taken_over(6.0 + more, gone, outage) == []
+    assert len(taken_over(6.2 + more, gone, outage)) == 1
 
 
 def test_lease_that_is_never_taken_is_a_violation() -> None:
