@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -295,13 +296,17 @@ class FaultyTransport:
                 raise fault.error(call)
         batches = self._inner.watch(call)
         broken = self._faults.register_watch(call)
+        watch = _RelayedWatch(batches, broken)
         try:
-            while batch := await _next_of(batches, broken, call):
+            while batch := await watch.next_batch():
                 if delay := self._faults.event_delay(call):
                     await asyncio.sleep(delay)
                 yield batch
+            if broken.done():
+                raise connection_lost_error(call)
         finally:
             self._faults.unregister_watch(broken)
+            await watch.close()
             await batches.aclose()  # type: ignore[attr-defined]  # an async generator
 
     def is_in_process(self, resource: Resource) -> bool:
@@ -325,24 +330,39 @@ class FaultyTransport:
         await self._inner.close()
 
 
-async def _next_of(
-    batches: AsyncIterator[Sequence[WatchEvent]], broken: asyncio.Future[None], call: Call
-) -> Sequence[WatchEvent]:
-    """Return the next batch, empty at the end; raises when the watch is to break."""
+class _RelayedWatch:
+    """Relays the batches of a watch until it ends or is to break, with one task for the whole watch."""
 
-    async def following() -> Sequence[WatchEvent]:
-        try:
-            return await anext(batches)
-        except StopAsyncIteration:
+    def __init__(self, batches: AsyncIterator[Sequence[WatchEvent]], broken: asyncio.Future[None]) -> None:
+        self._batches = batches
+        self._broken = broken
+        self._received: deque[Sequence[WatchEvent]] = deque()
+        self._changed = asyncio.Event()
+        self._relay = asyncio.ensure_future(self._receive())
+        self._relay.add_done_callback(self._wake)
+        broken.add_done_callback(self._wake)
+
+    async def next_batch(self) -> Sequence[WatchEvent]:
+        """Return the next batch; empty at the end, and when it is to break. Raises the watch's error."""
+        while not (self._broken.done() or self._received or self._relay.done()):
+            self._changed.clear()
+            await self._changed.wait()
+        if self._broken.done():
             return ()
+        if self._received:
+            return self._received.popleft()
+        self._relay.result()
+        return ()
 
-    batch = asyncio.ensure_future(following())
-    try:
-        await asyncio.wait((batch, broken), return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        if not batch.done():
-            batch.cancel()
-            await asyncio.wait((batch,))
-    if broken.done():
-        raise connection_lost_error(call)
-    return await batch
+    async def close(self) -> None:
+        """End the watch."""
+        self._relay.cancel()
+        await asyncio.gather(self._relay, return_exceptions=True)
+
+    async def _receive(self) -> None:
+        async for batch in self._batches:
+            self._received.append(batch)
+            self._changed.set()
+
+    def _wake(self, _: asyncio.Future[None]) -> None:
+        self._changed.set()
