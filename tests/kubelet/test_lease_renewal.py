@@ -179,6 +179,9 @@ def test_policy_sees_each_renewal(cluster: Cluster) -> None:
     cluster.settle()
     cluster.advance(minutes=2)
     assert _age(cluster, "n1") >= timedelta(minutes=2)
+    cluster.client.delete("validatingadmissionpolicybindings", "frozen")
+    cluster.advance(minutes=20)  # after the longest backoff
+    assert _age(cluster, "n1") < _PERIOD
 
 
 def test_only_repeated_renewals_are_made_together(cluster: Cluster) -> None:
