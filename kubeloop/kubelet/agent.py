@@ -184,7 +184,8 @@ class NodeAgent:
         interval = alone.max_heartbeat_seconds if alone is not None else MAX_LEASE_RENEW_SECONDS
         schedule = HeartbeatSchedule(self._queues.nodes, self._clock, interval)
         leases = LeaseController(self._client, served)
-        reporter = NodeStatusReporter(self._client, served, self._volumes, self._trouble_of)
+        images = self._cri_node.images.node_images if self._cri_node is not None else None
+        reporter = NodeStatusReporter(self._client, served, self._volumes, self._trouble_of, images)
         heartbeat = NodeHeartbeat(self._registrar, leases, reporter, schedule, handlers)
         count = max(_NODE_WORKERS, config.count // _NODES_PER_WORKER)
         loop = Controller(HEARTBEATS, heartbeat.reconcile, self._clock, workers=count, queue=self._queues.nodes)

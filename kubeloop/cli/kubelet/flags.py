@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from kubeloop import KUBERNETES_VERSION, __version__
+from kubeloop.api.scalars.quantity import parse_quantity
 from kubeloop.cli.flags.types import address, boolean, duration, non_negative_count, port, positive_count
 from kubeloop.cli.local_clusters.registry import state_dir
 from kubeloop.cli.program.logs import add_log_flags
@@ -60,6 +61,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     _add_identity_flags(parser)
     _add_node_flags(parser)
     _add_runtime_flags(parser)
+    _add_garbage_collection_flags(parser)
     _add_port_flags(parser)
     _add_access_flags(parser)
     add_log_flags(parser)
@@ -145,6 +147,69 @@ def _add_runtime_flags(parser: argparse.ArgumentParser) -> None:
         default=Path("/etc/resolv.conf"),
         help="resolver configuration of the node (default: /etc/resolv.conf)",
     )
+
+
+def _add_garbage_collection_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--container-log-max-size",
+        type=quantity,
+        default=10 << 20,
+        metavar="QUANTITY",
+        help="size from which the log of a real container is rotated (default: 10Mi)",
+    )
+    parser.add_argument(
+        "--container-log-max-files",
+        type=log_file_count,
+        default=5,
+        metavar="N",
+        help="log files of a real container that are kept, at least 2 (default: 5)",
+    )
+    parser.add_argument(
+        "--image-gc-high-threshold",
+        type=percent,
+        default=85,
+        metavar="PERCENT",
+        help="usage of the disk from which unused images are removed (default: 85)",
+    )
+    parser.add_argument(
+        "--image-gc-low-threshold",
+        type=percent,
+        default=80,
+        metavar="PERCENT",
+        help="usage of the disk to which unused images are removed (default: 80)",
+    )
+    parser.add_argument(
+        "--minimum-image-ttl-duration",
+        type=duration,
+        default=120.0,
+        metavar="DURATION",
+        help="least age of an unused image that is removed (default: 2m0s)",
+    )
+
+
+def quantity(text: str) -> int:
+    """Parse a positive quantity such as 10Mi."""
+    try:
+        found = parse_quantity(text).value()
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a quantity: {error}") from None
+    if found <= 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not positive")
+    return found
+
+
+def percent(text: str) -> int:
+    """Parse a number from 0 to 100."""
+    if not text.isdecimal() or int(text) > 100:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to 100")
+    return int(text)
+
+
+def log_file_count(text: str) -> int:
+    """Parse a number of log files: the present one, and at least one that was rotated."""
+    if not text.isdecimal() or int(text) < 2:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number greater than 1")
+    return int(text)
 
 
 def addresses(text: str) -> tuple[str, ...]:

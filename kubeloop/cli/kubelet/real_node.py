@@ -12,6 +12,8 @@ import msgspec
 from kubeloop.grpc.streams import RpcError
 from kubeloop.kubelet.cri.config.dns import DnsSettings, parse_resolv_conf
 from kubeloop.kubelet.cri.config.paths import NodePaths
+from kubeloop.kubelet.cri.gc.image_gc import ImageGCPolicy
+from kubeloop.kubelet.cri.gc.log_manager import LogRotationPolicy
 from kubeloop.kubelet.cri.messages.sandbox import DNSConfig
 from kubeloop.kubelet.cri.node import CriNodeConfig, RuntimeConnection, connect_runtime
 from kubeloop.kubelet.node_status.machine import allocatable_of, capacity_of, read_resources, system_info
@@ -33,6 +35,8 @@ async def real_node_config(options: argparse.Namespace, name: str, address: str)
         paths,
         DnsSettings(options.cluster_dns, options.cluster_domain, _host_dns(options)),
         options.cgroup_root,
+        log_rotation=LogRotationPolicy(options.container_log_max_size, options.container_log_max_files),
+        image_gc=_image_gc(options),
     )
 
 
@@ -47,6 +51,13 @@ def machine_shape(shape: NodeShape, node: CriNodeConfig) -> NodeShape:
         allocatable=allocatable_of(node.machine),
         info=system_info(node.connection.version),
     )
+
+
+def _image_gc(options: argparse.Namespace) -> ImageGCPolicy:
+    high, low = options.image_gc_high_threshold, options.image_gc_low_threshold
+    if low >= high:
+        raise ValueError("--image-gc-low-threshold must be less than --image-gc-high-threshold")
+    return ImageGCPolicy(high, low, options.minimum_image_ttl_duration)
 
 
 async def _connect(options: argparse.Namespace) -> RuntimeConnection:

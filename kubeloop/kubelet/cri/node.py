@@ -7,6 +7,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,10 @@ from kubeloop.kubelet.cri.config.dns import DnsSettings, pod_dns
 from kubeloop.kubelet.cri.config.linux_resources import MachineMemory
 from kubeloop.kubelet.cri.config.paths import NodePaths
 from kubeloop.kubelet.cri.container_mounts import ContainerMounts
+from kubeloop.kubelet.cri.gc.container_gc import ContainerGC
+from kubeloop.kubelet.cri.gc.image_gc import ImageGCManager, ImageGCPolicy
+from kubeloop.kubelet.cri.gc.log_links import ContainerLogLinks
+from kubeloop.kubelet.cri.gc.log_manager import ContainerLogManager, LogRotationPolicy
 from kubeloop.kubelet.cri.image_manager import ImageManager
 from kubeloop.kubelet.cri.pleg import GenericPLEG
 from kubeloop.kubelet.cri.runtime import CriParts, CriRuntime, NodeFacts
@@ -64,6 +69,8 @@ class CriNodeConfig:
     dns: DnsSettings = field(default_factory=DnsSettings)
     cgroup_root: str = "/"
     parallel_pulls: int = 1
+    log_rotation: LogRotationPolicy = field(default_factory=LogRotationPolicy)
+    image_gc: ImageGCPolicy = field(default_factory=ImageGCPolicy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +127,11 @@ class CriNode:
         self.runtime = CriRuntime(service, config.connection.version, facts, parts, agent.enqueue)
         self._pleg = GenericPLEG(service, clock, self.runtime.on_pod_change)
         self._volumes: HostVolumeManager | None = None
+        self._logs = ContainerLogManager(service, clock, config.log_rotation)
+        warn = partial(agent.events.record_node_warning, config.name)
+        self.images = ImageGCManager(images, service, clock, config.image_gc, warn)
+        links = ContainerLogLinks(paths.container_logs())
+        self._container_gc = ContainerGC(service, paths.pod_logs, links, self.runtime.forget_containers)
 
     def health_error(self) -> str:
         """Return why the node is not ready; empty if the runtime answers."""
@@ -140,7 +152,9 @@ class CriNode:
         refresh = (
             self._volumes.refresh(pods, lambda: allocatable(self._config.name)) if self._volumes is not None else None
         )
-        return (self._pleg.run(), self._clean_up(is_known), *((refresh,) if refresh is not None else ()))
+        garbage = (self._clean_up(is_known), self._container_gc.run(is_known), self._logs.run())
+        images = (self.images.run_list(), self.images.run_gc())
+        return (self._pleg.run(), *garbage, *images, *((refresh,) if refresh is not None else ()))
 
     async def close(self) -> None:
         """End operations under way and close the connection; containers run on."""

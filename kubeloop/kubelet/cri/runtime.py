@@ -28,6 +28,8 @@ from kubeloop.kubelet.cri.config.paths import NodePaths
 from kubeloop.kubelet.cri.config.sandbox_config import HostnameError, SandboxInputs, make_sandbox_config
 from kubeloop.kubelet.cri.config.security_context import ContainerConfigError
 from kubeloop.kubelet.cri.container_mounts import ContainerMounts
+from kubeloop.kubelet.cri.gc.log_links import ContainerLogLinks
+from kubeloop.kubelet.cri.gc.log_manager import remove_logs
 from kubeloop.kubelet.cri.image_manager import ImageManager
 from kubeloop.kubelet.cri.lifecycle.hooks import HookRunner
 from kubeloop.kubelet.cri.lifecycle.operations import ContainerOperations
@@ -93,6 +95,7 @@ class CriRuntime:
         self._parts = parts
         self._enqueue = enqueue
         self._cache = PodStatusCache(service, name.partition("://")[0], facts.addresses)
+        self._log_links = ContainerLogLinks(facts.paths.container_logs())
         self._hooks = HookRunner(service)
         self._prober = Prober(service)
         self._operations = ContainerOperations(service, self._hooks, self._on_operation_end)
@@ -167,6 +170,8 @@ class CriRuntime:
         for one in await self._service.list_pod_sandboxes({POD_UID: uid}):
             await self._service.stop_pod_sandbox(one.id)
             await self._service.remove_pod_sandbox(one.id)
+        for container in containers:
+            self._log_links.remove(container.id, container.labels)
         self._cache.remove(uid)
         self._parts.mounts.remove_pod(uid)
         remove_pod_cgroups(uid, self._facts.cgroup_root)
@@ -219,7 +224,7 @@ class CriRuntime:
             config = make_container_config(pod, container, inputs)
         except ContainerConfigError as error:
             raise ContainerStartError(CONFIG_ERROR, str(error)) from None
-        await self._remove_old_runs(seen, container.name)
+        await self._remove_old_runs(pod, seen, container.name)
         (facts.paths.logs(pod) / container.name).mkdir(mode=0o755, parents=True, exist_ok=True)
         request = CreateContainerRequest(pod_sandbox_id=sandbox_id, config=config, sandbox_config=sandbox)
         try:
@@ -232,6 +237,7 @@ class CriRuntime:
         except RpcError as error:
             raise ContainerStartError("RunContainerError", error.details) from None
         self._parts.events.record_container_started(pod, container)
+        self._log_links.create(id, config.labels, facts.paths.logs(pod) / config.log_path)
         self._operations.start_post_start(pod, container, id)
 
     def _environment(self, pod: Pod, container: Container, found: EnvSourceValues | None) -> dict[str, str]:
@@ -272,11 +278,16 @@ class CriRuntime:
             return ProbeResult(False, "container no longer exists")
         return await self._prober.probe(ProbeTarget(container, _bare(run.id), seen.addresses[0]), probe)
 
-    async def _remove_old_runs(self, seen: PodObservation, name: str) -> None:
-        """Remove all runs of a container but the last one, before another begins."""
+    def forget_containers(self, kept: set[str]) -> None:
+        """Forget containers that the runtime does not have any more."""
+        self._cache.forget_containers(kept)
+
+    async def _remove_old_runs(self, pod: Pod, seen: PodObservation, name: str) -> None:
+        """Remove all runs of a container but the last one, with their logs, before another begins."""
         for run in seen.runs.get(name, ())[_KEPT_RUNS - 1 :]:
             self._reset.discard(run.id)
             await self._service.remove_container(_bare(run.id))
+            remove_logs(self._facts.paths.logs(pod) / name / f"{run.attempt}.log")
 
     # Access.
 

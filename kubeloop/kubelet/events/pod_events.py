@@ -179,6 +179,12 @@ class PodEvents:
             message = f"Attempting to reclaim {resource}"
             self._recorder.event(about, "Warning", "EvictionThresholdMet", message, host=name)
 
+    def record_node_warning(self, name: str, reason: str, message: str) -> None:
+        """Emit a warning about a node."""
+        if self._loudness != "none":
+            about = ObjectReference(kind="Node", name=name, uid=name)
+            self._recorder.event(about, "Warning", reason, message, host=name)
+
     def _normal(self, pod: Pod, reason: str, message: str, container: Container | None = None) -> None:
         if self._loudness == "all":
             about, node = _reference(pod, container), pod.spec.node_name

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kubeloop.api import codec
-from kubeloop.api.generated.core_v1 import Node, NodeCondition
+from kubeloop.api.generated.core_v1 import ContainerImage, Node, NodeCondition
 from kubeloop.api.requests import STRATEGIC_PATCH
 from kubeloop.client import Client
 from kubeloop.kubelet.node_status.registration import are_conditions_current, node_conditions
@@ -17,12 +17,25 @@ from kubeloop.kubelet.volumes.watch import VolumeWatch
 NODE_STATUS_REPORT_SECONDS = 300.0
 
 
+ImagesOf = Callable[[], tuple[ContainerImage, ...] | None]
+
+
 class NodeStatusReporter:
-    """Writes the statuses of nodes; `trouble_of` returns why a node is not ready, or nothing if it is."""
+    """Writes the statuses of nodes.
+
+    `trouble_of` returns why a node is not ready, or nothing if it is; `images` returns the images of a real node, or
+    None as long as they are not known.
+    """
 
     def __init__(
-        self, client: Client, served_nodes: ServedNodes, volumes: VolumeWatch, trouble_of: Callable[[Node], str]
+        self,
+        client: Client,
+        served_nodes: ServedNodes,
+        volumes: VolumeWatch,
+        trouble_of: Callable[[Node], str],
+        images: ImagesOf | None = None,
     ) -> None:
+        self._images = images
         self._client = client
         self._served_nodes = served_nodes
         self._clock = served_nodes.clock
@@ -48,6 +61,8 @@ class NodeStatusReporter:
         pressures, status = self._served_nodes.node_pressures(node), node.status
         if not are_conditions_current(status.conditions, pressures, self._trouble_of(node)):
             return True
+        if self._changed_images(node) is not None:
+            return True
         in_use = self._volumes.volumes_in_use(name)
         return not self._volumes.reported_volumes.is_current(name, in_use, status.volumes_in_use)
 
@@ -60,15 +75,22 @@ class NodeStatusReporter:
         conditions = node_conditions(pressures, before, self._clock.now(), self._trouble_of(node))
         in_use, reported = self._volumes.volumes_in_use(name), self._volumes.reported_volumes
         if reported.is_current(name, in_use, node.status.volumes_in_use):
-            await self._write(name, conditions, None)
+            await self._write(node, conditions, None)
         else:
             with reported.confirm_after(name, in_use):
-                await self._write(name, conditions, in_use)
+                await self._write(node, conditions, in_use)
         self._reported[name] = asked
 
-    async def _write(self, name: str, conditions: tuple[NodeCondition, ...], in_use: tuple[str, ...] | None) -> None:
-        """Write a node's conditions, and its volumes in use unless unchanged (None)."""
+    def _changed_images(self, node: Node) -> tuple[ContainerImage, ...] | None:
+        found = self._images() if self._images is not None else None
+        return None if found == node.status.images else found
+
+    async def _write(self, node: Node, conditions: tuple[NodeCondition, ...], in_use: tuple[str, ...] | None) -> None:
+        """Write a node's conditions, its images if they changed, and its volumes in use unless unchanged (None)."""
         status: dict[str, Any] = {"conditions": codec.to_plain(conditions)}
         if in_use is not None:
             status["volumesInUse"] = list(in_use)
+        if (images := self._changed_images(node)) is not None:
+            status["images"] = codec.to_plain(images)
+        name = node.metadata.name
         await self._client.patch(Node, name, {"status": status}, type=STRATEGIC_PATCH, subresource="status")

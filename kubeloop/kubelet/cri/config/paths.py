@@ -43,6 +43,10 @@ class NodePaths:
         about = pod.metadata
         return self.pod_logs / f"{about.namespace}_{about.name}_{about.uid}"
 
+    def container_logs(self) -> Path:
+        """Return the folder of links to the logs of all containers, beside the folder of the pods' logs."""
+        return self.pod_logs.parent / "containers"
+
     def seccomp(self) -> Path:
         """Return the folder of seccomp profiles."""
         return self.root / "seccomp"
