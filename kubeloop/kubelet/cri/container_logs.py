@@ -57,8 +57,14 @@ async def read_log(path: Path, options: PodLogOptions, is_running: Callable[[], 
             for piece in _pieces(file, reader):
                 yield piece
             if reader.is_full or not options.follow or not was_running:
+                if rest := reader.convert(file.read()):  # a line without its end
+                    yield rest
                 return
             if (rotated := _rotated(file, path)) is not None:
+                for piece in _pieces(file, reader):
+                    yield piece
+                if rest := reader.convert(file.read()):
+                    yield rest
                 file.close()
                 file = rotated
                 continue
@@ -164,12 +170,12 @@ def _pieces(file: BinaryIO, reader: _LogReader) -> Iterator[bytes]:
 
 
 def _rotated(file: BinaryIO, path: Path) -> BinaryIO | None:
-    """Return the new file if the log was rotated and the old one has been read."""
+    """Return the new file if the log was rotated: the runtime writes to the old one no more."""
     try:
         new = path.stat()
     except OSError:
         return None
     old = os.fstat(file.fileno())
-    if (new.st_ino, new.st_dev) == (old.st_ino, old.st_dev) or file.tell() < old.st_size:
+    if (new.st_ino, new.st_dev) == (old.st_ino, old.st_dev):
         return None
     return path.open("rb")

@@ -6,8 +6,10 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import suppress
+from fnmatch import fnmatchcase
+from itertools import zip_longest
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -23,7 +25,7 @@ from kubeloop.kubelet.cri.services import ImageService
 from kubeloop.kubelet.runtime import ContainerStartError
 
 _DEFAULT_REGISTRY = "docker.io"
-_DOCKER_HUB = ("https://index.docker.io/v1/", "index.docker.io", _DEFAULT_REGISTRY)
+_DOCKER_HUB = "index.docker.io"  # key of credentials of the default registry
 _SECRET_KEYS = (".dockerconfigjson", ".dockercfg")
 
 
@@ -96,13 +98,12 @@ class ImageManager:
         raise ContainerStartError("ErrImagePull", failure)
 
     async def _credentials(self, pod: Pod, image: str) -> AsyncIterator[AuthConfig]:
+        secrets: list[Secret] = []
         for reference in pod.spec.image_pull_secrets:
-            try:
-                secret = await self._client.get(Secret, reference.name, pod.metadata.namespace)
-            except ApiError:
-                continue  # as upstream: the pull is tried without it
-            for auth in matching_credentials(secret, image):
-                yield auth
+            with suppress(ApiError):  # as upstream: the pull is tried without it
+                secrets.append(await self._client.get(Secret, reference.name, pod.metadata.namespace))
+        for auth in matching_credentials(secrets, image):
+            yield auth
 
 
 def with_default_tag(image: str) -> str:
@@ -111,23 +112,46 @@ def with_default_tag(image: str) -> str:
     return image if "@" in image or ":" in name else f"{image}:latest"
 
 
-def registry_of(image: str) -> str:
-    """Return the registry of an image and its path, in the full form that credentials are matched with."""
-    first, slash, _ = image.partition("/")
-    if slash and ("." in first or ":" in first or first == "localhost"):
-        return image
-    return f"{_DEFAULT_REGISTRY}/{image}"
+def repository_of(image: str) -> str:
+    """Return the registry and path of an image without tag and digest, which credentials are matched with."""
+    name = image.partition("@")[0]
+    folder, slash, last = name.rpartition("/")
+    name = f"{folder}{slash}{last.partition(':')[0]}"
+    first, slash, rest = name.partition("/")
+    if not slash or not ("." in first or ":" in first or first == "localhost"):
+        first, rest = _DEFAULT_REGISTRY, name
+    if first in (_DEFAULT_REGISTRY, _DOCKER_HUB):
+        return f"{_DEFAULT_REGISTRY}/{rest if '/' in rest else f'library/{rest}'}"
+    return f"{first}/{rest}"
 
 
-def matching_credentials(secret: Secret, image: str) -> Iterator[AuthConfig]:
-    """Yield the credentials of a pull secret for an image, those of the longest prefix first."""
-    name = registry_of(image)
-    entries = sorted(_entries_of(secret).items(), key=lambda one: len(one[0]), reverse=True)
-    for server, entry in entries:
-        prefix = _DEFAULT_REGISTRY if server in _DOCKER_HUB else server.partition("://")[2] or server
-        prefix = prefix.rstrip("/").removesuffix("/v1").removesuffix("/v2")
-        if name == prefix or name.startswith((f"{prefix}/", f"{prefix}:")):
-            yield _auth_of(entry)
+def matching_credentials(secrets: Iterable[Secret], image: str) -> Iterator[AuthConfig]:
+    """Yield the credentials of pull secrets for an image, those of the most special names first."""
+    name = repository_of(image)
+    entries = [(_key_of(server), entry) for one in secrets for server, entry in _entries_of(one).items()]
+    entries.sort(key=lambda one: one[0], reverse=True)
+    found = [entry for key, entry in entries if _is_match(key, name)]
+    if not found and name.startswith(f"{_DEFAULT_REGISTRY}/"):
+        found = [entry for key, entry in entries if key == _DOCKER_HUB]
+    return map(_auth_of, found)
+
+
+def _key_of(server: str) -> str:
+    """Return the host and path of an entry; the paths of the registries' versions mean the whole host."""
+    host, slash, path = server.removeprefix("https://").removeprefix("http://").partition("/")
+    path = f"{slash}{path}"
+    path = path[3:] if path.startswith(("/v1/", "/v2/")) else path
+    return host if path == "/" else f"{host}{path}"
+
+
+def _is_match(key: str, name: str) -> bool:
+    """Return True if a host, whose labels may have wildcards, and the begin of a path are those of a name."""
+    (wanted, _, path), (host, _, rest) = key.partition("/"), name.partition("/")
+    patterns, _, wanted_port = wanted.partition(":")
+    labels, _, port = host.partition(":")
+    pairs = list(zip_longest(patterns.split("."), labels.split(".")))
+    is_host = all(one is not None and two is not None and fnmatchcase(two, one) for one, two in pairs)
+    return is_host and wanted_port == port and rest.startswith(path)
 
 
 def _entries_of(secret: Secret) -> Mapping[str, Mapping[str, str]]:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -96,6 +97,7 @@ def _termination_message(status: ContainerStatus, path: str) -> str:
         return ""
     try:
         with Path(mount.host_path).open("rb") as file:
+            file.seek(max(file.seek(0, os.SEEK_END) - _LONGEST_MESSAGE, 0))
             return file.read(_LONGEST_MESSAGE).decode("utf-8", "replace")
     except FileNotFoundError:
         return ""

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import ssl
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -83,8 +84,7 @@ async def _exchange(url: str, headers: Mapping[str, str]) -> tuple[ResponseHead,
             ssl=_unverified_tls() if is_tls else None,
         )
     except OSError as error:
-        why = (error.strerror or str(error)).lower()
-        raise HttpActionError(f'Get "{url}": dial tcp {parts.netloc}: connect: {why}') from None
+        raise HttpActionError(f'Get "{url}": {dial_error(parts.netloc, error)}') from None
     try:
         head = await connection.exchange(encode_request("GET", target, sent.items()))
         body = await connection.read_piece()
@@ -93,6 +93,12 @@ async def _exchange(url: str, headers: Mapping[str, str]) -> tuple[ResponseHead,
         raise HttpActionError(f'Get "{url}": {error}') from None
     finally:
         connection.abort()
+
+
+def dial_error(address: str, error: OSError) -> str:
+    """Return the message about a connection that could not be made, with the words of the system."""
+    why = os.strerror(error.errno) if error.errno is not None and error.errno > 0 else str(error)
+    return f"dial tcp {address}: connect: {why.lower()}"
 
 
 def _error_of(failure: ConnectionFailure) -> Exception:

@@ -44,7 +44,7 @@ class ContainerOperations:
     def stop(self, pod: Pod, name: str, id: str, grace: float, hook: LifecycleHandler | None) -> None:
         """Start stopping a container, or shorten the grace period of a stop under way."""
         progress, container = self._of(id, pod), find_container(pod, name)
-        if hook is not None and container is not None:
+        if hook is not None and container is not None and grace > 0:
             progress.start_pre_stop(container, hook)
         progress.stop(grace)
 
@@ -157,7 +157,7 @@ class _ContainerProgress:
         if self._pre_stop is not None and not self._pre_stop.done():
             await asyncio.wait((self._pre_stop,), timeout=grace)
             self._pre_stop.cancel()
-        left = max(grace - (loop.time() - began), MIN_GRACE_PERIOD_SECONDS) if grace else 0.0
+        left = max(grace - (loop.time() - began), MIN_GRACE_PERIOD_SECONDS)
         try:
             await self._runtime.stop_container(self._id, math.ceil(left))
         except RpcError as error:

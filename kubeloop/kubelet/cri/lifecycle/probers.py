@@ -70,8 +70,11 @@ class Prober:
 
 
 def _http_result(response: http_action.ActionResponse) -> ProbeResult:
-    if 200 <= response.status < 400:
-        return ProbeResult(True, response.body.decode("utf-8", "replace"))
+    body = response.body.decode("utf-8", "replace")
+    if 200 <= response.status < 300:
+        return ProbeResult(True, body)
+    if 300 <= response.status < 400:
+        return ProbeResult(True, f"Probe terminated redirects, Response body: {body}")
     return ProbeResult(False, f"HTTP probe failed with statuscode: {response.status}")
 
 
@@ -79,8 +82,7 @@ async def _connect(host: str, port: int) -> ProbeResult:
     try:
         _, writer = await asyncio.open_connection(host, port)
     except OSError as error:
-        why = (error.strerror or str(error)).lower()
-        return ProbeResult(False, f"dial tcp {host}:{port}: connect: {why}")
+        return ProbeResult(False, http_action.dial_error(f"{host}:{port}", error))
     writer.transport.abort()
     return ProbeResult(True)
 
@@ -106,8 +108,7 @@ async def _check_health(host: str, port: int, service: str) -> ProbeResult:
     try:
         _, connection = await asyncio.get_running_loop().create_connection(Http2Connection, host, port)
     except OSError as error:
-        why = (error.strerror or str(error)).lower()
-        said = f'failed to connect service at "{address}": dial tcp {address}: connect: {why}'
+        said = f'failed to connect service at "{address}": {http_action.dial_error(address, error)}'
         return ProbeResult(False, f"error: {said}")
     request = encode_message(_HealthCheckRequest(service=service))
     try:
