@@ -176,15 +176,14 @@ class ApiServer:
         self._served_crds: tuple[Sequence[Resource], DefinitionsSource] = ((), built_in_definitions)
         self._crds = LazyCRDs(registry, clock, self._serve_custom, families)
         self._crds.start()
-        aggregator = dependencies.aggregator or AggregatorConfig()
-        self.aggregator = LazyAggregator(registry, clock, aggregator, self.nonresource.set_remote_versions, families)
+        config, set_versions = dependencies.aggregator or AggregatorConfig(), self.nonresource.set_remote_versions
+        self.aggregator = LazyAggregator(registry, clock, config, set_versions, families)
         self.aggregator.start()
         self._constrained_impersonation = serving.features.is_enabled("ConstrainedImpersonation")
         self.registration = AutoRegistration(registry, clock, serving.features)
         self.registration.start()
-        self._dynamic_admission = LazyDynamicAdmission(
-            registry, admission, self.authorizer, families, clock, self.worker_thread
-        )
+        worker = self.worker_thread
+        self._dynamic_admission = LazyDynamicAdmission(registry, admission, self.authorizer, families, clock, worker)
         self._dynamic_admission.start()
         self._mutating_in_flight = writes
         self.flowcontrol: FlowController | None = None
@@ -322,10 +321,7 @@ class ApiServer:
             try:
                 course.target = target = self._router.find(request.method, request.path)
             except (PageNotFound, errors.ApiError) as error:
-                # Reveals a missing resource only to users who are authorized for the path.
-                await self._wait_authorized(attributes_of_unserved(user, request.method, request.path, query), trail)
-                if isinstance(error, MissingSubresource):
-                    course.warnings = error.warnings
+                await self._wait_unserved(user, request, course, error)
                 raise
             course.verb = verb = _verb_of(target, query)
             if trail is not None or ADMINISTRATORS not in user.groups:
@@ -360,6 +356,13 @@ class ApiServer:
         if course.flow is not None:
             response.headers = (*response.headers, *course.flow.headers)
         return response
+
+    async def _wait_unserved(self, user: User, request: Request, course: RequestTrace, error: Exception) -> None:
+        """Reveal a missing resource only to users who are authorized for the path; raises Forbidden for others."""
+        asked = attributes_of_unserved(user, request.method, request.path, course.query)
+        await self._wait_authorized(asked, course.audit)
+        if isinstance(error, MissingSubresource):
+            course.warnings = error.warnings
 
     async def _begin_audit(self, trail: AuditContext, user: User, request: Request, query: Query) -> None:
         """Emit the audit event of a received request; raises AuthorizationFailed if it must be stored and was not."""

@@ -64,7 +64,7 @@ class LoopEndedError(ClusterAssertionError):
 
 
 class UnknownKindError(ClusterAssertionError):
-    """Loop that waits for a kind that nobody serves."""
+    """Loop that waits for a kind that is not served."""
 
 
 class CacheMutatedError(ClusterAssertionError):
@@ -294,7 +294,7 @@ class Cluster:
                 raise LoopEndedError(f"{name} has ended") from (None if task.cancelled() else task.exception())
 
     def _check_kinds(self, loop: Loop) -> None:
-        """Stop a loop and raise UnknownKindError if it waits for a kind that nobody serves."""
+        """Stop a loop and raise UnknownKindError if it waits for a kind that is not served."""
         missing = missing_kinds(loop, self.server.registry)
         if missing:
             self.stop(loop)

@@ -67,7 +67,7 @@ class HeartbeatSchedule:
         return max(self._heap[0][0] - self._clock.monotonic(), 0.0) if self._heap else None
 
     def enqueue(self, name: str) -> None:
-        """Enqueue a node by its own key."""
+        """Enqueue a node."""
         self._queue.add(ObjectKey("", name))
 
 

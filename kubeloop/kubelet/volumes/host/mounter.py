@@ -179,7 +179,7 @@ def fs_group_of(pod: Pod) -> int | None:
 
 
 def _make_folder(folder: Path, size: int | None) -> None:
-    """Create the folder of a volume that everybody may write to; with a size, in memory."""
+    """Create the folder of a volume with write access for all users; with a size, in memory."""
     folder.mkdir(parents=True, exist_ok=True)
     if size is None:
         folder.chmod(0o777)
