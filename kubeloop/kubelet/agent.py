@@ -25,6 +25,7 @@ from kubeloop.kubelet.config.static_pods import ALL_STATIC_PODS, StaticPodContro
 from kubeloop.kubelet.containers.env_sources import ApiEnvSources
 from kubeloop.kubelet.events.pod_events import PodEvents
 from kubeloop.kubelet.eviction.manager import EvictionManager
+from kubeloop.kubelet.eviction.signals import SignalTracker
 from kubeloop.kubelet.node_status.heartbeat import HeartbeatSchedule, NodeHeartbeat
 from kubeloop.kubelet.node_status.lease_controller import MAX_LEASE_RENEW_SECONDS, LeaseController
 from kubeloop.kubelet.node_status.registrar import NodeRegistrar
@@ -77,8 +78,8 @@ class NodeAgent:
         self.kubelet_metrics = NodeAgentMetrics()
         self._queues = new_sync_queues(clock, self.kubelet_metrics.registry)
         self._pods, self._nodes = _pods_and_nodes(informers, own)
-        is_real = config.cri is not None
-        self.served_nodes = ServedNodes(self._nodes, clock, frozenset(alone.endpoints), are_real=is_real)
+        self._signals = SignalTracker(clock, config.cri.eviction_hard) if config.cri is not None else None
+        self.served_nodes = ServedNodes(self._nodes, clock, frozenset(alone.endpoints), signals=self._signals)
         made = nodes_to_register(config, SimulatedRuntime.name, clock)
         self.recorder = EventRecorder(client, COMPONENT, clock)
         self._events = PodEvents(self.recorder, config.event_level)
@@ -135,13 +136,15 @@ class NodeAgent:
     # Construction.
 
     def _new_cri_node(self, config: NodeAgentConfig, informers: SharedInformerFactory) -> CriNode | None:
-        if config.cri is None:
+        if config.cri is None or self._signals is None:
             return None
         from kubeloop.kubelet.cri.node import AgentParts, CriNode  # simulated nodes do without it
 
         services, enqueue = informers.for_resource(resource_of_class(Service)), self._queues.pods.add
         pods = partial(pods_on, self._pods, config.cri.name)
-        parts = AgentParts(self._client, self._clock, self._events, self.served_nodes, services, enqueue, pods)
+        parts = AgentParts(
+            self._client, self._clock, self._events, self.served_nodes, services, enqueue, pods, self._signals
+        )
         return CriNode(config.cri, parts)
 
     def _new_simulated_runtime(self, config: NodeAgentConfig, made: Mapping[str, Node]) -> SimulatedRuntime:

@@ -15,6 +15,7 @@ from kubeloop.api.scalars.quantity import parse_quantity
 from kubeloop.cli.flags.types import address, boolean, duration, non_negative_count, port, positive_count
 from kubeloop.cli.local_clusters.registry import state_dir
 from kubeloop.cli.program.logs import add_log_flags
+from kubeloop.kubelet.eviction.signals import DEFAULT_EVICTION_HARD, HardThreshold, parse_eviction_hard
 
 _ABOUT = """Run one node, or many simulated nodes, against an API server. Without --nodes it only needs the permissions
 of that node (user system:node:NAME of group system:nodes)."""
@@ -165,6 +166,13 @@ def _add_garbage_collection_flags(parser: argparse.ArgumentParser) -> None:
         help="log files of a real container that are kept, at least 2 (default: 5)",
     )
     parser.add_argument(
+        "--eviction-hard",
+        type=eviction_thresholds,
+        default=parse_eviction_hard(DEFAULT_EVICTION_HARD),
+        metavar="SIGNAL<VALUE,…",
+        help=f"thresholds for the eviction of real pods (default: {DEFAULT_EVICTION_HARD})".replace("%", "%%"),
+    )
+    parser.add_argument(
         "--image-gc-high-threshold",
         type=percent,
         default=85,
@@ -196,6 +204,14 @@ def quantity(text: str) -> int:
     if found <= 0:
         raise argparse.ArgumentTypeError(f"{text!r} is not positive")
     return found
+
+
+def eviction_thresholds(text: str) -> tuple[HardThreshold, ...]:
+    """Parse thresholds such as memory.available<100Mi,nodefs.available<10%."""
+    try:
+        return parse_eviction_hard(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def percent(text: str) -> int:

@@ -37,6 +37,7 @@ async def real_node_config(options: argparse.Namespace, name: str, address: str)
         options.cgroup_root,
         log_rotation=LogRotationPolicy(options.container_log_max_size, options.container_log_max_files),
         image_gc=_image_gc(options),
+        eviction_hard=options.eviction_hard,
     )
 
 

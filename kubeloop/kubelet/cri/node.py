@@ -20,6 +20,7 @@ from kubeloop.kubelet.cri.config.dns import DnsSettings, pod_dns
 from kubeloop.kubelet.cri.config.linux_resources import MachineMemory
 from kubeloop.kubelet.cri.config.paths import NodePaths
 from kubeloop.kubelet.cri.container_mounts import ContainerMounts
+from kubeloop.kubelet.cri.eviction_monitor import EvictionMonitor
 from kubeloop.kubelet.cri.gc.container_gc import ContainerGC
 from kubeloop.kubelet.cri.gc.image_gc import ImageGCManager, ImageGCPolicy
 from kubeloop.kubelet.cri.gc.log_links import ContainerLogLinks
@@ -32,6 +33,12 @@ from kubeloop.kubelet.cri.stats.collector import StatsCollector, StatsNode, Stat
 from kubeloop.kubelet.cri.stats.provider import CriStatsProvider
 from kubeloop.kubelet.cri.streams import StreamingClient
 from kubeloop.kubelet.events.pod_events import PodEvents
+from kubeloop.kubelet.eviction.signals import (
+    DEFAULT_EVICTION_HARD,
+    HardThreshold,
+    SignalTracker,
+    parse_eviction_hard,
+)
 from kubeloop.kubelet.node_status.machine import MachineResources, read_huge_page_sizes
 from kubeloop.kubelet.node_status.served_nodes import ServedNodes
 from kubeloop.kubelet.sync.sync_queues import EnqueuePod
@@ -71,6 +78,7 @@ class CriNodeConfig:
     parallel_pulls: int = 1
     log_rotation: LogRotationPolicy = field(default_factory=LogRotationPolicy)
     image_gc: ImageGCPolicy = field(default_factory=ImageGCPolicy)
+    eviction_hard: tuple[HardThreshold, ...] = parse_eviction_hard(DEFAULT_EVICTION_HARD)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +92,7 @@ class AgentParts:
     services: Informer
     enqueue: EnqueuePod
     pods: Callable[[], list[Pod]]  # all of the node
+    signals: SignalTracker
 
 
 async def connect_runtime(endpoint: str, seconds: float) -> RuntimeConnection:
@@ -132,6 +141,7 @@ class CriNode:
         self.images = ImageGCManager(images, service, clock, config.image_gc, warn)
         links = ContainerLogLinks(paths.container_logs())
         self._container_gc = ContainerGC(service, paths.pod_logs, links, self.runtime.forget_containers)
+        self._monitor = EvictionMonitor(self._stats, agent.signals, self._container_gc, self.images, agent.pods)
 
     def health_error(self) -> str:
         """Return why the node is not ready; empty if the runtime answers."""
@@ -154,7 +164,7 @@ class CriNode:
         )
         garbage = (self._clean_up(is_known), self._container_gc.run(is_known), self._logs.run())
         images = (self.images.run_list(), self.images.run_gc())
-        return (self._pleg.run(), *garbage, *images, *((refresh,) if refresh is not None else ()))
+        return (self._pleg.run(), self._monitor.run(), *garbage, *images, *((refresh,) if refresh is not None else ()))
 
     async def close(self) -> None:
         """End operations under way and close the connection; containers run on."""

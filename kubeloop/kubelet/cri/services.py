@@ -167,6 +167,11 @@ class RuntimeService(_CriService):
         request = st.ListPodSandboxStatsRequest()
         return (await self._call("ListPodSandboxStats", request, st.ListPodSandboxStatsResponse)).stats
 
+    async def pod_sandbox_stats(self, id: str) -> st.PodSandboxStats | None:
+        """Return the statistics of a sandbox."""
+        request = st.PodSandboxStatsRequest(pod_sandbox_id=id)
+        return (await self._call("PodSandboxStats", request, st.PodSandboxStatsResponse)).stats
+
     def container_events(self) -> AsyncGenerator[rt.ContainerEventResponse, None]:
         """Yield the events of containers; unimplemented by containerd before 1.7."""
         return self._channel.stream(f"{_RUNTIME}/GetContainerEvents", rt.GetEventsRequest(), rt.ContainerEventResponse)

@@ -18,7 +18,6 @@ from kubeloop.kubelet.eviction.eviction_rank import (
     rank_pods,
     storage_limit_eviction,
 )
-from kubeloop.kubelet.eviction.thresholds import pressure_shortage
 from kubeloop.kubelet.node_status.served_nodes import ServedNodes
 from kubeloop.kubelet.runtime import Runtime
 from kubeloop.kubelet.sync.pod_state import TerminationReason
@@ -98,12 +97,12 @@ class EvictionManager:
 
     def _evict_for_pressure(self, node: Node) -> tuple[str, ...]:
         """Evict the first pod of the ranking if the node is under pressure; return its uid."""
-        condition = self._served_nodes.urgent_pressure_of(node)
+        condition = self._served_nodes.take_urgent_pressure(node)
         if condition is None:
             return ()
         self._events.record_reclaiming(node, RESOURCES[condition])
         running: list[Pod] = [pod for pod in self._pods.by_index(NODE, node.metadata.name) if is_active(pod)]
-        shortage = pressure_shortage(node, condition)
+        shortage = self._served_nodes.shortage_of(node, condition)
         for pod in rank_pods(running, condition, self._runtime.usage):
             verdict, annotations = build_eviction(pod, condition, self._runtime.usage(pod), shortage)
             if self._evict(pod, verdict, annotations):

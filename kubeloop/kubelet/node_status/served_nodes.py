@@ -18,7 +18,8 @@ from typing import Any, Protocol
 from kubeloop.api.generated.core_v1 import Node
 from kubeloop.api.kubelet_requests import SIMULATED_NODE_ANNOTATION
 from kubeloop.clock import Clock
-from kubeloop.kubelet.eviction.thresholds import PressureTracker
+from kubeloop.kubelet.eviction.signals import SignalTracker
+from kubeloop.kubelet.eviction.thresholds import PressureTracker, Shortage, pressure_shortage
 
 SERVED_NODE_ANNOTATION, BY_KUBELET = SIMULATED_NODE_ANNOTATION, "kubelet"
 STATE_ANNOTATION = "sim.kubeloop.io/state"
@@ -42,10 +43,16 @@ class ServedNodes:
     """Nodes served by an agent: those with given names, or else all nodes annotated as simulated."""
 
     def __init__(
-        self, nodes: NodeLister, clock: Clock, names: frozenset[str] = frozenset(), *, are_real: bool = False
+        self,
+        nodes: NodeLister,
+        clock: Clock,
+        names: frozenset[str] = frozenset(),
+        *,
+        signals: SignalTracker | None = None,
     ) -> None:
         self._nodes = nodes
-        self._are_real = are_real  # annotations do not simulate anything on real nodes
+        self._signals = signals  # of a real node, on which annotations do not simulate anything
+        self._are_real = signals is not None
         self._names = names
         self.clock = clock
         self._pressures = PressureTracker(clock)
@@ -87,15 +94,20 @@ class ServedNodes:
 
     def node_pressures(self, node: Node) -> list[str]:
         """Return the types of the pressure conditions that are true, including the transition period."""
-        if self._are_real:
-            return []
+        if self._signals is not None:
+            return self._signals.conditions()
         return self._pressures.update(node)
 
-    def urgent_pressure_of(self, node: Node) -> str | None:
-        """Return the pressure condition that requires evictions, or None."""
-        if self._are_real:
-            return None
+    def take_urgent_pressure(self, node: Node) -> str | None:
+        """Return the pressure condition that requires an eviction, or None; of a real node once for a measurement."""
+        if self._signals is not None:
+            return self._signals.take_urgent_condition()
         return self._pressures.urgent_condition(node)
+
+    def shortage_of(self, node: Node, condition: str) -> Shortage:
+        """Return the numbers of a pressure condition."""
+        measured = self._signals.shortage(condition) if self._signals is not None else None
+        return measured or pressure_shortage(node, condition)
 
     def can_attach(self, node: Node) -> bool:
         """Return True if drivers attach volumes to the node."""

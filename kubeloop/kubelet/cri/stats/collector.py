@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple, Protocol
@@ -18,6 +19,7 @@ from kubeloop.grpc.streams import UNIMPLEMENTED, RpcError
 from kubeloop.kubelet.cri.cgroups import pod_cgroup
 from kubeloop.kubelet.cri.config.labels import CONTAINER_NAME, POD_UID
 from kubeloop.kubelet.cri.config.paths import NodePaths
+from kubeloop.kubelet.cri.messages.sandbox import PodSandbox, PodSandboxState
 from kubeloop.kubelet.cri.messages.stats import ContainerStats, ImageFsInfoResponse, PodSandboxStats
 from kubeloop.kubelet.cri.stats.cgroup_stats import CgroupReader
 from kubeloop.kubelet.cri.stats.conversion import PodParts, cpu_stats, pod_summary, runtime_stats
@@ -46,6 +48,12 @@ class RuntimeStatsService(Protocol):
 
     async def list_pod_sandbox_stats(self) -> tuple[PodSandboxStats, ...]:
         """Return the statistics of all sandboxes; unimplemented by older runtimes."""
+
+    async def pod_sandbox_stats(self, id: str) -> PodSandboxStats | None:
+        """Return the statistics of a sandbox."""
+
+    async def list_pod_sandboxes(self, labels: Mapping[str, str]) -> tuple[PodSandbox, ...]:
+        """Return the sandboxes with these labels."""
 
 
 class ImageFsService(Protocol):
@@ -182,10 +190,17 @@ class StatsCollector:
         try:
             return await self._sources.runtime.list_pod_sandbox_stats()
         except RpcError as error:
-            if error.code != UNIMPLEMENTED:
-                raise
-            self._has_sandbox_stats = False
-            return ()
+            self._has_sandbox_stats = error.code != UNIMPLEMENTED
+        return await self._each_sandbox_stats() if self._has_sandbox_stats else ()
+
+    async def _each_sandbox_stats(self) -> tuple[PodSandboxStats, ...]:
+        """Return the statistics of the ready sandboxes one by one: containerd 1.6 lists none if one is not ready."""
+        found = []
+        for one in await self._sources.runtime.list_pod_sandboxes({}):
+            if one.state == PodSandboxState.READY:
+                with suppress(RpcError):  # it may have ended since
+                    found.append(await self._sources.runtime.pod_sandbox_stats(one.id))
+        return tuple(one for one in found if one is not None)
 
     def _by_pod(self, found: tuple[ContainerStats, ...]) -> dict[str, dict[str, tuple[ContainerStats, CPUStats]]]:
         """Return the containers with their CPU usage, by the UID of their pod and by name."""

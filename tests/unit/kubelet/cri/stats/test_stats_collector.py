@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
@@ -25,10 +26,11 @@ from kubeloop.api.generated.core_v1 import (
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.scalars.wire import Time
 from kubeloop.apiserver.kubelet_client.resource_metrics import parse_scrape, usage_between
-from kubeloop.grpc.streams import UNIMPLEMENTED, RpcError
+from kubeloop.grpc.streams import UNIMPLEMENTED, UNKNOWN, RpcError
 from kubeloop.kubelet.cri.config.labels import CONTAINER_NAME, POD_UID
 from kubeloop.kubelet.cri.config.paths import NodePaths
 from kubeloop.kubelet.cri.messages import stats as st
+from kubeloop.kubelet.cri.messages.sandbox import PodSandbox, PodSandboxState
 from kubeloop.kubelet.cri.stats.cgroup_stats import CgroupReader
 from kubeloop.kubelet.cri.stats.collector import StatsCollector, StatsNode, StatsSources
 from kubeloop.kubelet.cri.stats.machine_stats import MachineReader
@@ -84,6 +86,7 @@ class FakeServices:
         self.reported_rate = 0
         self.error: RpcError | None = None
         self.has_sandbox_stats = True
+        self.has_dead_sandbox = False
 
     def _nanoseconds(self) -> int:
         return int(self._clock.now().timestamp() * 10**9)
@@ -110,9 +113,18 @@ class FakeServices:
         self.sandbox_calls += 1
         if not self.has_sandbox_stats:
             raise RpcError(UNIMPLEMENTED, "unknown method")
+        if self.has_dead_sandbox:
+            raise RpcError(UNKNOWN, "sandbox s2 is not in ready state")
+        return (await self.pod_sandbox_stats("s1"),)
+
+    async def list_pod_sandboxes(self, labels: Mapping[str, str]) -> tuple[PodSandbox, ...]:
+        return PodSandbox(id="s1"), PodSandbox(id="s2", state=PodSandboxState.NOTREADY)
+
+    async def pod_sandbox_stats(self, id: str) -> st.PodSandboxStats:
+        assert id == "s1"
         eth0 = st.NetworkInterfaceUsage(name="eth0", rx_bytes=st.UInt64Value(value=7))
         linux = st.LinuxPodSandboxStats(network=st.NetworkUsage(default_interface=eth0))
-        return (st.PodSandboxStats(attributes=st.PodSandboxAttributes(id="s1", labels={POD_UID: "u1"}), linux=linux),)
+        return st.PodSandboxStats(attributes=st.PodSandboxAttributes(id="s1", labels={POD_UID: "u1"}), linux=linux)
 
     async def image_fs_info(self) -> st.ImageFsInfoResponse:
         fs = st.FilesystemUsage(
@@ -231,6 +243,11 @@ def test_runtime_without_sandbox_statistics_is_asked_once(node: Node) -> None:
     for at in (0.0, 10.0, 20.0):
         assert "network" not in node.summary(at)["pods"][0]
     assert node.services.sandbox_calls == 1
+
+
+def test_a_dead_sandbox_does_not_hide_the_others(node: Node) -> None:
+    node.services.has_dead_sandbox = True
+    assert node.summary(0.0)["pods"][0]["network"]["rxBytes"] == 7
 
 
 def test_metrics_server_computes_usage_from_two_scrapes(node: Node) -> None:
