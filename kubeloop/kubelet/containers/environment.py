@@ -16,6 +16,7 @@ from kubeloop.kubelet.runtime import EnvSourceValues
 
 _REFERENCE = re.compile(r"\$\$|\$\(([^)]*)\)")
 _ENTRY = re.compile(r"metadata\.(labels|annotations)\['(.+)'\]")
+HOSTNAME = "HOSTNAME"
 NO_RESOURCES: Mapping[str, str] = MappingProxyType({})
 _LIMITED = ("cpu", "memory", "ephemeral-storage")
 _FIELDS: dict[str, Callable[[Pod], str]] = {
@@ -43,7 +44,7 @@ def make_environment(
     `allocatable` of the node is used for resource limits that are not set. Variables of services are added unless the
     container sets them.
     """
-    values: dict[str, str] = {"HOSTNAME": pod.spec.hostname or pod.metadata.name}
+    values: dict[str, str] = {HOSTNAME: pod.spec.hostname or pod.metadata.name}
     if found is not None:
         values.update(found.env_from_values)
     for variable in container.env:
@@ -55,6 +56,16 @@ def make_environment(
         if value is not None:
             values[variable.name] = expand(value, {**services, **values} if services else values)
     return {**values, **{name: value for name, value in services.items() if name not in values}}
+
+
+def without_default_hostname(
+    values: Mapping[str, str], container: Container, found: EnvSourceValues | None
+) -> dict[str, str]:
+    """Return variables without a HOSTNAME that the container does not set: a real runtime sets the kernel's name."""
+    is_set = any(one.name == HOSTNAME for one in container.env) or (
+        found is not None and HOSTNAME in found.env_from_values
+    )
+    return {name: value for name, value in values.items() if is_set or name != HOSTNAME}
 
 
 def _value(pod: Pod, variable: EnvVar, looked_up: Mapping[str, str]) -> str | None:

@@ -17,7 +17,7 @@ from kubeloop.api.generated.core_v1 import Container, HostIP, LifecycleHandler, 
 from kubeloop.api.kubelet_requests import PodLogOptions, PortConnection, StandardStreams
 from kubeloop.grpc.streams import NOT_FOUND, RpcError
 from kubeloop.kubelet.containers.env_sources import CONFIG_ERROR
-from kubeloop.kubelet.containers.environment import make_environment
+from kubeloop.kubelet.containers.environment import make_environment, without_default_hostname
 from kubeloop.kubelet.containers.service_environment import service_environment
 from kubeloop.kubelet.cri import container_logs
 from kubeloop.kubelet.cri.cgroups import pod_cgroup, remove_pod_cgroups
@@ -246,7 +246,8 @@ class CriRuntime:
             message = "services have not yet been read at least once, cannot construct envvars"
             raise ContainerStartError(CONFIG_ERROR, message)
         addresses = service_environment(pod, services)
-        return make_environment(pod, container, found, self._facts.allocatable_of(), addresses)
+        values = make_environment(pod, container, found, self._facts.allocatable_of(), addresses)
+        return without_default_hostname(values, container, found)
 
     async def stop_container(self, pod: Pod, container: str, grace: float, hook: LifecycleHandler | None) -> None:
         """Start stopping a container within the grace period."""

@@ -24,6 +24,7 @@ from kubeloop.kubelet.containers.environment import (
     make_environment,
     resolve_field_ref,
     resolve_resource_field_ref,
+    without_default_hostname,
 )
 from kubeloop.kubelet.runtime import EnvSourceValues
 
@@ -92,3 +93,12 @@ def test_variables_may_refer_to_earlier_ones() -> None:
         "B": "of p",
         "C": "secret",
     }
+
+
+def test_a_real_runtime_sets_the_host_name_unless_the_container_does() -> None:
+    plain, own = Container(name="c"), Container(name="c", env=(EnvVar(name="HOSTNAME", value="own"),))
+    found = EnvSourceValues({"HOSTNAME": "from"}, {})
+    for container, sources, expected in ((plain, None, {}), (own, None, "own"), (plain, found, "from")):
+        values = make_environment(POD, container, sources)
+        real = without_default_hostname(values, container, sources)
+        assert real == ({"HOSTNAME": expected} if expected else {})
