@@ -4,8 +4,11 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated
 
 import grpc
@@ -21,6 +24,7 @@ from kubeloop.api.generated.core_v1 import (
     Probe,
     TCPSocketAction,
 )
+from kubeloop.cli.pki.self_signed_certificate import ensure_self_signed
 from kubeloop.grpc.message import GrpcMessage, decode_message, encode_message
 from kubeloop.grpc.streams import DEADLINE_EXCEEDED, UNAVAILABLE, RpcError
 from kubeloop.kubelet.cri.lifecycle import http_action
@@ -31,7 +35,9 @@ from tests.unit.kubelet.cri.fake_runtime import FakeRuntime
 
 
 @asynccontextmanager
-async def http_server(answers: dict[str, str], requests: list[str]) -> AsyncIterator[int]:
+async def http_server(
+    answers: dict[str, str], requests: list[str], tls: ssl.SSLContext | None = None
+) -> AsyncIterator[int]:
     """Serve status lines with headers by path."""
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -44,7 +50,7 @@ async def http_server(answers: dict[str, str], requests: list[str]) -> AsyncIter
                 await reader.read()  # until the client gives up
         writer.close()
 
-    server = await asyncio.start_server(handle, "127.0.0.1", 0)
+    server = await asyncio.start_server(handle, "127.0.0.1", 0, ssl=tls)
     async with server:
         yield server.sockets[0].getsockname()[1]
 
@@ -89,6 +95,17 @@ def test_http(path: str, is_success: bool, output: str) -> None:
     found = asyncio.run(scenario())
     assert found.ok == is_success
     assert output in found.output
+
+
+def test_certificates_are_not_verified(tmp_path: Path) -> None:
+    async def scenario() -> ProbeResult:
+        async with http_server(ANSWERS, [], tls) as port:
+            action = HTTPGetAction(path="/local", port=port, scheme="HTTPS")
+            return await probe(Probe(http_get=action, timeout_seconds=30), port)
+
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(*ensure_self_signed(tmp_path, "other.name", ["other.name"], datetime.now(UTC)))
+    assert asyncio.run(scenario()) == ProbeResult(True, "body")
 
 
 def test_headers_of_http_probes() -> None:
