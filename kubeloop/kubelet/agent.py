@@ -193,7 +193,7 @@ class NodeAgent:
         count = max(_NODE_WORKERS, config.count // _NODES_PER_WORKER)
         loop = Controller(HEARTBEATS, heartbeat.reconcile, self._clock, workers=count, queue=self._queues.nodes)
         loop.watches(self._nodes, own_key, self._is_relevant_node_update)
-        self._nodes.add_handler(ResourceEventHandlerFuncs(on_update=self._on_node_changed))
+        self._nodes.add_handler(ResourceEventHandlerFuncs(on_add=self._on_node_added, on_update=self._on_node_changed))
         return loop
 
     def _new_static_loop(self, folder: Path) -> Controller[ObjectKey]:
@@ -236,6 +236,12 @@ class NodeAgent:
 
     def _release(self, pod: Pod) -> None:
         self._allocator.remove_pod(pod.spec.node_name, pod.metadata.uid)
+
+    def _on_node_added(self, node: Node) -> None:
+        """Sync the pods that were bound to a node before it existed."""
+        if self.served_nodes.serves(node):
+            for pod in self._pods.by_index(NODE, node.metadata.name):
+                self._queues.pods.add(key_of(pod))
 
     def _on_node_changed(self, old: Node, new: Node) -> None:
         """Sync the pods of a node that was stopped, started, partitioned or reconnected."""

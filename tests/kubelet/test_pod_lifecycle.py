@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from kubeloop.api.errors import NotFound
 from kubeloop.api.generated.coordination_v1 import Lease
 from kubeloop.api.generated.core_v1 import Node, Pod
@@ -77,6 +79,18 @@ def test_bound_pod_becomes_ready_with_one_write(cluster: Cluster) -> None:
     assert pod.status.host_ip == cluster.client.get(Node, "n1").status.addresses[0].address
     assert pod.status.start_time is not None
     assert pod.metadata.uid == made.metadata.uid
+
+
+def test_pod_that_was_bound_before_its_node_existed_runs(cluster: Cluster) -> None:
+    cluster.add_nodes(1)
+    cluster.add(builders.pod("pod", node_name="late"))
+    cluster.advance(60)
+    assert running(cluster).status.phase == "Pending"
+    node = builders.node("late")
+    node = msgspec.structs.replace(node, metadata=builders.metadata("late", annotations={"sim.kubeloop.io/node": ""}))
+    cluster.add(node)
+    cluster.advance(1)
+    assert running(cluster).status.phase == "Running"
 
 
 def test_pods_have_distinct_addresses(cluster: Cluster) -> None:

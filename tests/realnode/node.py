@@ -57,6 +57,8 @@ class RealNode:
             *("--container-runtime-endpoint", self.runtime.endpoint, "--root-dir", str(self.root)),
             *("--pod-logs-dir", str(self.pod_logs), "--cgroup-root", self.cgroup_root),
             *("--port", "0", "--healthz-port", "0"),
+            # The disk of the machine may be nearly full: not what these tests are about.
+            *("--eviction-hard", "memory.available<1Mi", "--image-gc-high-threshold", "100"),
             log="kubelet.log",
         )
 
