@@ -30,8 +30,9 @@ def containerd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Containerd]
 
 
 @pytest.fixture(scope="session")
-def session_node(containerd: Containerd, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealNode]:
-    folder: Path = tmp_path_factory.mktemp("node")
+def session_node(containerd: Containerd) -> Iterator[RealNode]:
+    folder: Path = containerd.folder / "node"  # with the runtime's: one folder to clean up
+    folder.mkdir()
     node = RealNode(containerd, folder)
     with node.plane():
         node.start_kubelet()

@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import signal
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
+from tests.realnode import cleanup
 from tests.realnode.images import PAUSE
 
 _CONFIG = """
@@ -26,6 +25,7 @@ state = "{folder}/state"
 [plugins."io.containerd.grpc.v1.cri"]
   sandbox_image = "{pause}"
   restrict_oom_score_adj = true
+  netns_mounts_under_state_dir = true
   stream_server_address = "127.0.0.1"
   stream_server_port = "0"
   [plugins."io.containerd.grpc.v1.cri".cni]
@@ -100,6 +100,7 @@ def run_containerd(folder: Path, archives: list[Path]) -> Iterator[Containerd]:
     namespace = f"kubeloop-{os.getpid()}-{folder.name}"
     found = Containerd(folder, namespace)
     _write_config(folder)
+    cleanup.watch(namespace, folder)
     subprocess.run(["ip", "netns", "add", namespace], check=True)
     try:
         subprocess.run(found.enter("ip", "link", "set", "lo", "up"), check=True)
@@ -109,10 +110,7 @@ def run_containerd(folder: Path, archives: list[Path]) -> Iterator[Containerd]:
         yield found
     finally:
         found.kill()
-        _kill_shims(folder)
-        _unmount_below(folder)
-        subprocess.run(["ip", "netns", "delete", namespace], check=False)
-        shutil.rmtree(folder, ignore_errors=True)
+        cleanup.clean(namespace, folder)
 
 
 def _write_config(folder: Path) -> None:
@@ -120,30 +118,3 @@ def _write_config(folder: Path) -> None:
     (folder / "config.toml").write_text(_CONFIG.format(folder=folder, pause=PAUSE))
     network = json.dumps(_NETWORK).replace("{folder}", str(folder))
     (folder / "cni" / "10-pods.conflist").write_text(network)
-
-
-def _kill_shims(folder: Path) -> None:
-    """Kill the shims of this containerd, which outlive it, and their containers."""
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        with suppress(OSError):
-            command = (entry / "cmdline").read_bytes()
-            if b"containerd-shim" in command and str(folder).encode() in command:
-                for child in _descendants(int(entry.name)):
-                    with suppress(ProcessLookupError):
-                        os.kill(child, signal.SIGKILL)
-                os.kill(int(entry.name), signal.SIGKILL)
-
-
-def _descendants(process: int) -> list[int]:
-    with suppress(OSError):
-        children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
-        return [one for child in map(int, children) for one in (*_descendants(child), child)]
-    return []
-
-
-def _unmount_below(folder: Path) -> None:
-    mounts = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
-    for mount in sorted((one for one in mounts if one.startswith(f"{folder}/")), reverse=True):
-        subprocess.run(["umount", "--lazy", mount], check=False)
