@@ -19,8 +19,9 @@ from kubeloop.controllers.shared.ownership.controller_revisions import (
     revision_hash,
     template_of_revision,
 )
+from kubeloop.controllers.statefulset import wire
 from kubeloop.testing import Cluster, metadata, stateful_set
-from tests.controllers.kubelet import image_of
+from tests.controllers.kubelet import Kubelet, image_of
 from tests.controllers.stateful_sets import (
     NS,
     change,
@@ -281,9 +282,11 @@ def test_orphaned_revision_is_adopted_and_used(cluster: Cluster) -> None:
 
 
 def test_revision_of_kube_controller_manager_is_recognized(cluster: Cluster) -> None:
-    start(cluster)
+    cluster.start(Kubelet(cluster).wire)
+    loop = cluster.start(wire)
     cluster.add(stateful_set(replicas=1))
     cluster.settle()
+    cluster.stop(loop)  # it would replace the revision
     (name,) = revisions(cluster)
     found = cluster.client.get(ControllerRevision, name, NS)
     # As older managers do: a null timestamp, and no defaults that came later.
@@ -295,7 +298,7 @@ def test_revision_of_kube_controller_manager_is_recognized(cluster: Cluster) -> 
         metadata=metadata(name, NS, labels=dict(found.metadata.labels)), data=Raw(codec.encode(said)), revision=5
     )
     cluster.add(rewritten)
-    cluster.settle()
+    cluster.start(wire)
     change(cluster, replicas=2)
     assert revisions(cluster) == {name: 5}
     assert template_of_revision(rewritten) == template_of_revision(found)

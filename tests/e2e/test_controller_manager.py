@@ -30,7 +30,8 @@ OWN_LOOP = """
 from kubeloop.runtime.controller import Controller
 
 def crashing(context):
-    controller = Controller("my-controller", None, context.clock)
+    async def reconcile(key): ...
+    controller = Controller("my-controller", reconcile, context.clock)
     async def run():
         raise ValueError("not today")
     controller.run = run
