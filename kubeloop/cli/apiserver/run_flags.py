@@ -74,6 +74,19 @@ def add_run_flags(parser: argparse.ArgumentParser, *, allow_privileged: bool) ->
         help="chance of closing an HTTP/2 connection; without HTTP/2 it has no effect",
     )
     parser.add_argument(
+        "--livez-grace-period",
+        type=duration,
+        default=0.0,
+        help="time in which /livez ignores unfinished post-start hooks",
+    )
+    _add_browser_flags(parser)
+    _add_token_flags(parser)
+    _add_object_flags(parser)
+
+
+def _add_browser_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of headers and URLs that browsers depend on."""
+    parser.add_argument(
         "--cors-allowed-origins",
         type=comma_separated,
         default=(),
@@ -88,14 +101,6 @@ def add_run_flags(parser: argparse.ArgumentParser, *, allow_privileged: bool) ->
         help="content of the header Strict-Transport-Security",
     )
     parser.add_argument("--external-hostname", default="", metavar="NAME", help="host in URLs that the server returns")
-    parser.add_argument(
-        "--livez-grace-period",
-        type=duration,
-        default=0.0,
-        help="time in which /livez ignores unfinished post-start hooks",
-    )
-    _add_token_flags(parser)
-    _add_object_flags(parser)
 
 
 def _add_token_flags(parser: argparse.ArgumentParser) -> None:

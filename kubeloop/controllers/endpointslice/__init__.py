@@ -30,21 +30,15 @@ from kubeloop.controllers.endpointslice.topology_cache import TopologyCache
 from kubeloop.controllers.shared.endpoints.selection import ServicePodHandler, ServiceSelectorIndex
 from kubeloop.controllers.shared.endpoints.slice_tracker import EndpointSliceTracker, SliceEventHandler
 from kubeloop.controllers.shared.endpoints.sync_pacer import SyncPacer
+from kubeloop.controllers.shared.endpoints.sync_queue import new_sync_queue
 from kubeloop.runtime.controller import Controller
 from kubeloop.runtime.objects.keys import ObjectKey
 from kubeloop.runtime.queue.enqueue import own_key
-from kubeloop.runtime.queue.rate_limiters import (
-    BucketRateLimiter,
-    ItemExponentialFailureRateLimiter,
-    MaxOfRateLimiter,
-)
-from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME = "endpointslice-controller"
 COMPONENT = "endpoint-slice-controller"  # source component of upstream's events
 QUEUE = "endpoint_slice"
-FIRST_RETRY = 1.0  # seconds; a failed sync may have cost many writes
-LAST_RETRY = 1000.0
+LAST_RETRY = 1000.0  # seconds
 SLICE_DELAY = 1.0  # seconds after a change by another client, in which further ones are batched
 
 
@@ -55,10 +49,7 @@ def wire(context: ControllerContext) -> Controller[ObjectKey]:
         informers.for_resource(resource_of_class(kind)) for kind in (Service, Pod, Node, EndpointSlice)
     )
     registry = context.telemetry.registry
-    limiter = MaxOfRateLimiter[ObjectKey](
-        ItemExponentialFailureRateLimiter(FIRST_RETRY, LAST_RETRY), BucketRateLimiter(clock)
-    )
-    queue = WorkQueue(clock, name=QUEUE, limiter=limiter, registry=registry)
+    queue = new_sync_queue(QUEUE, LAST_RETRY, clock, registry)
     pace = SyncPacer(clock, config.endpointslice_updates_batch_period)
     selection, memory, topology = (
         ServiceSelectorIndex(services, pods),

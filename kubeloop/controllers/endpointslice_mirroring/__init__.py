@@ -20,22 +20,16 @@ from kubeloop.controllers.endpointslice_mirroring.metrics import MirroringMetric
 from kubeloop.controllers.endpointslice_mirroring.mirror import MANAGER, should_mirror
 from kubeloop.controllers.endpointslice_mirroring.reconciler import Reconciler
 from kubeloop.controllers.shared.endpoints.slice_tracker import EndpointSliceTracker, SliceEventHandler
+from kubeloop.controllers.shared.endpoints.sync_queue import new_sync_queue
 from kubeloop.runtime.controller import Controller
 from kubeloop.runtime.objects.keys import ObjectKey
 from kubeloop.runtime.objects.patch_or_update import PatchOrUpdate
 from kubeloop.runtime.queue.enqueue import own_key
-from kubeloop.runtime.queue.rate_limiters import (
-    BucketRateLimiter,
-    ItemExponentialFailureRateLimiter,
-    MaxOfRateLimiter,
-)
-from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME = "endpointslice-mirroring-controller"
 COMPONENT = "endpoint-slice-mirroring-controller"  # source component of upstream's events
 QUEUE = "endpoint_slice_mirroring"
-FIRST_RETRY = 1.0  # seconds; a failed sync may have cost many writes
-LAST_RETRY = 100.0
+LAST_RETRY = 100.0  # seconds
 
 
 def wire(context: ControllerContext) -> Controller[ObjectKey]:
@@ -45,10 +39,7 @@ def wire(context: ControllerContext) -> Controller[ObjectKey]:
         informers.for_resource(resource_of_class(kind)) for kind in (Endpoints, Service, EndpointSlice)
     )  # fmt: skip
     registry = context.telemetry.registry
-    limiter = MaxOfRateLimiter[ObjectKey](
-        ItemExponentialFailureRateLimiter(FIRST_RETRY, LAST_RETRY), BucketRateLimiter(clock)
-    )
-    queue = WorkQueue(clock, name=QUEUE, limiter=limiter, registry=registry)
+    queue = new_sync_queue(QUEUE, LAST_RETRY, clock, registry)
     memory, most = EndpointSliceTracker(slices, MANAGER), config.mirroring_max_endpoints_per_subset
     reconciler = Reconciler(
         client=context.client,

@@ -93,18 +93,25 @@ def wire(context: ControllerContext) -> Controller[JobOrOrphan]:
         telemetry=context.telemetry,
     )
     wakeups = JobEventMapper(caches, orphans, metrics)
-    controller.watches(caches.jobs, wakeups.jobs, is_generation_changed, resync=context.resync_period())
+    _register_handlers(controller, caches, wakeups, context.resync_period())
+    if workloads is not None:
+        controller.watches(workloads.workloads, wakeups.owners)
+        controller.watches(workloads.groups, wakeups.owners)
+    return controller
+
+
+def _register_handlers(
+    controller: Controller[JobOrOrphan], caches: JobCaches, wakeups: JobEventMapper, resync: float
+) -> None:
+    """Register the handlers of changes of Jobs and pods."""
+    controller.watches(caches.jobs, wakeups.jobs, is_generation_changed, resync=resync)
     controller.watches(caches.jobs, wakeups.jobs, is_status_only, delay=SYNC_BATCH_PERIOD)
     controller.watches(caches.jobs, wakeups.unreleased_pods, is_finished_or_gone)
     controller.watches(caches.pods, wakeups.owners, delay=SYNC_BATCH_PERIOD)
     controller.watches(caches.pods, wakeups.adopters, may_be_adopted, delay=SYNC_BATCH_PERIOD)
     controller.watches(caches.pods, wakeups.orphans)
-    if workloads is not None:
-        controller.watches(workloads.workloads, wakeups.owners)
-        controller.watches(workloads.groups, wakeups.owners)
     caches.pods.add_handler(wakeups.tracking_metrics_handler())
     caches.jobs.add_handler(ResourceEventHandlerFuncs(on_add=wakeups.record_external_job))
-    return controller
 
 
 def _workload_caches(context: ControllerContext) -> WorkloadCaches | None:

@@ -18,6 +18,7 @@ Differs from upstream: nodes excluded from disruption are still tainted at their
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal, NamedTuple
 
@@ -72,20 +73,16 @@ def wire(context: ControllerContext) -> Controller[NodeLifecycleKey]:
     views.pods.add_indexer(NODE, node_name_of)
     recorder = context.recorder.with_component(COMPONENT)
     instruments = NodeLifecycleMetrics(context.telemetry.registry)
-    rates = EvictionRates(
-        config.node_eviction_rate, config.secondary_node_eviction_rate, config.large_cluster_size_threshold
-    )
-    evictors = ZoneTaintQueues(rates, config.unhealthy_zone_threshold, context.clock, instruments)
-    patience = NodeGracePeriods(
+    evictors = _new_zone_queues(context, instruments)
+    grace_periods = NodeGracePeriods(
         timedelta(seconds=config.node_monitor_grace_period), timedelta(seconds=config.node_startup_grace_period)
     )
     writer, pods = NodeWriter(context.client), PodReadinessWriter(context.client, recorder, context.clock)
     hands = NodeMonitorWriters(context.client, writer, pods, recorder, context.clock, instruments)
-    monitor = NodeMonitor(views, hands, evictors, patience)
+    monitor = NodeMonitor(views, hands, evictors, grace_periods)
     queue: WorkQueue[NodeLifecycleKey] = WorkQueue(context.clock, name=QUEUE, registry=context.telemetry.registry)
-    reconciler = Reconciler(views, hands, monitor, evictors)
-    reconciler.period = config.node_monitor_period
-    reconciler.enqueue = queue.add
+    schedule = MonitorSchedule(config.node_monitor_period, queue.add)
+    reconciler = Reconciler(views, hands, monitor, evictors, schedule)
     controller = Controller(
         NAME, reconciler.reconcile, context.clock, workers=WORKERS, queue=queue, telemetry=context.telemetry
     )
@@ -98,23 +95,44 @@ def wire(context: ControllerContext) -> Controller[NodeLifecycleKey]:
     return controller
 
 
+def _new_zone_queues(context: ControllerContext, metrics: NodeLifecycleMetrics) -> ZoneTaintQueues:
+    """Return the queues of nodes that wait for a taint, with the rates of the configuration."""
+    config = context.config
+    rates = EvictionRates(
+        config.node_eviction_rate, config.secondary_node_eviction_rate, config.large_cluster_size_threshold
+    )
+    return ZoneTaintQueues(rates, config.unhealthy_zone_threshold, context.clock, metrics)
+
+
 def _pod_task(pod: Pod) -> tuple[NodeLifecycleKey]:
     return (NodeLifecycleKey("pod", pod.metadata.name, pod.metadata.namespace),)
+
+
+@dataclass(frozen=True, slots=True)
+class MonitorSchedule:
+    """Seconds between two checks of all nodes, and the queue of the tasks that a check leads to."""
+
+    period: float
+    enqueue: Callable[[NodeLifecycleKey], None]
 
 
 class Reconciler:
     """Dispatches the tasks."""
 
     def __init__(
-        self, views: NodeMonitorCaches, hands: NodeMonitorWriters, monitor: NodeMonitor, evictors: ZoneTaintQueues
+        self,
+        views: NodeMonitorCaches,
+        hands: NodeMonitorWriters,
+        monitor: NodeMonitor,
+        evictors: ZoneTaintQueues,
+        schedule: MonitorSchedule,
     ) -> None:
         self._views = views
         self._hands = hands
         self._monitor = monitor
         self._evictors = evictors
         self._clock = hands.clock
-        self.period = 0.0  # seconds between two checks of all nodes
-        self.enqueue: Callable[[NodeLifecycleKey], None] = lambda _: None
+        self._schedule = schedule
 
     async def reconcile(self, task: NodeLifecycleKey) -> Result | None:
         """Execute one task."""
@@ -133,8 +151,8 @@ class Reconciler:
         began = self._clock.monotonic()
         await self._monitor.monitor_node_health()
         for zone in self._evictors.zones_with_waiting_nodes():
-            self.enqueue(NodeLifecycleKey("zone", zone))
-        return Result(requeue_after=max(0.0, self.period - (self._clock.monotonic() - began)))
+            self._schedule.enqueue(NodeLifecycleKey("zone", zone))
+        return Result(requeue_after=max(0.0, self._schedule.period - (self._clock.monotonic() - began)))
 
     async def _do_no_execute_tainting_pass(self, zone: str) -> Result | None:
         """Taint the waiting nodes of a zone at its rate."""
