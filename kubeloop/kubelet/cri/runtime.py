@@ -49,7 +49,7 @@ from kubeloop.kubelet.runtime import (
     ProbeKind,
     ProbeResult,
 )
-from kubeloop.kubelet.sync.containers import find_container
+from kubeloop.kubelet.sync.containers import find_container, target_container_of
 from kubeloop.kubelet.sync.sync_queues import EnqueuePod
 from kubeloop.runtime.objects.keys import ObjectKey, key_of
 
@@ -220,6 +220,7 @@ class CriRuntime:
                 mounts,
                 facts.memory,
                 str(facts.paths.seccomp()),
+                target_id=_target_id(pod, container, seen),
             )
             config = make_container_config(pod, container, inputs)
         except ContainerConfigError as error:
@@ -363,6 +364,16 @@ class CriRuntime:
 
     def _on_operation_end(self, pod: Pod) -> None:
         self.on_pod_change(pod.metadata.uid, key_of(pod))
+
+
+def _target_id(pod: Pod, container: Container, seen: PodObservation) -> str:
+    """Return the ID of the container that an ephemeral container targets. Raises `ContainerConfigError`."""
+    name = target_container_of(pod, container.name)
+    if not name:
+        return ""
+    if (run := seen.last_run(name)) is None:
+        raise ContainerConfigError(f"unable to find target container {name}")
+    return _bare(run.id)
 
 
 def _bare(id: str) -> str:

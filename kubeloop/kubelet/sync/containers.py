@@ -54,6 +54,11 @@ def find_container(pod: Pod, name: str) -> Container | None:
     return next((one for one in all_containers_of(pod) if one.name == name), None)
 
 
+def target_container_of(pod: Pod, name: str) -> str:
+    """Return the container whose processes an ephemeral container is to see; empty if there is none."""
+    return next((one.target_container_name for one in pod.spec.ephemeral_containers if one.name == name), "")
+
+
 def format_pod(pod: Pod) -> str:
     """Format a pod as in the kubelet's messages."""
     meta = pod.metadata

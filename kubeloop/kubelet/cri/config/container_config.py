@@ -10,7 +10,7 @@ from kubeloop.api.generated.core_v1 import Container, Pod
 from kubeloop.kubelet.containers.environment import expand
 from kubeloop.kubelet.cri.config.labels import container_annotations, container_labels
 from kubeloop.kubelet.cri.config.linux_resources import MachineMemory, container_resources
-from kubeloop.kubelet.cri.config.security_context import ImageUser, container_security_context
+from kubeloop.kubelet.cri.config.security_context import ImageUser, container_security_context, with_target
 from kubeloop.kubelet.cri.messages.container import (
     ContainerConfig,
     ContainerMetadata,
@@ -33,6 +33,7 @@ class ContainerInputs(NamedTuple):
     memory: MachineMemory
     seccomp_folder: str
     seccomp_default: bool = False
+    target_id: str = ""  # container whose process namespace an ephemeral container shares
 
 
 def make_container_config(pod: Pod, container: Container, inputs: ContainerInputs) -> ContainerConfig:
@@ -41,6 +42,8 @@ def make_container_config(pod: Pod, container: Container, inputs: ContainerInput
     context = container_security_context(
         pod, container, inputs.image_user, inputs.seccomp_folder, seccomp_default=inputs.seccomp_default
     )
+    if inputs.target_id:
+        context = with_target(context, inputs.target_id)
     resources = container_resources(pod, container, inputs.memory)
     return ContainerConfig(
         metadata=ContainerMetadata(name=container.name, attempt=inputs.attempt),

@@ -6,6 +6,8 @@ from __future__ import annotations
 import os
 from typing import NamedTuple, TypeVar
 
+import msgspec
+
 from kubeloop.api.generated.core_v1 import (
     AppArmorProfile,
     Capabilities,
@@ -113,6 +115,15 @@ def namespaces_of(pod: Pod) -> NamespaceOption:
         ipc=NamespaceMode.NODE if spec.host_ipc else NamespaceMode.POD,
         pid=NamespaceMode.NODE if spec.host_pid else pid,
     )
+
+
+def with_target(context: LinuxContainerSecurityContext, target_id: str) -> LinuxContainerSecurityContext:
+    """Return a security context with the process namespace of another container, unless the pod shares one."""
+    found = context.namespace_options
+    if found is None or found.pid != NamespaceMode.CONTAINER:
+        return context
+    options = msgspec.structs.replace(found, pid=NamespaceMode.TARGET, target_id=target_id)
+    return msgspec.structs.replace(context, namespace_options=options)
 
 
 def _verify_non_root(pod: Pod, container: Container, user: ImageUser) -> None:

@@ -23,6 +23,7 @@ from kubeloop.kubelet.cri.config.linux_resources import MachineMemory
 from kubeloop.kubelet.cri.config.security_context import ImageUser
 from kubeloop.kubelet.cri.messages.container import ContainerConfig, ContainerMetadata, KeyValue, Mount, Signal
 from kubeloop.kubelet.cri.messages.image import ImageSpec
+from kubeloop.kubelet.cri.messages.security import NamespaceMode
 
 ABOUT = ObjectMeta(name="pod", namespace="ns", uid="u", deletion_grace_period_seconds=5)
 POD = Pod(metadata=ABOUT, spec=PodSpec(termination_grace_period_seconds=30))
@@ -125,3 +126,21 @@ def test_a_changed_container_has_another_hash() -> None:
 def test_stop_signals(name: str | None, number: int) -> None:
     assert convert(Container(name="c", lifecycle=Lifecycle(stop_signal=name))).stop_signal == Signal(number)
     assert convert(Container(name="c")).stop_signal == Signal.RUNTIME_DEFAULT
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        (PodSpec(), (NamespaceMode.TARGET, "abc")),
+        (PodSpec(share_process_namespace=True), (NamespaceMode.POD, "")),
+        (PodSpec(host_pid=True), (NamespaceMode.NODE, "")),
+    ],
+)
+def test_process_namespace_of_a_target(spec: PodSpec, expected: tuple[NamespaceMode, str]) -> None:
+    inputs = ContainerInputs(0, "i", ImageUser(5), {}, (), MachineMemory(1 << 30), "/seccomp", target_id="abc")
+    config = make_container_config(Pod(metadata=ABOUT, spec=spec), Container(name="c"), inputs)
+    assert config.linux is not None
+    assert config.linux.security_context is not None
+    found = config.linux.security_context.namespace_options
+    assert found is not None
+    assert (found.pid, found.target_id) == expected
