@@ -268,8 +268,6 @@ class ApiServer:
     async def handle(self, request: Request) -> Response:
         """Handle one request; every failure becomes a Status response."""
         audit_id = request.headers.get("audit-id", "")[:_LONGEST_AUDIT_ID] or self._new_audit_id()
-        if len(request.path) > _LONGEST_PATH:
-            return rejection_response(414, "Request-URI Too Long")
         query = await self.worker_thread.run_if(len(request.query) > _LONG_QUERY, Query, request.query)
         if self._auditor is None:
             response = await self._handle(request, query, audit_id, None)
@@ -313,7 +311,10 @@ class ApiServer:
             course.authentication_seconds = self.clock.monotonic() - started
             course.username = user.name
             if trail is not None:
+                trail.latency.trace = course
                 await self._begin_audit(trail, user, request, query)
+            if len(request.path) > _LONGEST_PATH:
+                raise self._uri_too_long(request)
             if _IMPERSONATE in "".join(request.headers):
                 user = await self._impersonate(user, request, course)
             if not _is_resource_path(request.path) or self.aggregator.remote_for(request.path) is not None:
@@ -398,9 +399,10 @@ class ApiServer:
         decision = self.authorizer.decide(asked)
         if not isinstance(decision, AuthorizationDecision):
             return self._wait_authorized(asked, audit, decision)
-        self.metrics.authorization.observe(decision, self.clock.monotonic() - started)
+        seconds = self.clock.monotonic() - started
+        self.metrics.authorization.observe(decision, seconds)
         if audit is not None:
-            audit.set_decision(decision)
+            audit.set_decision(decision, seconds)
         enforce(asked, decision)
         return None
 
@@ -417,9 +419,10 @@ class ApiServer:
         """Authorize a request, after waiting for other servers if necessary; raises Forbidden."""
         started = self.clock.monotonic()
         decision = await (pending or self.authorizer.wait_decision(asked))
-        self.metrics.authorization.observe(decision, self.clock.monotonic() - started)
+        seconds = self.clock.monotonic() - started
+        self.metrics.authorization.observe(decision, seconds)
         if audit is not None:
-            audit.set_decision(decision)
+            audit.set_decision(decision, seconds)
         enforce(asked, decision)
 
     def _context_of(self, user: User, request: Request, query: Query, course: RequestTrace) -> RequestContext:
@@ -438,7 +441,14 @@ class ApiServer:
         for text in course.warnings:
             ctx.warn(text)
         course.warnings = ctx.warnings
+        if request.exceeded_body_limit and (course.verb not in _READS or target.subresource):
+            raise _too_large(request)
         return ctx
+
+    def _uri_too_long(self, request: Request) -> errors.ApiError:
+        """Count a request whose path is too long, and return the error for it."""
+        self.metrics.requests.count_rejected(414, request.method)
+        return errors.ApiError("Request-URI Too Long", code=414)
 
     async def _acquire_seat(self, fairness: FlowController, ctx: RequestContext, course: RequestTrace) -> None:
         """Acquire seats for a read; a write acquires its seat just before it begins."""
@@ -446,7 +456,7 @@ class ApiServer:
         if course.verb in _READS and not ctx.target.subresource:
             width = self._seats_of_list(ctx.target, flow) if course.verb == "list" else 1
             if not fairness.try_acquire(flow, width, ctx):
-                ctx.exclude_latency(await fairness.acquire(flow, width, ctx))
+                ctx.exclude_queue_wait(await fairness.acquire(flow, width, ctx))
 
     async def _handle_unrouted(
         self, user: User, request: Request, audit_id: str, course: RequestTrace, started: float
@@ -462,6 +472,8 @@ class ApiServer:
             self.metrics.authorization.allowed.fast += 1
         remote = self.aggregator.remote_for(request.path)
         if remote is not None:
+            if request.exceeded_body_limit:
+                raise _too_large(request)
             self.authenticator.clear_credentials(request)
             asked = self._attributes_of(user, request, course.query)
             limit = time_limit_of(asked, course.query, self.run_options.request_timeout)
@@ -536,14 +548,16 @@ class ApiServer:
         began = self.clock.monotonic()
         asked, constrained = self._attributes_of(user, request, course.query), self._constrained_impersonation
         found = await impersonate(user, wanted, asked, self.authorizer, constrained=constrained)
-        self.metrics.filters.impersonation.observe(self.clock.monotonic() - began)
+        seconds = self.clock.monotonic() - began
+        self.metrics.filters.impersonation.observe(seconds)
         if course.audit is not None:
+            course.audit.latency.impersonation = seconds
             course.audit.set_impersonation(found)
         return found.user
 
     def _attributes_of(self, user: User, request: Request, query: Query) -> AuthorizationAttributes:
         """Return the authorization attributes of a request, even if its resource is not served."""
-        if not _is_resource_path(request.path):
+        if len(request.path) > _LONGEST_PATH or not _is_resource_path(request.path):
             return attributes_of_path(user, request.method, request.path)
         try:
             target = self._router.find(request.method, request.path)
@@ -560,7 +574,10 @@ class ApiServer:
             if verb in _READS:
                 began = self.clock.monotonic()
                 await wait_for_request_revision(store, verb, ctx.query)
-                self.metrics.storage.observe_read_wait(ctx.resource, self.clock.monotonic() - began)
+                seconds = self.clock.monotonic() - began
+                self.metrics.storage.observe_read_wait(ctx.resource, seconds)
+                if ctx.audit is not None:
+                    ctx.audit.observe_storage(seconds)
                 return await self._complete(await self._serve(ctx, verb))
             return await self._complete(await with_consistency(store, verb, ctx.query, partial(self._serve, ctx, verb)))
         except DependentConflict:
@@ -582,7 +599,7 @@ class ApiServer:
             async with self._limiter_of(ctx) as waited:
                 ctx.has_seat = True
                 if waited:
-                    ctx.exclude_latency(waited)
+                    ctx.exclude_queue_wait(waited)
                 return await endpoint(ctx, self)
         if self._virtual_groups and self.is_virtual(target.resource):
             return virtual_group_response(ctx, self._virtual_groups[target.resource.group])
@@ -604,7 +621,7 @@ class ApiServer:
         async with self._limiter_of(ctx) as waited:
             ctx.has_seat = True
             if waited:
-                ctx.exclude_latency(waited)
+                ctx.exclude_queue_wait(waited)
             if ctx.flow is not None and (watchers := storage.hub.watchers):
                 ctx.flow.counts.observe_watchers(watchers)
             return await _WRITES[verb](ctx, storage, self.object_store)
@@ -649,6 +666,12 @@ class ApiServer:
         response.headers = (*response.headers, *_NOT_CACHED)
         return response
 
+    def rejection_response(self, code: int, message: str) -> Response:
+        """Count a request that the HTTP layer rejected, and return the Status response for it."""
+        self.metrics.requests.count_rejected(code, "")
+        error = errors.RequestEntityTooLarge if code == 413 else partial(errors.ApiError, code=code)
+        return status_response(error(message))
+
     def internal_error_response(self, request: Request, error: BaseException) -> Response:
         """Log an internal error and return the 500 response for it."""
         if not isinstance(error, asyncio.CancelledError):  # a client that disconnected is no server error
@@ -681,11 +704,9 @@ def _cache_control(response: Response) -> tuple[tuple[str, str], ...]:
     return _NOT_CACHED
 
 
-def rejection_response(code: int, message: str) -> Response:
-    """Return an HTTP-layer rejection as a Kubernetes Status response."""
-    return status_response(
-        errors.RequestEntityTooLarge(message) if code == 413 else errors.ApiError(message, code=code)
-    )
+def _too_large(request: Request) -> errors.ApiError:
+    """Return the error for a request whose body exceeds the limit."""
+    return errors.request_entity_too_large(f"limit is {request.exceeded_body_limit}")
 
 
 def store_error_to_api_error(error: StoreError) -> errors.ApiError:

@@ -24,7 +24,7 @@ from kubeloop.apiserver.admission.plugin_names import AdmissionConfigError, Admi
 from kubeloop.apiserver.admission.plugins.quota.quota_accessor import StoreQuotaAccessor
 from kubeloop.apiserver.admission.setup import PluginContext, set_up_admission
 from kubeloop.apiserver.aggregator.lazy import AggregatorConfig
-from kubeloop.apiserver.app import ApiServer, ApiServerDependencies, rejection_response
+from kubeloop.apiserver.app import ApiServer, ApiServerDependencies
 from kubeloop.apiserver.audit.backends import LOG_BATCHES, BatchConfig, TruncateConfig
 from kubeloop.apiserver.authentication import (
     Authenticator,
@@ -522,10 +522,11 @@ class RunningServer:
     async def _listen(self, app: ApiServer, auditor: Auditor | None) -> HttpServer:
         config = self._config
         hooks = HttpHooks(
-            reject=rejection_response,
+            reject=app.rejection_response,
             on_error=app.internal_error_response,
             on_overflow=app.count_terminated_watch,
             on_timeout=app.timeout_response,
+            handles_large_bodies=True,
         )
         tls = None
         if (context := tls_context(config)) is not None:

@@ -14,6 +14,7 @@ from kubeloop.http.messages import (
     Response,
     StreamResponse,
     TakeOver,
+    TruncatedRequest,
     UpgradeResponse,
     encode_chunk,
 )
@@ -31,6 +32,7 @@ __all__ = [
     "ResponseStream",
     "StreamResponse",
     "TakeOver",
+    "TruncatedRequest",
     "UpgradeResponse",
     "encode_chunk",
     "serve",

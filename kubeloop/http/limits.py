@@ -55,6 +55,9 @@ def _ignore_overflow(_request: Request) -> None:
 class HttpHooks:
     """Callbacks that word rejections and failures, and report cut streams.
 
+    If the handler `handles_large_bodies`, it gets requests with too large a body as `TruncatedRequest` and has to
+    reject them; otherwise `reject` words the response.
+
     `on_timeout` is called from time to time for a request that has been handled for some seconds. If it returns a
     response, that is sent at once: a read is cancelled, a write goes on, and an open stream is cut off.
     """
@@ -63,3 +66,4 @@ class HttpHooks:
     on_error: Callable[[Request, BaseException], Response] = field(default=_plain_error)
     on_overflow: Callable[[Request], None] = field(default=_ignore_overflow)
     on_timeout: Callable[[Request, float], Response | None] = field(default=_no_timeout)
+    handles_large_bodies: bool = False

@@ -38,7 +38,7 @@ class Request:
 
     `path` and `query` are raw, still percent-encoded. Header names are in lower case; values of a repeated header are
     joined with ", ", and `repeated` has them one by one. `upgrade` is True if the client requests another protocol on
-    this connection.
+    this connection. `exceeded_body_limit` is 0 unless the request is truncated.
     """
 
     __slots__ = (
@@ -55,6 +55,8 @@ class Request:
         "repeated",
         "upgrade",
     )
+
+    exceeded_body_limit = 0
 
     def __init__(self, method: str, path: str, query: str = "", headers: dict[str, str] | None = None) -> None:
         self.method = method
@@ -79,6 +81,19 @@ class Request:
 
     def __repr__(self) -> str:
         return f"<Request {self.method} {self.path}>"
+
+
+class TruncatedRequest(Request):
+    """Request whose body exceeds the limit in bytes: it is passed on without a body, to be rejected."""
+
+    __slots__ = ("exceeded_body_limit",)
+
+    def __init__(self, head: Request, limit: int) -> None:
+        super().__init__(head.method, head.path, head.query, head.headers)
+        self.repeated = head.repeated
+        self.http_1_0 = head.http_1_0
+        self.keep_alive = False
+        self.exceeded_body_limit = limit
 
 
 class Response:

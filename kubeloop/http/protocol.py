@@ -17,6 +17,7 @@ from kubeloop.http.messages import (
     Request,
     Response,
     StreamResponse,
+    TruncatedRequest,
     UpgradeResponse,
 )
 from kubeloop.http.request_reader import ReadStage, RequestReader, RequestRejection
@@ -330,6 +331,10 @@ class HttpServerConnection(asyncio.Protocol):
     def _reject(self, rejection: RequestRejection) -> None:
         """Reject invalid input after all earlier responses, and close."""
         self._reader.finished = True
+        request, state = rejection.request, self._state
+        if request is not None and state.hooks.handles_large_bodies and len(self._waiting) < state.limits.pipelined:
+            self._on_request(request)
+            return
         response = self._reject_response(rejection)
         if self._request is None and not self._waiting:
             self._answer_rejection(response)
@@ -337,17 +342,24 @@ class HttpServerConnection(asyncio.Protocol):
             self._waiting.append(response)
 
     def _answer_rejection(self, response: Response) -> None:
-        # Closing while the client still sends would reset the connection and lose the response in transit.
-        service = self._state
-        self._linger_until = service.loop.time() + service.limits.linger_timeout
+        self._linger()
         refused = Request("", "")
         refused.keep_alive = False
         self._write_response(refused, response)
 
+    def _linger(self) -> None:
+        """Keep the connection for a while after its last response.
+
+        Closing while the client still sends would reset the connection and lose the response in transit.
+        """
+        self._linger_until = self._state.loop.time() + self._state.limits.linger_timeout
+
     def _finish(self, keep_alive: bool) -> None:
-        self._request = None
+        request, self._request = self._request, None
         self._reader.since = self._state.loop.time()
         if not keep_alive:
+            if isinstance(request, TruncatedRequest):
+                self._linger()
             self._ending = True
             self._end()
 

@@ -11,7 +11,7 @@ import httptools
 from httptools.parser.errors import HttpParserCallbackError, HttpParserError, HttpParserUpgrade
 
 from kubeloop.http.limits import HttpLimits
-from kubeloop.http.messages import Request
+from kubeloop.http.messages import Request, TruncatedRequest
 
 _METHODS = {name.encode(): name for name in ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")}
 
@@ -39,12 +39,16 @@ class ReadStage(Enum):
 
 
 class RequestRejection(Exception):
-    """Error for a violated rule or limit: the response to send before closing."""
+    """Error for a violated rule or limit: the response to send before closing.
 
-    def __init__(self, status: int, message: str) -> None:
+    `request` is set if only the body of that request is too large.
+    """
+
+    def __init__(self, status: int, message: str, request: TruncatedRequest | None = None) -> None:
         super().__init__(message)
         self.status = status
         self.message = message
+        self.request = request
 
 
 class RequestReader:
@@ -134,7 +138,9 @@ class RequestReader:
         return RequestRejection(431, "Request Header Fields Too Large")
 
     def _body_too_large(self) -> RequestRejection:
-        return RequestRejection(413, f"Request entity too large: limit is {self._limits.body_bytes}")
+        limit, request = self._limits.body_bytes, self._request
+        truncated = TruncatedRequest(request, limit) if request is not None else None
+        return RequestRejection(413, f"Request entity too large: limit is {limit}", truncated)
 
     # Callbacks of llhttp, in this order.
 

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kubeloop.apiserver.app import ApiServer, rejection_response
+from kubeloop.apiserver.app import ApiServer
 from kubeloop.apiserver.server import tls_context
 from kubeloop.cli.pki.files import Pki, ensure_pki
 from kubeloop.cli.pki.kubeconfig import admin_kubeconfig, server_url
@@ -40,7 +40,7 @@ async def open_cluster_port(app: ApiServer, clock: Clock, pki: Pki, folder: Path
     config = replace(
         CONFIG, certificate=pki.serving_certificate, key=pki.serving_key, client_authorities=(pki.ca,), port=0
     )
-    hooks = HttpHooks(reject=rejection_response, on_error=app.internal_error_response)
+    hooks = HttpHooks(reject=app.rejection_response, on_error=app.internal_error_response, handles_large_bodies=True)
     listener = await serve(app.handle, HOST, 0, tls_context(config), config.limits, clock, hooks)
     try:
         url = server_url(HOST, listener.port)

@@ -19,6 +19,7 @@ from kubeloop.apiserver.audit.bodies import (
     response_status,
     without_managed_fields,
 )
+from kubeloop.apiserver.audit.latency import LayerLatency
 from kubeloop.apiserver.audit.policy import LEVELS, REQUEST, RESPONSE, AuditPolicy, RequestAuditConfig
 from kubeloop.apiserver.authorization.attributes import AuthorizationAttributes, AuthorizationDecision
 from kubeloop.apiserver.background.offload import WorkerThread, is_expensive_body
@@ -35,6 +36,7 @@ _ANONYMOUS = User("")
 # Requests whose response is logged when it starts and when it is complete.
 _LONG_RUNNING_VERBS = frozenset(("watch", "proxy"))
 _LONG_RUNNING_SUBRESOURCES = frozenset(("attach", "exec", "log", "portforward", "proxy"))
+_SLOW_SECONDS = 0.5
 _LONG_AGENT = 1024
 _PATCHES = "patch.webhook.admission.k8s.io/"
 _PANIC = {"metadata": {}, "status": "Failure", "reason": "InternalError", "code": 500}
@@ -64,13 +66,16 @@ class AuditContext:
         self._pending: list[Awaitable[bool]] = []
         self._stored = True
         self._now = now
-        self._received = format_micro_time(now())
+        self._received_at = now()
+        self._received = format_micro_time(self._received_at)
         self.audit_id = audit_id
         self._judgement: RequestAuditConfig | None = None
         self._event: dict[str, Any] = {}
         self._is_long_running = False
+        self._has_latency = True
         self._request_object: Any | None = None
         self._has_patch = False
+        self.latency = LayerLatency()
         self.annotations: dict[str, str] = {}  # handlers may add annotations until the response is sent
 
     async def begin(self, user: User, asked: AuthorizationAttributes, worker_thread: WorkerThread) -> None:
@@ -134,8 +139,13 @@ class AuditContext:
         """Record that the body is a patch, which is logged as it was sent."""
         self._has_patch = True
 
-    def set_decision(self, decision: AuthorizationDecision) -> None:
-        """Record the authorization decision as annotations."""
+    def observe_storage(self, seconds: float) -> None:
+        """Record the seconds of one operation of the store."""
+        self.latency.storage += seconds
+
+    def set_decision(self, decision: AuthorizationDecision, seconds: float) -> None:
+        """Record the authorization decision as annotations, and the seconds that it took."""
+        self.latency.authorization = max(self.latency.authorization, seconds)
         if decision.error and not decision.allowed:
             self.annotations["authorization.k8s.io/reason"] = "internal error"
             return
@@ -162,7 +172,7 @@ class AuditContext:
             return response
         if self._is_long_running:
             self._emit("ResponseStarted")  # also of an error, or of a response that is complete at once
-        self._emit("ResponseComplete")
+        self._emit_complete()
         return response
 
     def emit_timeout(self) -> None:
@@ -177,14 +187,22 @@ class AuditContext:
 
     def _emit_end(self) -> None:
         """Emit the end of a stream; its storage is not awaited."""
-        self._emit("ResponseComplete")
+        self._emit_complete()
         if self.is_blocked:
             self._sink.detach(self.wait_stored())
+
+    def _emit_complete(self) -> None:
+        """Emit the end; the event of a slow request says where its time went."""
+        total = (self._now() - self._received_at).total_seconds()
+        if total > _SLOW_SECONDS and self._has_latency:
+            self.annotations.update(self.latency.annotations(total))
+        self._emit("ResponseComplete")
 
     def _begin(self, user: User, asked: AuthorizationAttributes) -> None:
         request = self._request
         self._judgement = self._policy.evaluate(asked)
         self._is_long_running = asked.verb in _LONG_RUNNING_VERBS or asked.subresource in _LONG_RUNNING_SUBRESOURCES
+        self._has_latency = asked.verb != "watch"
         if not self._judgement.level:
             return
         self._event = {

@@ -48,6 +48,8 @@ _VERBS: Final = {
     "delete": "DELETE",
     "deletecollection": "DELETE",
 }
+_METHODS: Final = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
+_OTHER_METHOD: Final = "other"
 _HEALTH_PATHS: Final = ("/healthz", "/livez", "/readyz")
 _APPLY: Final = "application/apply-patch+yaml"
 _WEBSOCKET_SUBRESOURCES: Final = ("exec", "attach", "portforward")
@@ -290,6 +292,11 @@ class RequestMetrics:
         series = self._series_of(ctx, verb, 429)
         series.dropped += 1
         self._terminated.with_labels(series.code, *series.kind).value += 1
+
+    def count_rejected(self, code: int, method: str) -> None:
+        """Count a request that was rejected before its resource was known."""
+        kind = (_COMPONENT, "", "", "", "", method if method in _METHODS else _OTHER_METHOD, "")
+        self._terminated.with_labels(str(code), *kind).value += 1
 
     def begin_long_running(self, verb: str, target: Target) -> Callable[[], None]:
         """Count a long-running request as active; returns the function that ends it."""

@@ -38,6 +38,7 @@ from kubeloop.apiserver.registry.storage import ResourceStorage, StorageRegistry
 from kubeloop.apiserver.request.context import RequestContext
 from kubeloop.apiserver.watch.counters import ComparisonOutcome
 from kubeloop.clock import Clock, new_uid, random_suffix
+from kubeloop.metrics import FastHistogram
 from kubeloop.store import Record, StoreConflict
 
 if TYPE_CHECKING:
@@ -219,7 +220,7 @@ class ObjectStore:
                     with storage.publish_struct(key, value, stored):
                         started = self._clock.monotonic()
                         event = await (claim or storage.store).write(key, value, 0)
-                    storage.writes.create.observe(self._clock.monotonic() - started)
+                    self._observe_write(ctx, storage.writes.create, started)
                     self.causes.record(ctx, key, event.revision)
                     return WriteResult(event.record.value if event.record else value, event.revision, True, key)
             if attempts_left:
@@ -326,7 +327,7 @@ class ObjectStore:
         with storage.publish_struct(record.key, value, new):
             started = self._clock.monotonic()
             event = await (claim or storage.store).write(record.key, value, record.mod_revision)
-        storage.writes.update.observe(self._clock.monotonic() - started)
+        self._observe_write(ctx, storage.writes.update, started)
         self.causes.record(ctx, record.key, event.revision)
         return WriteResult(event.record.value if event.record else value, event.revision, False, record.key)
 
@@ -377,7 +378,7 @@ class ObjectStore:
         with storage.publish_struct(record.key, value, obj):
             started = self._clock.monotonic()
             event = await storage.store.write(record.key, value, record.mod_revision)
-        storage.writes.update.observe(self._clock.monotonic() - started)
+        self._observe_write(ctx, storage.writes.update, started)
         self.causes.record(ctx, record.key, event.revision)
         return WriteResult(value, event.revision, False, record.key, obj)
 
@@ -389,7 +390,7 @@ class ObjectStore:
             event = await storage.allocator.remove(record, self._clock)
         else:
             event = await storage.store.write(record.key, None, record.mod_revision)
-        storage.writes.delete.observe(self._clock.monotonic() - started)
+        self._observe_write(ctx, storage.writes.delete, started)
         self.causes.record(ctx, record.key, event.revision)
         return WriteResult(last, event.revision)
 
@@ -456,7 +457,7 @@ class ObjectStore:
         target = ctx.target
         name = target.name or (obj.metadata.name if obj is not None else "")
         if self._admission.dynamic_mutate is not None or self._admission.dynamic_validate is not None:
-            ctx.exclude_latency(0.0)
+            ctx.ensure_latency()
         return Attributes(
             operation,
             target.resource,
@@ -474,6 +475,13 @@ class ObjectStore:
             method=ctx.request.method,
             latency=ctx.latency,
         )
+
+    def _observe_write(self, ctx: RequestContext, durations: FastHistogram, started: float) -> None:
+        """Count a write of the store, which began at a reading of the monotonic clock."""
+        seconds = self._clock.monotonic() - started
+        durations.observe(seconds)
+        if ctx.audit is not None:
+            ctx.audit.observe_storage(seconds)
 
     def _raise_invalid(self, resource: Resource, name: str, found: list[field_path.FieldError]) -> None:
         if found:

@@ -38,12 +38,29 @@ ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
 
 
 class RequestLatency:
-    """Seconds of a request that the service level indicator leaves out: webhooks, and the queue of flow control."""
+    """Seconds of a request that the service level indicator leaves out: webhooks, and the queue of flow control.
 
-    __slots__ = ("excluded",)
+    Mutating webhooks are called one after the other, validating ones at once: the slowest of these counts.
+    """
+
+    __slots__ = ("mutating_webhooks", "queue", "validating_webhooks")
 
     def __init__(self) -> None:
-        self.excluded = 0.0
+        self.mutating_webhooks = 0.0
+        self.validating_webhooks = 0.0
+        self.queue = 0.0
+
+    @property
+    def excluded(self) -> float:
+        """Seconds that are left out."""
+        return self.mutating_webhooks + self.validating_webhooks + self.queue
+
+    def observe_webhook(self, seconds: float, *, mutating: bool) -> None:
+        """Add the call of a webhook."""
+        if mutating:
+            self.mutating_webhooks += seconds
+        else:
+            self.validating_webhooks = max(self.validating_webhooks, seconds)
 
 
 @dataclass(slots=True)
@@ -79,11 +96,16 @@ class RequestContext:
         """Resource of the target."""
         return self.target.resource
 
-    def exclude_latency(self, seconds: float) -> None:
-        """Leave seconds out of the request's service level indicator."""
+    def ensure_latency(self) -> RequestLatency:
+        """Return the part of the request's time that its service level indicator leaves out, to be added to."""
         if self.latency is None:
             self.latency = RequestLatency()
-        self.latency.excluded += seconds
+        return self.latency
+
+    def exclude_queue_wait(self, seconds: float) -> None:
+        """Leave the time in a queue of flow control out of the request's service level indicator."""
+        latency = self.ensure_latency()
+        latency.queue = max(latency.queue, seconds)
 
     def warn(self, message: str) -> None:
         """Add a Warning header to the response; each text appears once."""

@@ -117,6 +117,13 @@ class Api:
         if body is not None:
             request.headers.setdefault("content-type", "application/json")
             request.body = body if isinstance(body, bytes) else json.dumps(body).encode()
+        return await self._send(request)
+
+    def send(self, request: Request) -> Answer:
+        """Send a request that a test has made."""
+        return self._runner.run(self._send(request))
+
+    async def _send(self, request: Request) -> Answer:
         response = await self.server.handle(request)
         raw = response.body if isinstance(response.body, bytes) else b"".join(response.body)
         is_json = response.content_type == "application/json" and raw

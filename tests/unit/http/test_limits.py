@@ -233,3 +233,29 @@ def test_unread_pipelined_responses_are_bounded(run, site):
             assert len(started) < 10
 
     run(check())
+
+
+@pytest.mark.parametrize(
+    "wire",
+    [
+        b"POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 1001\r\n\r\n",
+        b"POST /a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3e9\r\n" + b"x" * 1001,
+        b"POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 2000000\r\n\r\n" + b"x" * 2_000_000,
+    ],
+)
+def test_a_handler_may_reject_large_bodies_itself(run, site, wire):
+    async def handle(request: Request) -> Response:
+        await asyncio.sleep(0)  # the client goes on sending meanwhile
+        return Response(418 if request.exceeded_body_limit else 200, f"{request.path} {len(request.body)}".encode())
+
+    async def check() -> None:
+        async with site(handle, limits=small(), hooks=HttpHooks(handles_large_bodies=True)) as s:
+            assert await refusal(s, wire) == (418, b"/a 0")
+            client = await s.connect()
+            client.get("/earlier")
+            client.send(wire)
+            assert (await client.answer()).body == b"/earlier 0"
+            assert (await client.answer()).body == b"/a 0"
+            assert await client.rest() == b""
+
+    run(check())

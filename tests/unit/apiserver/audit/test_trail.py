@@ -12,11 +12,15 @@ import pytest
 
 from kubeloop.apiserver.audit import Auditor
 from kubeloop.apiserver.audit.backends import LogBackend
+from kubeloop.apiserver.audit.latency import LayerLatency
 from kubeloop.apiserver.audit.policy import AuditPolicy
 from kubeloop.apiserver.authorization.attributes import AuthorizationAttributes
 from kubeloop.apiserver.background.offload import WorkerThread
+from kubeloop.apiserver.request.context import RequestContext
+from kubeloop.apiserver.request.query import Query
+from kubeloop.apiserver.request.trace import RequestTrace
 from kubeloop.clock import SystemClock
-from kubeloop.http import HttpLimits, Request, UpgradeResponse, serve
+from kubeloop.http import HttpLimits, Request, TruncatedRequest, UpgradeResponse, serve
 from kubeloop.metrics import MetricRegistry
 from tests.unit.apiserver.conftest import ADMIN, POD_SPEC, ManualClock
 from tests.unit.apiserver.secured_api import secured_api
@@ -439,3 +443,117 @@ def test_an_upgraded_connection_is_complete_when_it_ends():
             await server.close()
 
     asyncio.run(check())
+
+
+def test_a_body_that_is_too_large_is_rejected_after_authorization_and_audited(audited):
+    api, log = audited({"level": "Metadata"})
+    status, _, headers = api.send(
+        TruncatedRequest(Request("POST", MAPS, headers={"authorization": "Bearer admin"}), 10)
+    )
+    complete = log.take()[-1]
+    assert (status, complete["stage"], complete["user"]["username"]) == (413, "ResponseComplete", "admin")
+    assert complete["auditID"] == headers["Audit-Id"]
+    assert complete["objectRef"] == {"resource": "configmaps", "namespace": "shop", "apiVersion": "v1"}
+    assert complete["responseStatus"]["code"] == 413
+    assert complete["responseStatus"]["message"] == "Request entity too large: limit is 10"
+    assert count_of(api, "apiserver_request_total", code="413", verb="POST", resource="configmaps") == 1
+    stranger = TruncatedRequest(Request("POST", MAPS, headers={"authorization": f"Bearer {api.knows('eve')}"}), 10)
+    assert api.send(stranger)[0] == 403
+
+
+def test_the_large_body_of_a_read_is_ignored(audited):
+    api, _ = audited({"level": "None"})
+    assert api.send(TruncatedRequest(Request("GET", MAPS, headers={"authorization": "Bearer admin"}), 10))[0] == 200
+
+
+def test_a_path_that_is_too_long_is_audited_and_counted(audited):
+    api, log = audited({"level": "Metadata"})
+    path = f"{MAPS}/" + "%41" * 30_000
+    assert api.get(path).status == 414
+    complete = log.take()[-1]
+    assert (complete["user"]["username"], complete["requestURI"], complete["responseStatus"]["code"]) == (
+        "admin",
+        path,
+        414,
+    )
+    assert count_of(api, "apiserver_request_terminations_total", code="414", verb="GET") == 1
+
+
+def test_requests_that_the_http_layer_rejects_are_counted(audited):
+    api, _ = audited({"level": "None"})
+    assert api.server.rejection_response(431, "Request Header Fields Too Large").status == 431
+    assert count_of(api, "apiserver_request_terminations_total", code="431", verb="other") == 1
+
+
+def count_of(api, name, **labels):
+    """Return the value of the counter with these labels."""
+    lines = api.get("/metrics").body.decode().splitlines()
+    shown = [f'{label}="{value}"' for label, value in labels.items()]
+    found = [one for one in lines if one.startswith(f"{name}{{") and all(part in one for part in shown)]
+    assert len(found) == 1, found
+    return float(found[0].rsplit(" ", 1)[1])
+
+
+@pytest.fixture
+def slow():
+    """A server whose decisions take some seconds, and its audit log."""
+    clock, log = ManualClock(), MemoryLog()
+    with secured_api(Auditor(policy_of({"level": "Metadata"}), LogBackend(log), clock, MetricRegistry())) as api:
+        api.namespace("shop")
+        log.take()
+        api.server.clock = clock
+        decide = api.server.authorizer.decide
+
+        def decide_within(seconds):
+            def decide_slowly(asked):
+                clock.advance(seconds)
+                return decide(asked)
+
+            api.server.authorizer.decide = decide_slowly
+
+        yield api, log, decide_within
+
+
+def test_the_event_of_a_slow_request_has_the_latency_of_its_layers(slow):
+    api, log, decide_within = slow
+    decide_within(0.75)
+    api.get(f"{MAPS}")
+    received, complete = log.take()
+    assert "annotations" not in received
+    latency = {key: value for key, value in complete["annotations"].items() if "latency" in key}
+    assert latency == {
+        "apiserver.latency.k8s.io/authorization": "750ms",
+        "apiserver.latency.k8s.io/total": "750ms",
+    }
+
+
+@pytest.mark.parametrize(("seconds", "path"), [(0.5, MAPS), (0.75, f"{MAPS}?watch=1&timeoutSeconds=1")])
+def test_the_event_of_a_fast_request_and_of_a_watch_has_no_latency(slow, seconds, path):
+    api, log, decide_within = slow
+    decide_within(seconds)
+    api.get(path)
+    assert not [key for event in log.take() for key in event.get("annotations", ()) if "latency" in key]
+
+
+def test_the_latency_of_webhooks_queue_and_storage_is_annotated():
+    latency = LayerLatency()
+    latency.storage = 0.25
+    trace = latency.trace = RequestTrace("POST", Query(""), None, 0.0)
+    trace.authentication_seconds = 1.5e-6
+    request = Request("POST", MAPS)
+    trace.ctx = RequestContext(request, None, Query(""), ADMIN, None, ManualClock().now)
+    trace.ctx.exclude_queue_wait(61)
+    webhooks = trace.ctx.ensure_latency()
+    for seconds in (1, 2):
+        webhooks.observe_webhook(seconds, mutating=True)
+        webhooks.observe_webhook(seconds, mutating=False)
+    shown = {key.removeprefix("apiserver.latency.k8s.io/"): text for key, text in latency.annotations(70).items()}
+    assert shown == {
+        "etcd": "250ms",
+        "authentication": "1.5µs",
+        "mutating-webhook": "3s",
+        "validating-webhook": "2s",
+        "apf-queue-wait": "1m1s",
+        "total": "1m10s",
+    }
+    assert webhooks.excluded == 66

@@ -145,7 +145,7 @@ class WebhookDispatcher:
             labels = WebhookCallLabels(hook.name, kind, operation)
             self._metrics.observe_call(labels, code, seconds, rejected=rejected)
             if subject.attributes.latency is not None:
-                subject.attributes.latency.excluded += seconds
+                subject.attributes.latency.observe_webhook(seconds, mutating=kind == _ADMIT)
             if rejected and why:
                 self._metrics.count_rejection(labels, why, code)
 
