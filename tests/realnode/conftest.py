@@ -17,15 +17,27 @@ from tests.skips import NEEDS_LINUX, NEEDS_ROOT
 
 
 @pytest.fixture(scope="session")
-def containerd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Containerd]:
-    """A containerd with the images of the tests."""
+def archives(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Archives of the images of the tests."""
     if sys.platform != "linux":
         pytest.skip(NEEDS_LINUX)
     if os.geteuid() != 0:
         pytest.skip(NEEDS_ROOT)
     images = tmp_path_factory.mktemp("images")
-    archives = [build_busybox(images), build_pause(images)]
+    return [build_busybox(images), build_pause(images)]
+
+
+@pytest.fixture(scope="session")
+def containerd(tmp_path_factory: pytest.TempPathFactory, archives: list[Path]) -> Iterator[Containerd]:
+    """A containerd with the images of the tests."""
     with run_containerd(tmp_path_factory.mktemp("cri") / "c", archives) as found:
+        yield found
+
+
+@pytest.fixture
+def own_containerd(tmp_path_factory: pytest.TempPathFactory, archives: list[Path]) -> Iterator[Containerd]:
+    """A containerd for one test alone."""
+    with run_containerd(tmp_path_factory.mktemp("own") / "o", archives) as found:
         yield found
 
 

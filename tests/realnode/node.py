@@ -40,7 +40,7 @@ class RealNode:
         ports = ("--controller-manager-port", "0", "--scheduler-port", "0", "--port", "0")
         files = ("--data-dir", str(self.folder / "data"), "--kubeconfig", str(self.kubeconfig))
         flags = (*ports, *files, "--nodes", "0", "--cloud-provider", "none", "--kubelet-allow-local-addresses")
-        process = self._start("up", *flags, log="plane.log")
+        process = self.start_program("up", *flags, log="plane.log")
         try:
             self.eventually(self.kubeconfig.exists)
             self.eventually(lambda: "ok" in self.kubectl("get", "--raw", "/readyz", check=False))
@@ -51,7 +51,7 @@ class RealNode:
 
     def start_kubelet(self) -> None:
         """Start the kubelet."""
-        self._kubelet = self._start(
+        self._kubelet = self.start_program(
             "kubelet",
             *("--kubeconfig", str(self.kubeconfig), "--hostname-override", NODE, "--address", "127.0.0.1"),
             *("--container-runtime-endpoint", self.runtime.endpoint, "--root-dir", str(self.root)),
@@ -136,7 +136,13 @@ class RealNode:
             time.sleep(0.1)
         return found
 
-    def _start(self, *arguments: str, log: str) -> subprocess.Popen[bytes]:
+    def run_program(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run kubeloop in the namespace to its end."""
+        command = self.runtime.enter(*PROGRAM, *arguments)
+        return subprocess.run(command, capture_output=True, text=True, timeout=GIVE_UP_SECONDS, env=self._environment)
+
+    def start_program(self, *arguments: str, log: str) -> subprocess.Popen[bytes]:
+        """Start kubeloop in the namespace."""
         with (self.folder / log).open("ab") as file:
             command = self.runtime.enter(*PROGRAM, *arguments)
             return subprocess.Popen(command, stdout=file, stderr=file, env=self._environment)

@@ -91,6 +91,11 @@ def _row(one: ClusterStatus, now: datetime) -> tuple[str, ...]:
     )
 
 
+def _real_node(one: ClusterStatus) -> str:
+    node = one.real_node
+    return f"{node.name} ({node.runtime}), {'Ready' if node.ready else 'NotReady'}" if node is not None else ""
+
+
 def details(one: ClusterStatus) -> str:
     """Format what the table of clusters leaves out."""
     facts = [
@@ -98,6 +103,7 @@ def details(one: ClusterStatus) -> str:
         ("Data", one.data_dir or "in memory"),
         ("Log", one.log),
         ("Process", str(one.pid) if one.pid else ""),
+        ("Real node", _real_node(one)),
     ]
     lines = [f"{one.name}:", *(f"  {name + ':':<12}{value}" for name, value in facts if value)]
     rows = [(part.name, str(part.port), "Healthy" if part.healthy else "Unhealthy") for part in one.components]

@@ -44,7 +44,10 @@ def add_stop_flags(parser: argparse.ArgumentParser) -> None:
 def add_delete_flags(parser: argparse.ArgumentParser) -> None:
     """Add the flags of `delete`."""
     parser.epilog = _DELETE_EXAMPLES
-    parser.description = "Stop clusters, delete their data, and remove their contexts from your kubeconfig."
+    parser.description = (
+        "Stop clusters, delete their data and the containers of a real node, and remove their contexts from your "
+        "kubeconfig."
+    )
     _add_flags(parser)
 
 
@@ -113,11 +116,24 @@ async def _wait_ended(registry: ClusterRegistry, name: str, seconds: float) -> N
 
 def _delete(registry: ClusterRegistry, name: str, timeout: float) -> None:
     stopped = stop_cluster(registry, name, timeout)
+    _remove_containers(registry.data_dir(name))
     entry = registry.kubeconfig_entry(name)
     if entry is not None:
         remove_context(Path(entry.file), entry.context)
     if not registry.remove_data(name) and not stopped:
         raise ClusterError(f"there is no cluster {name!r}: see 'kubeloop status'")
+
+
+def _remove_containers(data: Path) -> None:
+    """Remove the containers of a cluster with a real node, which outlive its process."""
+    if not (data / "kubelet").is_dir():  # most clusters have none, and do without the imports
+        return
+    from kubeloop.cli.kubelet.node_record import NodeRecordError, remove_node_pods
+
+    try:
+        remove_node_pods(data)
+    except NodeRecordError as error:
+        raise ClusterError(str(error)) from None
 
 
 def _names(options: argparse.Namespace, known: Sequence[str]) -> Sequence[str]:

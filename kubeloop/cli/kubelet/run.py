@@ -10,7 +10,7 @@ import argparse
 import asyncio
 import logging
 import signal
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -57,6 +57,10 @@ _TEXT = "text/plain; charset=utf-8"
 log = logging.getLogger(__name__)
 
 
+def _print(line: str) -> None:
+    print(line, flush=True)
+
+
 def run_kubelet(options: argparse.Namespace) -> int:
     """Run the kubelet; returns the exit code."""
     started: list[KubeletProgram] = []
@@ -87,10 +91,14 @@ class _Agent:
 class KubeletProgram:
     """Process with the ports of its nodes, and the nodes."""
 
-    def __init__(self, options: argparse.Namespace, names: NodeNames, clock: Clock) -> None:
+    def __init__(
+        self, options: argparse.Namespace, names: NodeNames, clock: Clock, announce: Callable[[str], None] = _print
+    ) -> None:
         self._options = options
         self._names = names
         self._clock = clock
+        self._announce = announce  # called with one line once all nodes are registered
+        self._registered = asyncio.Event()
         self._parts = AsyncExitStack()
         self._ports = KubeletPorts()
         self._agent: _Agent | None = None
@@ -124,6 +132,10 @@ class KubeletProgram:
             raise StartupError("--bootstrap-kubeconfig requires a single node: every node has its own certificate")
         bootstraps = options.bootstrap_kubeconfig is not None and not options.kubeconfig.is_file()
         load_config(options.bootstrap_kubeconfig if bootstraps else options.kubeconfig)
+
+    async def wait_registered(self) -> None:
+        """Wait until all nodes are registered."""
+        await self._registered.wait()
 
     async def close(self) -> None:
         """Stop the nodes; pods continue when it is started again."""
@@ -213,7 +225,8 @@ class KubeletProgram:
         names, ports = self._names.all, list(self._ports.numbers.values())
         which = names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
         where = f"{ports[0]}" if len(ports) == 1 else f"{ports[0]} to {ports[-1]}"
-        print(f"kubeloop kubelet {__version__} is ready: node {which} at port {where}", flush=True)
+        self._announce(f"kubeloop kubelet {__version__} is ready: node {which} at port {where}")
+        self._registered.set()
 
     async def _trust_clients(self, client: Client) -> None:
         given = self._options.client_ca_file

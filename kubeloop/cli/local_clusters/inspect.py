@@ -34,6 +34,14 @@ class ComponentStatus(msgspec.Struct, frozen=True, rename="camel"):
     healthy: bool
 
 
+class RealNodeStatus(msgspec.Struct, frozen=True, rename="camel"):
+    """Node that runs containers on this host."""
+
+    name: str
+    runtime: str  # version, or endpoint until it is known
+    ready: bool
+
+
 class ClusterStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """State of one cluster on this machine."""
 
@@ -53,6 +61,7 @@ class ClusterStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
     components: tuple[ComponentStatus, ...] = ()
     controllers: int = 0
     healthy_controllers: int = 0
+    real_node: RealNodeStatus | None = None
 
 
 async def inspect_clusters(registry: ClusterRegistry, names: Sequence[str], clock: Clock) -> list[ClusterStatus]:
@@ -105,7 +114,18 @@ async def _with_content(
         components=tuple(components),
         controllers=len(loops),
         healthy_controllers=sum(bool(loop["healthy"]) for loop in loops),
+        real_node=_real_node_of(record, nodes),
     )
+
+
+def _real_node_of(record: ClusterRecord, nodes: Sequence[Node]) -> RealNodeStatus | None:
+    if not record.real_node:
+        return None
+    found = next((one for one in nodes if one.metadata.name == record.real_node), None)
+    if found is None:
+        return RealNodeStatus(record.real_node, record.runtime, False)
+    version = found.status.node_info.container_runtime_version
+    return RealNodeStatus(record.real_node, version or record.runtime, _is_ready(found))
 
 
 def _is_ready(obj: Any) -> bool:

@@ -48,6 +48,8 @@ class ClusterRecord(msgspec.Struct, frozen=True, rename="camel"):
     data_dir: str = ""  # empty if all state is in memory
     log: str = ""  # file, if it runs in the background
     ports: dict[str, int] = {}
+    real_node: str = ""  # name of the node that runs containers on this host
+    runtime: str = ""  # endpoint of its container runtime
 
     @property
     def is_ready(self) -> bool:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import AsyncExitStack
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -18,6 +18,9 @@ from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.runtime.app import App
 from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.manager import LoopManager
+
+if TYPE_CHECKING:
+    from kubeloop.cli.up.real_node import RealNode
 
 
 class PlaneFigures(msgspec.Struct, frozen=True):
@@ -44,12 +47,14 @@ class RunningControlPlane:
         server: ApiServer,
         controllers: Callable[[], App],
         managers: Sequence[Callable[[], LoopManager]],
+        real_node: RealNode | None = None,
     ) -> None:
         self._parts = parts
         self.record = record
         self._server = server
         self._controllers = controllers  # each election creates another app
         self._managers = managers
+        self.real_node = real_node  # this host, if it runs containers
 
     async def close(self) -> None:
         """Stop all components."""

@@ -24,6 +24,9 @@ _EXAMPLES = """Examples:
   # A second cluster with ten nodes in the background
   kubeloop up --detach --name large --nodes 10
 
+  # Run pods as containers on this host
+  kubeloop up --runtime containerd
+
   # Add the cluster to your kubeconfig and make it the current context
   kubeloop up --detach --kubeconfig ~/.kube/config --switch-context
 """
@@ -140,7 +143,19 @@ def _add_node_flags(parser: argparse.ArgumentParser) -> None:
         "--nodes",
         type=non_negative_count,
         metavar="N",
-        help="number of simulated nodes: n1, n2, … (default: 1, or 0 with etcd, which clusters may share)",
+        help="number of simulated nodes: n1, n2, … (default: 1; 0 with --runtime, and with etcd, which may be shared)",
+    )
+    parser.add_argument(
+        "--runtime",
+        metavar="RUNTIME",
+        help="container runtime that makes this host a real node: containerd, cri-o or unix://PATH (default: none)",
+    )
+    parser.add_argument(
+        "--kubelet-arg",
+        action="append",
+        default=[],
+        metavar="FLAG=VALUE",
+        help="flag of 'kubeloop kubelet' for the real node, such as hostname-override=worker; may be repeated",
     )
     parser.add_argument(
         "--node-stages",

@@ -14,7 +14,9 @@ from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from kubeloop import __version__
 from kubeloop.api.errors import AlreadyExists
@@ -28,7 +30,7 @@ from kubeloop.apiserver.app import ApiServer
 from kubeloop.apiserver.inprocess.transport import InProcessTransport
 from kubeloop.apiserver.request.context import AUTHENTICATED, User
 from kubeloop.apiserver.request.fault_injection import FaultInjector
-from kubeloop.apiserver.server import ApiServerConfig, RunningServer, start_server
+from kubeloop.apiserver.server import ApiServerConfig, RunningServer, StartupError, start_server
 from kubeloop.cli.apiserver.kubelet_client import default_kubelet_config, serve_kubelet_metrics, set_kubelet_client
 from kubeloop.cli.apiserver.run import advertised_address, default_request_headers, with_shared_flags
 from kubeloop.cli.flags.chaos import faults_of
@@ -57,6 +59,9 @@ from kubeloop.runtime.app import App
 from kubeloop.runtime.manager import LoopManager
 from kubeloop.store.sqlite.filelock import FileLock
 
+if TYPE_CHECKING:
+    from kubeloop.cli.up.real_node import RealNode, RealNodePlan
+
 _DEFAULT_CLASS: Final = "standard"
 _DEFAULT_PROVISIONER: Final = "kubeloop.io/host-path"  # answered by the loop that binds volumes
 _IS_DEFAULT_CLASS: Final = "storageclass.kubernetes.io/is-default-class"
@@ -76,6 +81,7 @@ class UpOptions:
     manager_port: int
     scheduler_port: int
     nodes: NodeFlags
+    real_node: RealNodePlan | None
     cloud: CloudProviderFlags
     default_class: bool
     serving: APIResourceConfig
@@ -89,7 +95,8 @@ def options_of(options: argparse.Namespace, folder: Path, name: str = DEFAULT_NA
     backend = options.store or ("memory" if options.ephemeral else "sqlite")
     store = f"sqlite:{folder / 'store.db'}" if backend == "sqlite" else backend
     kubeconfig = options.kubeconfig or folder / "admin.conf"
-    nodes = options.nodes if options.nodes is not None else int(not is_shared(store))
+    real_node = _real_node_plan(options, folder)
+    nodes = options.nodes if options.nodes is not None else int(real_node is None and not is_shared(store))
     return UpOptions(
         name,
         folder,
@@ -106,15 +113,29 @@ def options_of(options: argparse.Namespace, folder: Path, name: str = DEFAULT_NA
             options.node_stages,
             options.node_static_pods,
             options.kubelet_port,
-            options.kubelet_metrics,
+            options.kubelet_metrics or real_node is not None,
             options.kubelet_allow_local_addresses,
         ),
+        real_node,
         CloudProviderFlags("" if options.cloud_provider == NO_CLOUD else options.cloud_provider, options.cloud_config),
         options.default_storage_class,
         resource_config_of(options, *HONORED),
         gates_of(options),
         faults_of(options),
         options,
+    )
+
+
+def _real_node_plan(options: argparse.Namespace, folder: Path) -> RealNodePlan | None:
+    """Return the plan of the real node, if there is to be one. Raises `StartupError`."""
+    if not options.runtime:
+        if options.kubelet_arg:
+            raise StartupError("--kubelet-arg requires --runtime")
+        return None
+    from kubeloop.cli.up.real_node import RealNodePlan, find_runtime
+
+    return RealNodePlan(
+        find_runtime(options.runtime), Pki(folder / "pki").ca, tuple(options.kubelet_arg), options.ephemeral
     )
 
 
@@ -189,7 +210,7 @@ def _run_with_status(start: Callable[[], Awaitable[RunningControlPlane]], option
         )
     if summary and not options.output:
         print(summary[0])
-    return code
+    return code or int(any(plane.real_node is not None and plane.real_node.has_failed for plane in started))
 
 
 def _status_line(options: argparse.Namespace, cleanup: ExitStack) -> Callable[[RunningControlPlane], None]:
@@ -255,7 +276,7 @@ async def _start(plan: UpOptions, lock: ClusterLock | None) -> RunningControlPla
 
         server = await start_server(_with_keys(config, plan.flags, pki, clock), clock, write_access)
         parts.push_async_callback(server.close)
-        set_kubelet_client(server.app, default_kubelet_config(pki, plan.nodes.kubelet_allow_local_addresses))
+        set_kubelet_client(server.app, default_kubelet_config(pki, _allows_local_addresses(plan)))
         if plan.default_class:
             await ensure_default_class(server.app)
         loops = await start_controllers(server.app, pki, clock, plan.manager_port, plan.feature_gates)
@@ -264,14 +285,19 @@ async def _start(plan: UpOptions, lock: ClusterLock | None) -> RunningControlPla
         parts.push_async_callback(scheduler.close)
         nodes = await _start_nodes(plan, server, pki, clock, parts)
         cloud = _start_cloud(plan, server.app, clock, parts)
+        real = await _start_real_node(plan, server, pki, clock)
+        if real is not None:
+            parts.push_async_callback(real.close)
         ports = {"controller-manager": loops.port, "scheduler": scheduler.port}
         record = _record_of(plan, server_url(plan.host, server.port), format_time(clock.now()), ports)
+        if real is not None:
+            record = msgspec.structs.replace(record, real_node=real.record.name, runtime=real.record.endpoint)
         if lock is not None:
             lock.publish(record)
         print(_ready_text(record, plan.flags.output), flush=True)
         components = [one for one in (loops.part, scheduler.component, cloud) if one is not None]
         managers: list[Callable[[], LoopManager]] = [*(partial(_manager_of, one) for one in components), *nodes]
-        return RunningControlPlane(parts.pop_all(), record, server.app, lambda: loops.part.app, managers)
+        return RunningControlPlane(parts.pop_all(), record, server.app, lambda: loops.part.app, managers, real)
 
 
 def _manager_of(component: ElectedComponent[Any]) -> LoopManager:
@@ -322,6 +348,24 @@ async def _start_nodes(
     return (lambda: nodes.manager,)
 
 
+def _allows_local_addresses(plan: UpOptions) -> bool:
+    """Return True if kubelets at loopback addresses may be dialled: where asked for, and if the real node is there."""
+    if plan.real_node is None or plan.nodes.kubelet_allow_local_addresses:
+        return plan.nodes.kubelet_allow_local_addresses
+    from kubeloop.cli.up.real_node import has_local_address
+
+    return has_local_address(plan.real_node)
+
+
+async def _start_real_node(plan: UpOptions, server: RunningServer, pki: Pki, clock: Clock) -> RealNode | None:
+    if plan.real_node is None:
+        return None
+    from kubeloop.cli.up.real_node import start_real_node
+
+    access = admin_kubeconfig(pki, pki.ca, server_url(plan.host, server.port), plan.name)
+    return await start_real_node(plan.real_node, plan.folder, access, _admin_client(server.app), clock)
+
+
 def _start_cloud(
     plan: UpOptions, server: ApiServer, clock: Clock, parts: AsyncExitStack
 ) -> ElectedComponent[App] | None:
@@ -346,11 +390,13 @@ def _with_keys(config: ApiServerConfig, flags: argparse.Namespace, pki: Pki, clo
     )
 
 
+def _admin_client(server: ApiServer) -> Client:
+    user = User("system:kubeloop", ("system:masters", AUTHENTICATED))
+    return Client(InProcessTransport(server, user), user_agent="kubeloop")
+
+
 async def ensure_default_class(server: ApiServer) -> None:
     """Create the default StorageClass, directories on the nodes, unless one of that name exists."""
-    client = Client(
-        InProcessTransport(server, User("system:kubeloop", ("system:masters", AUTHENTICATED))), user_agent="kubeloop"
-    )
     made = StorageClass(
         metadata=ObjectMeta(name=_DEFAULT_CLASS, annotations={_IS_DEFAULT_CLASS: "true"}),
         provisioner=_DEFAULT_PROVISIONER,
@@ -359,6 +405,6 @@ async def ensure_default_class(server: ApiServer) -> None:
         allow_volume_expansion=True,
     )
     try:
-        await client.create(made)
+        await _admin_client(server).create(made)
     except AlreadyExists:
         return

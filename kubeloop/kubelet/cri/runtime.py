@@ -147,6 +147,7 @@ class CriRuntime:
         try:
             for one in old:
                 await self._service.stop_pod_sandbox(one.id)
+            self._facts.paths.pod(uid).mkdir(mode=0o750, parents=True, exist_ok=True)
             self._facts.paths.logs(pod).mkdir(mode=0o755, parents=True, exist_ok=True)
             config = self._sandbox_config(pod, attempt)
             await self._service.run_pod_sandbox(config, "")

@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Real node of `kubeloop up --runtime`: this host, with the kubelet in the process of the control plane.
+
+The kubelet is that of `kubeloop kubelet`: it talks to the API server over its port, with only a node's rights.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import ipaddress
+import os
+import socket
+import stat
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import yaml
+
+from kubeloop.api.errors import AlreadyExists
+from kubeloop.api.generated.meta_v1 import ObjectMeta
+from kubeloop.api.generated.rbac_v1 import ClusterRoleBinding, RoleRef, Subject
+from kubeloop.apiserver.server import StartupError
+from kubeloop.cli.apiserver.run import advertised_address
+from kubeloop.cli.kubelet.bootstrap import CURRENT_CLIENT, kubeconfig_of
+from kubeloop.cli.kubelet.flags import add_flags, names_of
+from kubeloop.cli.kubelet.node_record import (
+    NodeRecord,
+    foreign_pods,
+    node_folder,
+    remove_pods_of,
+    save_node_record,
+)
+from kubeloop.cli.kubelet.run import KubeletProgram
+from kubeloop.cli.program.files import write_private
+from kubeloop.cli.program.parser import CommandParser
+from kubeloop.client import Client
+from kubeloop.clock import Clock
+from kubeloop.grpc.streams import RpcError
+from kubeloop.kubelet.cri.node import connect_runtime
+
+_SOCKETS: Final = {
+    "containerd": ("/run/containerd/containerd.sock", "/var/run/containerd/containerd.sock"),
+    "cri-o": ("/run/crio/crio.sock", "/var/run/crio/crio.sock"),
+}
+_SCHEME: Final = "unix://"
+_KUBELET_PORT: Final = 10250
+_REGISTER_SECONDS: Final = 60.0
+_CALL_SECONDS: Final = 10.0
+_REMOVAL_SECONDS: Final = 120.0
+_SHOWN_PODS: Final = 3  # of another cluster, in an error
+# Lets nodes renew their own client certificates, as kubeadm does.
+_ROTATION: Final = "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient"
+
+
+class RealNodePlan(NamedTuple):
+    """Settings of the real node: its runtime, and further flags of the kubelet."""
+
+    endpoint: str
+    client_ca: Path  # of the API server's client certificate
+    arguments: tuple[str, ...]
+    is_ephemeral: bool = False  # its pods are removed at the end
+
+
+def find_runtime(given: str) -> str:
+    """Return the endpoint of a container runtime by its name or socket. Raises `StartupError`."""
+    if sys.platform != "linux":
+        raise StartupError("--runtime needs Linux: containers of other systems are not supported")
+    if os.geteuid() != 0:
+        raise StartupError("--runtime needs root: a kubelet mounts volumes and creates control groups")
+    if given.startswith(_SCHEME):
+        candidates: Sequence[str] = (given.removeprefix(_SCHEME),)
+    elif (known := _SOCKETS.get({"crio": "cri-o"}.get(given, given))) is not None:
+        candidates = known
+    else:
+        raise StartupError(f"--runtime {given!r} is not one of {', '.join(_SOCKETS)} and unix://PATH")
+    found = next((one for one in candidates if _is_socket(one)), None)
+    if found is None:
+        raise StartupError(
+            f"no container runtime: there is no socket at {' or '.join(candidates)}; is {given} running?"
+        )
+    return f"{_SCHEME}{found}"
+
+
+def _is_socket(path: str) -> bool:
+    try:
+        return stat.S_ISSOCK(os.stat(path).st_mode)
+    except OSError:
+        return False
+
+
+class RealNode:
+    """Running real node; created by `start_real_node`."""
+
+    def __init__(self, program: KubeletProgram, record: NodeRecord, is_ephemeral: bool) -> None:
+        self._program = program
+        self._is_ephemeral = is_ephemeral
+        self.record = record
+
+    @property
+    def has_failed(self) -> bool:
+        """True if the kubelet ended by a failure."""
+        return self._program.has_failed
+
+    async def close(self) -> None:
+        """Stop the kubelet. Containers run on, unless the cluster is ephemeral."""
+        await self._program.close()
+        if self._is_ephemeral:
+            connection = await connect_runtime(self.record.endpoint, _REMOVAL_SECONDS)
+            await remove_pods_of(self.record, connection)
+            await connection.channel.close()
+
+
+async def start_real_node(
+    plan: RealNodePlan, data: Path, admin_kubeconfig: str, client: Client, clock: Clock
+) -> RealNode:
+    """Start the kubelet of this host; returns when its node is registered. Raises `StartupError`."""
+    folder = node_folder(data)
+    folder.mkdir(mode=0o750, parents=True, exist_ok=True)
+    options = _kubelet_options(plan, folder)
+    try:
+        names = names_of(options)
+    except ValueError as error:
+        raise StartupError(str(error)) from None
+    record = NodeRecord(names.one, plan.endpoint, str(options.root_dir), options.cgroup_root)
+    await _check_runtime(record)
+    save_node_record(data, record)
+    _write_kubeconfigs(options, admin_kubeconfig)
+    await _allow_rotation(client)
+    program = KubeletProgram(options, names, clock, announce=lambda _: None)
+    await program.start()
+    try:
+        async with asyncio.timeout(_REGISTER_SECONDS):
+            await program.wait_registered()
+    except TimeoutError:
+        await program.close()
+        raise StartupError(f"node {names.one} did not register within {_REGISTER_SECONDS:g} s: see the log") from None
+    return RealNode(program, record, plan.is_ephemeral)
+
+
+def has_local_address(plan: RealNodePlan) -> bool:
+    """Return True if the node's address is a loopback address: the API server dials those only if it is allowed to."""
+    options = _kubelet_options(plan, Path())
+    return ipaddress.ip_address(advertised_address(options.address, options.node_ip)).is_loopback
+
+
+def _kubelet_options(plan: RealNodePlan, folder: Path) -> argparse.Namespace:
+    """Return the flags of the kubelet: defaults below the cluster's folder, then those of the user."""
+    parser = CommandParser(prog="kubeloop kubelet")
+    add_flags(parser)
+    logs = folder / "log" / "pods"
+    usual = (
+        *("--kubeconfig", str(folder / "kubeconfig"), "--bootstrap-kubeconfig", str(folder / "bootstrap.conf")),
+        *("--container-runtime-endpoint", plan.endpoint, "--root-dir", str(folder), "--pod-logs-dir", str(logs)),
+        *("--cert-dir", str(folder / "pki"), "--port", str(_free_port()), "--healthz-port", "0"),
+        *("--client-ca-file", str(plan.client_ca)),
+    )
+    given = tuple(one if one.startswith("--") else f"--{one}" for one in plan.arguments)
+    return parser.parse_args([*usual, *given])
+
+
+def _free_port() -> int:
+    """Return the kubelet's port, or 0 for any if another program listens there."""
+    with socket.socket(socket.AF_INET) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("0.0.0.0", _KUBELET_PORT))
+        except OSError:
+            return 0
+    return _KUBELET_PORT
+
+
+async def _check_runtime(record: NodeRecord) -> None:
+    """Check that the runtime answers and has no pods of another cluster: this kubelet would remove them."""
+    try:
+        connection = await connect_runtime(record.endpoint, _CALL_SECONDS)
+        try:
+            others = await foreign_pods(record, connection)
+        finally:
+            await connection.channel.close()
+    except RpcError as error:
+        raise StartupError(f"the container runtime at {record.endpoint} does not answer: {error.details}") from None
+    if others:
+        shown = ", ".join((*others[:_SHOWN_PODS], *(("…",) if len(others) > _SHOWN_PODS else ())))
+        raise StartupError(
+            f"the container runtime at {record.endpoint} has pods of another cluster ({shown}): a node needs a runtime "
+            "of its own; delete that cluster, or its pods, first"
+        )
+
+
+def _write_kubeconfigs(options: argparse.Namespace, admin_kubeconfig: str) -> None:
+    """Write the kubeconfig for the bootstrap, and the node's own again if it has one: the server's port may differ."""
+    bootstrap: Path = options.bootstrap_kubeconfig
+    write_private(bootstrap, admin_kubeconfig.encode())
+    certificate: Path = options.cert_dir / CURRENT_CLIENT
+    if certificate.is_file():
+        own = kubeconfig_of(yaml.safe_load(admin_kubeconfig), bootstrap, certificate.absolute())
+        write_private(options.kubeconfig, yaml.safe_dump(own).encode())
+
+
+async def _allow_rotation(client: Client) -> None:
+    binding = ClusterRoleBinding(
+        metadata=ObjectMeta(name="kubeloop:node-client-certificate-rotation"),
+        role_ref=RoleRef(api_group="rbac.authorization.k8s.io", kind="ClusterRole", name=_ROTATION),
+        subjects=(Subject(api_group="rbac.authorization.k8s.io", kind="Group", name="system:nodes"),),
+    )
+    try:
+        await client.create(binding)
+    except AlreadyExists:
+        return
