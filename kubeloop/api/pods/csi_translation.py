@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
@@ -103,7 +104,10 @@ def csi_volume_of(volume: PersistentVolume) -> PersistentVolume | None:
 
 def _field_of(source: PersistentVolumeSpec | Volume) -> str:
     """Return the name of the field with an in-tree source that CSI migration covers; empty if there is none."""
-    return next((field for field in _PLUGINS if getattr(source, field) is not None), "")
+    found = _in_tree_sources(source)
+    if found == _NO_SOURCES:  # as most volumes
+        return ""
+    return next(field for field, value in zip(_PLUGINS, found, strict=True) if value is not None)
 
 
 def _source(plugin: str, handle: str, **fields: Any) -> CSIPersistentVolumeSource:
@@ -225,6 +229,8 @@ _PLUGINS: Final = {
     "portworx_volume": "kubernetes.io/portworx-volume",
     "vsphere_volume": "kubernetes.io/vsphere-volume",
 }
+_in_tree_sources: Final = attrgetter(*_PLUGINS)
+_NO_SOURCES: Final = (None,) * len(_PLUGINS)
 _TRANSLATORS: Final[Mapping[str, Any]] = {
     "aws_elastic_block_store": _translate_ebs,
     "gce_persistent_disk": _translate_gce,

@@ -77,6 +77,11 @@ def ephemeral_claim_name(pod: Pod, volume: Volume) -> str:
 
 def claim_keys_of(pod: Pod) -> tuple[str, ...]:
     """Index pods by the claims that they use."""
+    for volume in pod.spec.volumes:
+        if volume.persistent_volume_claim is not None or volume.ephemeral is not None:
+            break
+    else:
+        return ()  # as for most pods, which are indexed at every change
     return tuple(f"{pod.metadata.namespace}/{use.name}" for use in claim_uses(pod) if use.name)
 
 

@@ -7,7 +7,8 @@ same one, and inline volumes of pods have no other.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 from kubeloop.api.generated.core_v1 import Node, PersistentVolume, PersistentVolumeClaim, Pod
@@ -28,7 +29,7 @@ from kubeloop.api.pods.volumes import (
 )
 from kubeloop.controllers.attach_detach.names import is_managed
 from kubeloop.runtime.informer.informer import Informer
-from kubeloop.runtime.informer.store import NODE, node_name_of
+from kubeloop.runtime.informer.store import NODE, depends_on, node_name_of
 
 # Indexes of attachments by the PersistentVolume, or by the unique name of an inline volume.
 _BY_VOLUME: Final = "volume"
@@ -53,7 +54,7 @@ class AttachDetachCaches(NamedTuple):
         self.pods.add_indexer(PODS_BY_CLAIM, claim_keys_of)
         self.pods.add_indexer(NODE, node_name_of)
         self.pods.add_indexer(_BY_UNIQUE_NAME, _inline_names_of)
-        self.pods.add_indexer(_BY_DRIVER, lambda pod: _drivers_of(_inline_volumes(pod)))
+        self.pods.add_indexer(_BY_DRIVER, _inline_drivers_of)
         self.volumes.add_indexer(_BY_UNIQUE_NAME, lambda volume: tuple(map(_unique_name, _csi_volumes(volume))))
         self.volumes.add_indexer(_BY_DRIVER, lambda volume: _drivers_of(_csi_volumes(volume)))
         self.attachments.add_indexer(_BY_VOLUME, _volume_of_attachment)
@@ -202,16 +203,24 @@ def _csi_volumes(volume: PersistentVolume) -> Iterable[PersistentVolume]:
     return () if found is None else (found,)
 
 
-def _inline_volumes(pod: Pod) -> Iterator[PersistentVolume]:
-    """Yield the translated in-tree volumes of a pod."""
-    for volume in pod.spec.volumes:
-        found = translate_inline_volume(volume, pod.metadata.namespace)
-        if found is not None:
-            yield found
+def _inline_volumes(pod: Pod) -> Sequence[PersistentVolume]:
+    """Return the translated in-tree volumes of a pod."""
+    found = [translate_inline_volume(volume, pod.metadata.namespace) for volume in pod.spec.volumes]
+    return [one for one in found if one is not None]
 
 
+_volumes_part: Final = attrgetter("spec.volumes")
+
+
+@depends_on(_volumes_part)
 def _inline_names_of(pod: Pod) -> tuple[str, ...]:
     return tuple(map(_unique_name, _inline_volumes(pod)))
+
+
+@depends_on(_volumes_part)
+def _inline_drivers_of(pod: Pod) -> tuple[str, ...]:
+    volumes = _inline_volumes(pod)
+    return _drivers_of(volumes) if volumes else ()
 
 
 def _unique_name(volume: PersistentVolume) -> str:

@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import attrgetter
 
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.api.generated.resource_v1 import ResourceClaim
 from kubeloop.controllers.resourceclaim.policy import ANNOTATION, claim_names, owning_pod, template_names
 from kubeloop.runtime.assume_cache import AssumeCache
 from kubeloop.runtime.informer.informer import Informer
+from kubeloop.runtime.informer.store import depends_on
 
 PODS_BY_CLAIM = "resourceclaim: claim"
 PODS_BY_TEMPLATE = "resourceclaim: template"
@@ -17,13 +19,19 @@ CLAIMS_BY_POD = "resourceclaim: owning pod"
 MAX_DELETED_PODS = 500  # number of deleted pods to remember
 
 
+@depends_on(attrgetter("spec.resource_claims", "status.resource_claim_statuses"))
 def claims_used(pod: Pod) -> tuple[str, ...]:
     """Index a pod by its claims."""
+    if not pod.spec.resource_claims:
+        return ()
     return tuple(f"{pod.metadata.namespace}/{name}" for name in claim_names(pod))
 
 
+@depends_on(attrgetter("spec.resource_claims"))
 def templates_used(pod: Pod) -> tuple[str, ...]:
     """Index a pod by its templates."""
+    if not pod.spec.resource_claims:
+        return ()
     return tuple(f"{pod.metadata.namespace}/{name}" for name in template_names(pod))
 
 

@@ -74,6 +74,18 @@ class HandlerRegistration:
         """Wait until the handler was called for all initial objects."""
         await self._initial_delivered.wait()
 
+    @property
+    def add_function(self) -> Callable[[Any], None] | None:
+        """Function for added objects; None if the handler ignores them."""
+        function = self._handler.on_add
+        return None if function is _ignore else function
+
+    @property
+    def update_function(self) -> Callable[[Any, Any], None] | None:
+        """Function for changed objects; None if the handler ignores them."""
+        function = self._handler.on_update
+        return None if function is _ignore else function
+
     def mark_synced(self) -> None:
         """Mark the initial objects as delivered."""
         self._initial_delivered.set()
@@ -90,9 +102,13 @@ class HandlerRegistration:
             else:
                 self._handler.on_delete(old)
         except Exception as error:  # a failing handler must not affect the cache or other handlers
-            self.errors += 1
-            self.last_error = error
-            log.exception("an event handler failed")
+            self.record_error(error)
+
+    def record_error(self, error: Exception) -> None:
+        """Record and log the error that a handler has raised."""
+        self.errors += 1
+        self.last_error = error
+        log.exception("an event handler failed")
 
     def _missed(self, deleted: DeletedFinalStateUnknown) -> None:
         tell = getattr(self._handler, "on_missed_delete", None)

@@ -47,7 +47,10 @@ class Informer:
         self._observe = observe
         self.reflector = Reflector(source, self, clock=clock, name=str(selection), patience=patience)
         self._cache = Indexer()
-        self._registrations: list[HandlerRegistration] = []
+        # Replaced when a handler comes or goes, so that handlers may be added and removed while others are called.
+        self._registrations: tuple[HandlerRegistration, ...] = ()
+        self._add_functions: tuple[tuple[HandlerRegistration, Callable[[Any], None]], ...] = ()
+        self._update_functions: tuple[tuple[HandlerRegistration, Callable[[Any, Any], None]], ...] = ()
         self._has_readers = False
         self._transform: Transform | None = None
         self._first_state = asyncio.Event()
@@ -142,7 +145,7 @@ class Informer:
         one = HandlerRegistration(handler, resync, lambda: self._cache)
         for obj in self._cache.list():
             one.notify(None, obj)
-        self._registrations.append(one)
+        self._set_registrations((*self._registrations, one))
         if self.has_synced:
             one.mark_synced()
         if self._running:
@@ -161,7 +164,12 @@ class Informer:
     def remove_handler(self, registration: HandlerRegistration) -> None:
         """Remove a handler."""
         registration.stop_resyncs()
-        self._registrations.remove(registration)
+        self._set_registrations(tuple(one for one in self._registrations if one is not registration))
+
+    def _set_registrations(self, every: tuple[HandlerRegistration, ...]) -> None:
+        self._registrations = every
+        self._add_functions = tuple((one, call) for one in every if (call := one.add_function) is not None)
+        self._update_functions = tuple((one, update) for one in every if (update := one.update_function) is not None)
 
     def set_transform(self, transform: Transform) -> None:
         """Set a function that reduces objects before they are stored; only before the informer is started."""
@@ -178,7 +186,7 @@ class Informer:
         changes = [self._remove_unseen(key) for key in tuple(self._cache.keys()) if key not in present]
         for obj in items:
             changes += self._store(obj)
-        for one in tuple(self._registrations):
+        for one in self._registrations:
             for old, new in changes:
                 one.notify(old, new)
         self._observe_since(began, len(changes))
@@ -195,11 +203,28 @@ class Informer:
                 continue
             changes = self._delete(event.object) if event.type == "DELETED" else self._store(event.object)
             for old, new in changes:
-                for one in tuple(self._registrations):
-                    one.notify(old, new)
+                self._notify(old, new)
         if events:
             self._observe_since(began, len(events))
             self._advance_version(events[-1].resource_version)
+
+    def _notify(self, old: Any | None, new: Any | None) -> None:
+        """Call all handlers for a change; the loops are here because they run for every event and handler."""
+        if new is None:
+            for one in self._registrations:
+                one.notify(old, None)
+        elif old is None:
+            for one, handle_add in self._add_functions:
+                try:
+                    handle_add(new)
+                except Exception as error:  # a failing handler must not affect the cache or other handlers
+                    one.record_error(error)
+        else:
+            for one, handle_update in self._update_functions:
+                try:
+                    handle_update(old, new)
+                except Exception as error:  # likewise
+                    one.record_error(error)
 
     def _observe_since(self, began: float, count: int) -> None:
         """Observe the processing of events, which share its time equally."""
@@ -217,7 +242,8 @@ class Informer:
                 return (self._remove_unseen(key), (self._cache.put(obj), obj))
             if before.resource_version == after.resource_version:
                 return ()
-        return ((self._cache.put(obj), obj),)
+        self._cache.replace(key, old, obj)
+        return ((old, obj),)
 
     def _delete(self, last: Any) -> Sequence[_Change]:
         if self._cache.remove(key_of(last)) is None:

@@ -7,6 +7,7 @@ Objects are shared and immutable; a change replaces the object of a key.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, MutableSequence, Sequence
+from operator import attrgetter
 from typing import Any
 
 from kubeloop.api.meta.owner_references import controller_of
@@ -30,11 +31,9 @@ def depends_on(part: IndexedPart) -> Callable[[IndexFunction], IndexFunction]:
     return declare
 
 
-def _owners_part(obj: Any) -> Any:
-    return obj.metadata.owner_references
+_owners_part: IndexedPart = attrgetter("metadata.owner_references")
 
 
-@depends_on(lambda obj: obj.metadata.namespace)
 def namespace_of(obj: Any) -> tuple[str, ...]:
     """Index by namespace; every cache has it."""
     return (obj.metadata.namespace,)
@@ -59,7 +58,7 @@ def orphan_namespace_of(obj: Any) -> tuple[str, ...]:
     return () if controller_of(obj.metadata.owner_references) is not None else (obj.metadata.namespace,)
 
 
-@depends_on(lambda pod: pod.spec.node_name)
+@depends_on(attrgetter("spec.node_name"))
 def node_name_of(pod: Any) -> tuple[str, ...]:
     """Index pods by the node that they are bound to."""
     return (pod.spec.node_name,) if pod.spec.node_name else ()
@@ -108,6 +107,8 @@ class Indexer:
     def __init__(self) -> None:
         self._objects: dict[ObjectKey, Any] = {}
         self._indexes: dict[str, _Index] = {}
+        # All indexes in which an update can move an object, by the part that they depend on (None: any).
+        self._by_part: dict[IndexedPart | None, list[_Index]] = {}
         self._group_indexes: dict[str, GroupIndex] = {}
         self.add_indexer(NAMESPACE, namespace_of)
 
@@ -155,6 +156,8 @@ class Indexer:
             for key, obj in self._objects.items():
                 made.add(function(obj), key)
             self._indexes[index] = made
+            if function is not namespace_of:  # an update never changes the namespace
+                self._by_part.setdefault(made.part, []).append(made)
 
     def by_group(self, grouping: str, group: str) -> EquivalenceGroups:
         """Return a group's objects by equivalence class; raises KeyError for an unknown grouping."""
@@ -175,28 +178,37 @@ class Indexer:
         """Store an object; returns the one it replaces."""
         key = key_of(obj)
         old = self._objects.get(key)
+        self.replace(key, old, obj)
+        return old
+
+    def replace(self, key: ObjectKey, old: Any | None, obj: Any) -> None:
+        """Store an object in place of the present one of its key, which the caller has read."""
         # All values first: an index function that raises must leave everything as it was.
-        moves = self._index_changes(old, obj)
-        places = [(one, one.function(obj)) for one in self._group_indexes.values()]
+        moves = self._new_values(obj) if old is None else self._index_changes(old, obj)
+        places = [(one, one.function(obj)) for one in self._group_indexes.values()] if self._group_indexes else ()
         self._objects[key] = obj
         for grouping, place in places:
             grouping.put(key, obj, place)
         for index, before, after in moves:
-            index.remove(before, key)
-            index.add(after, key)
-        return old
+            if before:
+                index.remove(before, key)
+            if after:
+                index.add(after, key)
 
-    def _index_changes(self, old: Any | None, new: Any) -> Sequence[_IndexChange]:
+    def _new_values(self, new: Any) -> Sequence[_IndexChange]:
+        """Return the indexes that list a new object."""
+        return [(one, (), values) for one in self._indexes.values() if (values := tuple(one.function(new)))]
+
+    def _index_changes(self, old: Any, new: Any) -> Sequence[_IndexChange]:
         """Return the indexes in which an object's values change."""
         moves: MutableSequence[_IndexChange] = []
-        for index in self._indexes.values():
-            part, function = index.part, index.function
-            if old is None:
-                moves.append((index, (), tuple(function(new))))
-            elif part is None or part(old) != part(new):
-                before, after = tuple(function(old)), tuple(function(new))
-                if before != after:
-                    moves.append((index, before, after))
+        for part, indexes in self._by_part.items():
+            if part is not None and ((before := part(old)) is (after := part(new)) or before == after):
+                continue
+            for index in indexes:
+                was, now = tuple(index.function(old)), tuple(index.function(new))
+                if was != now:
+                    moves.append((index, was, now))
         return moves
 
     def remove(self, key: ObjectKey) -> Any | None:
@@ -204,7 +216,8 @@ class Indexer:
         old = self._objects.pop(key, None)
         if old is not None:
             for index in self._indexes.values():
-                index.remove(index.function(old), key)
+                if values := tuple(index.function(old)):
+                    index.remove(values, key)
             for grouping in self._group_indexes.values():
                 grouping.remove(key)
         return old

@@ -229,6 +229,13 @@ def test_removed_handler_receives_nothing() -> None:
     assert diary.take() == []
 
 
+def test_handler_added_by_another_handler_gets_each_object_once() -> None:
+    informer, diary = idle_informer(), RecordingHandler()
+    informer.add_handler(ResourceEventHandlerFuncs(on_add=lambda _: informer.add_handler(diary)))
+    informer.apply([event("ADDED", "a", 1)])
+    assert diary.take() == ["+a"]
+
+
 def test_failing_handler_is_counted_and_isolated() -> None:
     def fail(obj: Any) -> None:
         raise RuntimeError(f"no {obj.metadata.name} please")

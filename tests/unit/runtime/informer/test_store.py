@@ -111,6 +111,22 @@ def test_index_is_reevaluated_only_if_its_part_changes() -> None:
     assert cache.index_values(NODE) == ("two",)
 
 
+def test_the_part_of_several_indexes_is_read_once_for_each_state() -> None:
+    read: list[str] = []
+
+    def node_part(one: Pod) -> str:
+        read.append(one.spec.node_name)
+        return one.spec.node_name
+
+    cache = Indexer()
+    for name in ("one", "another"):
+        cache.add_indexer(name, depends_on(node_part)(lambda one: (one.spec.node_name,)))
+    cache.put(pod("a", node="m"))
+    cache.put(pod("a", node="n"))
+    assert read == ["m", "n"]
+    assert cache.index_values("one") == cache.index_values("another") == ("n",)
+
+
 def test_objects_are_found_by_their_owners_and_by_their_controller() -> None:
     cache = Indexer()
     cache.add_indexer(OWNER, owner_uids_of)
