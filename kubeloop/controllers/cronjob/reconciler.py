@@ -11,7 +11,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from kubeloop.api import codec
-from kubeloop.api.errors import AlreadyExists, ApiError, NotFound
+from kubeloop.api.errors import AlreadyExists, ApiError, Conflict, NotFound
 from kubeloop.api.generated.batch_v1 import CronJob, CronJobStatus, Job
 from kubeloop.api.generated.meta_v1 import Preconditions
 from kubeloop.api.meta.field_path import quote
@@ -254,7 +254,12 @@ class Reconciler:
         if not patch:
             return
         about = {"uid": meta.uid, "resourceVersion": meta.resource_version}
-        written = await self._statuses.patch_status(CRON_JOBS, visit.cron_job, {"metadata": about, "status": patch})
+        try:
+            written = await self._statuses.patch_status(CRON_JOBS, visit.cron_job, {"metadata": about, "status": patch})
+        except Conflict:
+            # The next try must not depend on the watch: while it is broken, each try would fail and wait longer.
+            self._cron_jobs.assume(await self._client.get(CronJob, meta.name, meta.namespace))
+            raise
         visit.cron_job = self._cron_jobs.assume(written)
 
     def _record_event(self, cron_job: CronJob, kind: str, reason: str, message: str) -> None:
