@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kubeloop.api.generated.core_v1 import Node, Pod, Service
+from kubeloop.api.generated.node_v1 import RuntimeClass
 from kubeloop.api.meta.conditions import is_true
 from kubeloop.api.pods.pod import is_terminal
 from kubeloop.client import Client
@@ -141,9 +142,16 @@ class NodeAgent:
         from kubeloop.kubelet.cri.node import AgentParts, CriNode  # simulated nodes do without it
 
         services, enqueue = informers.for_resource(resource_of_class(Service)), self._queues.pods.add
-        pods = partial(pods_on, self._pods, config.cri.name)
         parts = AgentParts(
-            self._client, self._clock, self._events, self.served_nodes, services, enqueue, pods, self._signals
+            self._client,
+            self._clock,
+            self._events,
+            self.served_nodes,
+            services,
+            enqueue,
+            informers.for_resource(resource_of_class(RuntimeClass)),
+            partial(pods_on, self._pods, config.cri.name),
+            self._signals,
         )
         return CriNode(config.cri, parts)
 
@@ -187,8 +195,8 @@ class NodeAgent:
         interval = alone.max_heartbeat_seconds if alone is not None else MAX_LEASE_RENEW_SECONDS
         schedule = HeartbeatSchedule(self._queues.nodes, self._clock, interval)
         leases = LeaseController(self._client, served)
-        images = self._cri_node.images.node_images if self._cri_node is not None else None
-        reporter = NodeStatusReporter(self._client, served, self._volumes, self._trouble_of, images)
+        setter = self._cri_node.set_node_status if self._cri_node is not None else None
+        reporter = NodeStatusReporter(self._client, served, self._volumes, self._trouble_of, setter)
         heartbeat = NodeHeartbeat(self._registrar, leases, reporter, schedule, handlers)
         count = max(_NODE_WORKERS, config.count // _NODES_PER_WORKER)
         loop = Controller(HEARTBEATS, heartbeat.reconcile, self._clock, workers=count, queue=self._queues.nodes)

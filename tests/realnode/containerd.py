@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import subprocess
@@ -31,7 +32,12 @@ state = "{folder}/state"
   [plugins."io.containerd.grpc.v1.cri".cni]
     bin_dir = "/usr/lib/cni"
     conf_dir = "{folder}/cni"
+  [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+    runtime_type = "io.containerd.runc.v2"
+  [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.{handler}]
+    runtime_type = "io.containerd.runc.v2"
 """
+HANDLER = "other"  # a second runtime handler
 _NETWORK = {
     "cniVersion": "0.4.0",
     "name": "pods",
@@ -89,6 +95,17 @@ class Containerd:
         """Return the IDs of all containers and sandboxes."""
         return self._ctr("--namespace", "k8s.io", "containers", "list", "--quiet").stdout.split()
 
+    def sandbox_handlers(self) -> dict[str, str]:
+        """Return the runtime handler of each sandbox, by the name of its pod."""
+        found = {}
+        for id in self.list_containers():
+            told = json.loads(self._ctr("--namespace", "k8s.io", "containers", "info", id).stdout)
+            sandbox = told["Extensions"].get("io.cri-containerd.sandbox.metadata")
+            if sandbox is not None:
+                metadata = json.loads(base64.b64decode(sandbox["value"]))["Metadata"]
+                found[metadata["Config"]["metadata"]["name"]] = metadata["RuntimeHandler"]
+        return found
+
     def _ctr(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         command = ["ctr", "--address", str(self.folder / "containerd.sock"), *arguments]
         return subprocess.run(command, capture_output=True, text=True)
@@ -115,6 +132,6 @@ def run_containerd(folder: Path, archives: list[Path]) -> Iterator[Containerd]:
 
 def _write_config(folder: Path) -> None:
     (folder / "cni").mkdir(parents=True)
-    (folder / "config.toml").write_text(_CONFIG.format(folder=folder, pause=PAUSE))
+    (folder / "config.toml").write_text(_CONFIG.format(folder=folder, pause=PAUSE, handler=HANDLER))
     network = json.dumps(_NETWORK).replace("{folder}", str(folder))
     (folder / "cni" / "10-pods.conflist").write_text(network)

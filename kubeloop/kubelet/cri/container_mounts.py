@@ -7,6 +7,8 @@ import logging
 from collections.abc import Mapping
 from pathlib import Path
 
+import msgspec
+
 from kubeloop.api.generated.core_v1 import Container, Pod, VolumeMount
 from kubeloop.clock import Clock
 from kubeloop.kubelet.containers.environment import expand
@@ -47,9 +49,18 @@ class ContainerMounts:
         self._cluster_domain = cluster_domain
         self._clock = clock
 
-    def prepare(self, pod: Pod, container: Container, environment: Mapping[str, str]) -> tuple[Mount, ...]:
-        """Return the mounts of a container of a pod that has its addresses. Raises `ContainerConfigError`."""
-        mounts = [self._volume_mount(pod, container, at, environment) for at in range(len(container.volume_mounts))]
+    def prepare(
+        self, pod: Pod, container: Container, environment: Mapping[str, str], *, has_recursive_read_only: bool = False
+    ) -> tuple[Mount, ...]:
+        """Return the mounts of a container of a pod that has its addresses. Raises `ContainerConfigError`.
+
+        Mounts can be recursively read-only if the runtime can do that.
+        """
+        modes = [resolve_recursive_read_only(one, has_recursive_read_only) for one in container.volume_mounts]
+        mounts = [
+            msgspec.structs.replace(self._volume_mount(pod, container, at, environment), recursive_read_only=mode)
+            for at, mode in enumerate(modes)
+        ]
         if self._needs_hosts_file(pod, container):
             mounts.append(self._hosts_mount(pod))
         if container.termination_message_path:
@@ -81,7 +92,6 @@ class ContainerMounts:
             host_path=str(source),
             readonly=mount.read_only or is_read_only(volume),
             propagation=_PROPAGATION[mount.mount_propagation],
-            recursive_read_only=_is_recursively_read_only(mount),
         )
 
     def _needs_hosts_file(self, pod: Pod, container: Container) -> bool:
@@ -132,5 +142,16 @@ def _bind_sub_path(source: Path, path: str, target: Path, where: str) -> Path:
         raise ContainerConfigError(f"failed to prepare subPath for {where}") from None
 
 
-def _is_recursively_read_only(mount: VolumeMount) -> bool:
-    return mount.read_only and mount.recursive_read_only == "Enabled"
+def resolve_recursive_read_only(mount: VolumeMount, can_be: bool) -> bool:
+    """Return True if a mount is to be recursively read-only. Raises `ContainerConfigError` if it must and cannot be."""
+    mode = mount.recursive_read_only
+    if mode is None or mode == "Disabled":
+        return False
+    wanted = f'volume "{mount.name}" requested recursive read-only mode, but it is not'
+    if not mount.read_only:
+        raise ContainerConfigError(f"{wanted} read-only")
+    if mount.mount_propagation not in (None, "None"):
+        raise ContainerConfigError(f'{wanted} compatible with propagation "{mount.mount_propagation}"')
+    if mode == "Enabled" and not can_be:
+        raise ContainerConfigError(f"{wanted} supported by the runtime")
+    return can_be

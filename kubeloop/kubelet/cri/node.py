@@ -11,11 +11,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from kubeloop.api.generated.core_v1 import Pod
+import msgspec
+
+from kubeloop.api.generated.core_v1 import NodeStatus, Pod
 from kubeloop.client import Client
 from kubeloop.clock import Clock
 from kubeloop.grpc.channel import UnixChannel
 from kubeloop.grpc.streams import RpcError
+from kubeloop.kubelet.config.kubelet_configuration import KubeletConfiguration
 from kubeloop.kubelet.cri.config.dns import DnsSettings, pod_dns
 from kubeloop.kubelet.cri.config.linux_resources import MachineMemory
 from kubeloop.kubelet.cri.config.paths import NodePaths
@@ -26,6 +29,10 @@ from kubeloop.kubelet.cri.gc.image_gc import ImageGCManager, ImageGCPolicy
 from kubeloop.kubelet.cri.gc.log_links import ContainerLogLinks
 from kubeloop.kubelet.cri.gc.log_manager import ContainerLogManager, LogRotationPolicy
 from kubeloop.kubelet.cri.image_manager import ImageManager
+from kubeloop.kubelet.cri.isolation.pod_isolation import IsolationManager
+from kubeloop.kubelet.cri.isolation.runtime_state import RuntimeState
+from kubeloop.kubelet.cri.isolation.user_namespaces import UserNamespaceManager, read_kubelet_range
+from kubeloop.kubelet.cri.messages.runtime import StatusResponse
 from kubeloop.kubelet.cri.pleg import GenericPLEG
 from kubeloop.kubelet.cri.runtime import CriParts, CriRuntime, NodeFacts
 from kubeloop.kubelet.cri.services import ImageService, RuntimeService
@@ -62,6 +69,7 @@ class RuntimeConnection:
     runtime: RuntimeService
     images: ImageService
     version: str  # as in `nodeInfo.containerRuntimeVersion`
+    status: StatusResponse = field(default_factory=StatusResponse)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +87,7 @@ class CriNodeConfig:
     log_rotation: LogRotationPolicy = field(default_factory=LogRotationPolicy)
     image_gc: ImageGCPolicy = field(default_factory=ImageGCPolicy)
     eviction_hard: tuple[HardThreshold, ...] = parse_eviction_hard(DEFAULT_EVICTION_HARD)
+    settings: KubeletConfiguration = field(default_factory=KubeletConfiguration)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,17 +100,19 @@ class AgentParts:
     nodes: ServedNodes
     services: Informer
     enqueue: EnqueuePod
+    runtime_classes: Informer
     pods: Callable[[], list[Pod]]  # all of the node
     signals: SignalTracker
 
 
 async def connect_runtime(endpoint: str, seconds: float) -> RuntimeConnection:
-    """Connect to the runtime at an endpoint and read its version. Raises `RpcError`."""
+    """Connect to the runtime at an endpoint and read its version and status. Raises `RpcError`."""
     channel = UnixChannel(endpoint)
     runtime = RuntimeService(channel, seconds)
-    version = await RuntimeService(channel, _CONNECT_SECONDS).version()
+    first = RuntimeService(channel, _CONNECT_SECONDS)
+    version, status = await first.version(), await first.status()
     name = f"{version.runtime_name}://{version.runtime_version}"
-    return RuntimeConnection(channel, runtime, ImageService(channel, seconds), name)
+    return RuntimeConnection(channel, runtime, ImageService(channel, seconds), name, status)
 
 
 class CriNode:
@@ -126,11 +137,15 @@ class CriNode:
         stats_node = StatsNode(config.name, paths, config.cgroup_root, config.machine.memory, agent.pods)
         self._stats = StatsCollector(stats_node, StatsSources(service, images), clock)
         self.stats = CriStatsProvider(self._stats, config.machine)
+        self.state = RuntimeState(service)
+        self.state.handle(config.connection.status)
+        isolation = IsolationManager(agent.runtime_classes, self.state, _user_namespaces(config, clock))
         parts = CriParts(
             agent.events,
             ImageManager(images, agent.client, agent.events, config.parallel_pulls),
             ContainerMounts(paths, self._mounter, config.dns.cluster_domain, clock),
             StreamingClient(service),
+            isolation,
             self._stats,
         )
         self.runtime = CriRuntime(service, config.connection.version, facts, parts, agent.enqueue)
@@ -147,7 +162,7 @@ class CriNode:
         """Return why the node is not ready; empty if the runtime answers."""
         if self._pleg.failure:
             return f"[container runtime is down, {self._pleg.failure}]"
-        return self._pleg.health_error()
+        return self._pleg.health_error() or self.state.error
 
     def new_volume_manager(self, checks: VolumeManager) -> HostVolumeManager:
         """Return the volume manager of the node."""
@@ -164,7 +179,14 @@ class CriNode:
         )
         garbage = (self._clean_up(is_known), self._container_gc.run(is_known), self._logs.run())
         images = (self.images.run_list(), self.images.run_gc())
-        return (self._pleg.run(), self._monitor.run(), *garbage, *images, *((refresh,) if refresh is not None else ()))
+        watch = (self._pleg.run(), self.state.run(), self._monitor.run())
+        return (*watch, *garbage, *images, *((refresh,) if refresh is not None else ()))
+
+    def set_node_status(self, status: NodeStatus) -> NodeStatus:
+        """Return a node's status with the facts about runtime and images that may change."""
+        images = self.images.node_images()
+        status = status if images is None else msgspec.structs.replace(status, images=images)
+        return self.state.set_node_status(status)
 
     async def close(self) -> None:
         """End operations under way and close the connection; containers run on."""
@@ -185,3 +207,8 @@ class CriNode:
         folder: Path = self._config.paths.root / "pods"
         on_disk = [one.name for one in folder.iterdir()] if folder.is_dir() else []
         return [uid for uid in {*self._pleg.pods, *on_disk} if not is_known(uid)]
+
+
+def _user_namespaces(config: CriNodeConfig, clock: Clock) -> UserNamespaceManager:
+    ids = config.settings.user_namespace_ids
+    return UserNamespaceManager(config.paths, read_kubelet_range(ids), ids, config.settings.max_pods, clock.random())

@@ -31,6 +31,7 @@ from kubeloop.kubelet.cri.container_mounts import ContainerMounts
 from kubeloop.kubelet.cri.gc.log_links import ContainerLogLinks
 from kubeloop.kubelet.cri.gc.log_manager import remove_logs
 from kubeloop.kubelet.cri.image_manager import ImageManager
+from kubeloop.kubelet.cri.isolation.pod_isolation import IsolationError, IsolationManager, PodIsolation
 from kubeloop.kubelet.cri.lifecycle.hooks import HookRunner
 from kubeloop.kubelet.cri.lifecycle.operations import ContainerOperations
 from kubeloop.kubelet.cri.lifecycle.probers import Prober, ProbeTarget
@@ -78,6 +79,7 @@ class CriParts:
     images: ImageManager
     mounts: ContainerMounts
     streams: StreamingClient
+    isolation: IsolationManager
     stats: StatsCollector | None = None
 
 
@@ -148,10 +150,11 @@ class CriRuntime:
             for one in old:
                 await self._service.stop_pod_sandbox(one.id)
             self._facts.paths.pod(uid).mkdir(mode=0o750, parents=True, exist_ok=True)
+            isolation = await self._parts.isolation.isolation_of(pod)
+            config = self._sandbox_config(pod, attempt, isolation)
             self._facts.paths.logs(pod).mkdir(mode=0o755, parents=True, exist_ok=True)
-            config = self._sandbox_config(pod, attempt)
-            await self._service.run_pod_sandbox(config, "")
-        except HostnameError as error:
+            await self._service.run_pod_sandbox(config, isolation.handler)
+        except (HostnameError, IsolationError) as error:
             raise ContainerStartError("FailedCreatePodSandBox", str(error)) from None
         except RpcError as error:
             raise ContainerStartError("FailedCreatePodSandBox", error.format()) from None
@@ -162,6 +165,7 @@ class CriRuntime:
         """Stop the sandboxes of a terminated pod; its logs are kept."""
         for one in await self._service.list_pod_sandboxes({POD_UID: pod.metadata.uid}):
             await self._service.stop_pod_sandbox(one.id)
+        self._parts.isolation.release(pod.metadata.uid)
         self._cache.invalidate(pod.metadata.uid)
 
     async def remove_pod(self, uid: str) -> None:
@@ -174,6 +178,7 @@ class CriRuntime:
         for container in containers:
             self._log_links.remove(container.id, container.labels)
         self._cache.remove(uid)
+        self._parts.isolation.release(uid)
         self._parts.mounts.remove_pod(uid)
         remove_pod_cgroups(uid, self._facts.cgroup_root)
         for folder in self._facts.paths.pod_logs.glob(f"*_{uid}"):
@@ -207,12 +212,18 @@ class CriRuntime:
     async def _start(self, pod: Pod, container: Container, attempt: int, found: EnvSourceValues | None) -> None:
         seen = await self._cache.get(pod.metadata.uid)
         pod = self._with_addresses(pod, seen)
-        sandbox, sandbox_id = self._sandbox_config(pod, 0), self._cache.sandbox_of(pod.metadata.uid)
+        try:
+            isolation = await self._parts.isolation.isolation_of(pod)
+        except IsolationError as error:
+            raise ContainerStartError(CONFIG_ERROR, str(error)) from None
+        sandbox, sandbox_id = self._sandbox_config(pod, 0, isolation), self._cache.sandbox_of(pod.metadata.uid)
         image = await self._parts.images.ensure_image(pod, container, sandbox)
         environment = self._environment(pod, container, found)
         try:
-            mounts = self._parts.mounts.prepare(pod, container, environment)
             facts = self._facts
+            mounts = self._parts.mounts.prepare(
+                pod, container, environment, has_recursive_read_only=isolation.has_recursive_read_only
+            )
             inputs = ContainerInputs(
                 attempt,
                 image.ref,
@@ -222,6 +233,7 @@ class CriRuntime:
                 facts.memory,
                 str(facts.paths.seccomp()),
                 target_id=_target_id(pod, container, seen),
+                user_namespace=isolation.user_namespace,
             )
             config = make_container_config(pod, container, inputs)
         except ContainerConfigError as error:
@@ -340,7 +352,7 @@ class CriRuntime:
             raise RpcError(NOT_FOUND, f'container "{container}" not found')
         return _bare(run.id)
 
-    def _sandbox_config(self, pod: Pod, attempt: int) -> PodSandboxConfig:
+    def _sandbox_config(self, pod: Pod, attempt: int, isolation: PodIsolation) -> PodSandboxConfig:
         facts = self._facts
         inputs = SandboxInputs(
             attempt,
@@ -348,6 +360,7 @@ class CriRuntime:
             pod_cgroup(pod, facts.cgroup_root),
             facts.cluster_domain,
             facts.dns_of(pod),
+            isolation.user_namespace,
         )
         return make_sandbox_config(pod, inputs)
 

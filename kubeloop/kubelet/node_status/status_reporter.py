@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kubeloop.api import codec
-from kubeloop.api.generated.core_v1 import ContainerImage, Node, NodeCondition
+from kubeloop.api.generated.core_v1 import Node, NodeCondition, NodeStatus
 from kubeloop.api.requests import STRATEGIC_PATCH
 from kubeloop.client import Client
 from kubeloop.kubelet.node_status.registration import are_conditions_current, node_conditions
@@ -17,14 +17,14 @@ from kubeloop.kubelet.volumes.watch import VolumeWatch
 NODE_STATUS_REPORT_SECONDS = 300.0
 
 
-ImagesOf = Callable[[], tuple[ContainerImage, ...] | None]
+SetNodeStatus = Callable[[NodeStatus], NodeStatus]
 
 
 class NodeStatusReporter:
     """Writes the statuses of nodes.
 
-    `trouble_of` returns why a node is not ready, or nothing if it is; `images` returns the images of a real node, or
-    None as long as they are not known.
+    `trouble_of` returns why a node is not ready, or nothing if it is. `setter` returns the status of a real node with
+    present values of what changes while it runs: images, runtime handlers.
     """
 
     def __init__(
@@ -33,9 +33,9 @@ class NodeStatusReporter:
         served_nodes: ServedNodes,
         volumes: VolumeWatch,
         trouble_of: Callable[[Node], str],
-        images: ImagesOf | None = None,
+        setter: SetNodeStatus | None = None,
     ) -> None:
-        self._images = images
+        self._setter = setter
         self._client = client
         self._served_nodes = served_nodes
         self._clock = served_nodes.clock
@@ -61,7 +61,7 @@ class NodeStatusReporter:
         pressures, status = self._served_nodes.node_pressures(node), node.status
         if not are_conditions_current(status.conditions, pressures, self._trouble_of(node)):
             return True
-        if self._changed_images(node) is not None:
+        if self._set(status) != status:
             return True
         in_use = self._volumes.volumes_in_use(name)
         return not self._volumes.reported_volumes.is_current(name, in_use, status.volumes_in_use)
@@ -81,16 +81,20 @@ class NodeStatusReporter:
                 await self._write(node, conditions, in_use)
         self._reported[name] = asked
 
-    def _changed_images(self, node: Node) -> tuple[ContainerImage, ...] | None:
-        found = self._images() if self._images is not None else None
-        return None if found == node.status.images else found
+    def _set(self, status: NodeStatus) -> NodeStatus:
+        return status if self._setter is None else self._setter(status)
+
+    def _changes(self, status: NodeStatus) -> dict[str, Any]:
+        """Return the fields of a status that the setter changes, in plain form; null for those that it clears."""
+        if (after := self._set(status)) == status:
+            return {}
+        old, new = codec.to_plain(status), codec.to_plain(after)
+        return {name: new.get(name) for name in {**old, **new} if old.get(name) != new.get(name)}
 
     async def _write(self, node: Node, conditions: tuple[NodeCondition, ...], in_use: tuple[str, ...] | None) -> None:
-        """Write a node's conditions, its images if they changed, and its volumes in use unless unchanged (None)."""
-        status: dict[str, Any] = {"conditions": codec.to_plain(conditions)}
+        """Write a node's conditions, what the setter changed, and its volumes in use unless unchanged (None)."""
+        status: dict[str, Any] = {"conditions": codec.to_plain(conditions), **self._changes(node.status)}
         if in_use is not None:
             status["volumesInUse"] = list(in_use)
-        if (images := self._changed_images(node)) is not None:
-            status["images"] = codec.to_plain(images)
         name = node.metadata.name
         await self._client.patch(Node, name, {"status": status}, type=STRATEGIC_PATCH, subresource="status")

@@ -6,11 +6,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+import msgspec
+
 from kubeloop.api.generated.core_v1 import Container, Pod
 from kubeloop.kubelet.containers.environment import expand
 from kubeloop.kubelet.cri.config.labels import container_annotations, container_labels
 from kubeloop.kubelet.cri.config.linux_resources import MachineMemory, container_resources
-from kubeloop.kubelet.cri.config.security_context import ImageUser, container_security_context, with_target
+from kubeloop.kubelet.cri.config.security_context import (
+    ImageUser,
+    SecurityInputs,
+    container_security_context,
+    with_target,
+)
 from kubeloop.kubelet.cri.messages.container import (
     ContainerConfig,
     ContainerMetadata,
@@ -20,6 +27,7 @@ from kubeloop.kubelet.cri.messages.container import (
     Signal,
 )
 from kubeloop.kubelet.cri.messages.image import ImageSpec
+from kubeloop.kubelet.cri.messages.security import UserNamespace
 
 
 class ContainerInputs(NamedTuple):
@@ -34,13 +42,16 @@ class ContainerInputs(NamedTuple):
     seccomp_folder: str
     seccomp_default: bool = False
     target_id: str = ""  # container whose process namespace an ephemeral container shares
+    user_namespace: UserNamespace | None = None
 
 
 def make_container_config(pod: Pod, container: Container, inputs: ContainerInputs) -> ContainerConfig:
     """Return the settings of a container. Raises `ContainerConfigError`."""
     values = inputs.environment
     context = container_security_context(
-        pod, container, inputs.image_user, inputs.seccomp_folder, seccomp_default=inputs.seccomp_default
+        pod,
+        container,
+        SecurityInputs(inputs.image_user, inputs.seccomp_folder, inputs.seccomp_default, inputs.user_namespace),
     )
     if inputs.target_id:
         context = with_target(context, inputs.target_id)
@@ -52,7 +63,7 @@ def make_container_config(pod: Pod, container: Container, inputs: ContainerInput
         args=tuple(expand(word, values) for word in container.args),
         working_dir=container.working_dir,
         envs=tuple(KeyValue(key=name, value=value.encode()) for name, value in values.items()),
-        mounts=inputs.mounts,
+        mounts=tuple(_with_id_mappings(one, inputs.user_namespace) for one in inputs.mounts),
         labels=container_labels(pod, container),
         annotations=container_annotations(pod, container, inputs.attempt),
         log_path=f"{container.name}/{inputs.attempt}.log",
@@ -62,6 +73,13 @@ def make_container_config(pod: Pod, container: Container, inputs: ContainerInput
         linux=LinuxContainerConfig(resources=resources, security_context=context),
         stop_signal=_stop_signal(container),
     )
+
+
+def _with_id_mappings(mount: Mount, user_namespace: UserNamespace | None) -> Mount:
+    """Return a mount whose files keep their owners within the pod's user namespace."""
+    if user_namespace is None or not user_namespace.uids:
+        return mount
+    return msgspec.structs.replace(mount, uid_mappings=user_namespace.uids, gid_mappings=user_namespace.gids)
 
 
 def _stop_signal(container: Container) -> Signal:

@@ -18,6 +18,7 @@ from kubeloop.kubelet.cri.messages.sandbox import (
     PortMapping,
     Protocol,
 )
+from kubeloop.kubelet.cri.messages.security import UserNamespace
 
 _LONGEST_HOSTNAME = 63
 _LONGEST_KERNEL_NAME = 64
@@ -35,6 +36,7 @@ class SandboxInputs(NamedTuple):
     cgroup_parent: str
     cluster_domain: str
     dns: DNSConfig | None = None
+    user_namespace: UserNamespace | None = None
 
 
 def make_sandbox_config(pod: Pod, inputs: SandboxInputs) -> PodSandboxConfig:
@@ -52,7 +54,7 @@ def make_sandbox_config(pod: Pod, inputs: SandboxInputs) -> PodSandboxConfig:
         annotations=about.annotations,
         linux=LinuxPodSandboxConfig(
             cgroup_parent=inputs.cgroup_parent,
-            security_context=sandbox_security_context(pod),
+            security_context=sandbox_security_context(pod, inputs.user_namespace),
             sysctls={one.name: one.value for one in context.sysctls} if context is not None else {},
             overhead=overhead_resources(pod),
             resources=sandbox_resources(pod),

@@ -29,6 +29,7 @@ from kubeloop.kubelet.cri.messages.security import (
     SecurityProfile,
     SELinuxOption,
     SupplementalGroupsPolicy,
+    UserNamespace,
 )
 from kubeloop.kubelet.sync.containers import all_containers_of, format_pod
 
@@ -52,18 +53,26 @@ class ImageUser(NamedTuple):
     name: str = ""
 
 
+class SecurityInputs(NamedTuple):
+    """Inputs of a container's security context besides the pod."""
+
+    image_user: ImageUser
+    seccomp_root: str
+    seccomp_default: bool = False
+    user_namespace: UserNamespace | None = None
+
+
 class ContainerConfigError(Exception):
     """Raised for a container that cannot be configured: CreateContainerConfigError."""
 
 
-def container_security_context(
-    pod: Pod, container: Container, user: ImageUser, seccomp_root: str, *, seccomp_default: bool = False
-) -> LinuxContainerSecurityContext:
+def container_security_context(pod: Pod, container: Container, inputs: SecurityInputs) -> LinuxContainerSecurityContext:
     """Return the security context of a container.
 
     Raises `ContainerConfigError` if it must not run as root and its image does, or may.
     """
     own, of_pod = container.security_context or _NO_CONTEXT, pod.spec.security_context or _NO_POD_CONTEXT
+    user = inputs.image_user
     _verify_non_root(pod, container, user)
     run_as_user = _first(own.run_as_user, of_pod.run_as_user)
     image_uid = 0 if user.uid is None and not user.name else user.uid
@@ -73,7 +82,7 @@ def container_security_context(
     return LinuxContainerSecurityContext(
         capabilities=_capabilities(own.capabilities),
         privileged=bool(own.privileged),
-        namespace_options=namespaces_of(pod),
+        namespace_options=namespaces_of(pod, inputs.user_namespace),
         selinux_options=_selinux(_first(own.se_linux_options, of_pod.se_linux_options)),
         run_as_user=_number(image_uid if run_as_user is None else run_as_user),
         run_as_username=user.name if run_as_user is None and user.uid is None else "",
@@ -84,13 +93,13 @@ def container_security_context(
         no_new_privs=own.allow_privilege_escalation is False,
         masked_paths=() if is_unmasked else _MASKED_PATHS,
         readonly_paths=() if is_unmasked else _READ_ONLY_PATHS,
-        seccomp=_seccomp(profile, seccomp_root, seccomp_default),
+        seccomp=_seccomp(profile, inputs.seccomp_root, inputs.seccomp_default),
         apparmor=_app_armor(app_armor),
         apparmor_profile=_app_armor_name(app_armor),
     )
 
 
-def sandbox_security_context(pod: Pod) -> LinuxSandboxSecurityContext:
+def sandbox_security_context(pod: Pod, user_namespace: UserNamespace | None = None) -> LinuxSandboxSecurityContext:
     """Return the security context of a sandbox."""
     of_pod = pod.spec.security_context or _NO_POD_CONTEXT
     contexts = (one.security_context for one in all_containers_of(pod))
@@ -99,14 +108,14 @@ def sandbox_security_context(pod: Pod) -> LinuxSandboxSecurityContext:
         seccomp=SecurityProfile(profile_type=ProfileType.RUNTIME_DEFAULT),
         run_as_user=_number(of_pod.run_as_user),
         run_as_group=_number(of_pod.run_as_group),
-        namespace_options=namespaces_of(pod),
+        namespace_options=namespaces_of(pod, user_namespace),
         supplemental_groups=_groups(of_pod),
         supplemental_groups_policy=_groups_policy(of_pod),
         selinux_options=_selinux(of_pod.se_linux_options),
     )
 
 
-def namespaces_of(pod: Pod) -> NamespaceOption:
+def namespaces_of(pod: Pod, user_namespace: UserNamespace | None = None) -> NamespaceOption:
     """Return the namespaces that a pod shares with the node, or its containers with each other."""
     spec = pod.spec
     pid = NamespaceMode.POD if spec.share_process_namespace else NamespaceMode.CONTAINER
@@ -114,6 +123,7 @@ def namespaces_of(pod: Pod) -> NamespaceOption:
         network=NamespaceMode.NODE if spec.host_network else NamespaceMode.POD,
         ipc=NamespaceMode.NODE if spec.host_ipc else NamespaceMode.POD,
         pid=NamespaceMode.NODE if spec.host_pid else pid,
+        userns_options=user_namespace,
     )
 
 

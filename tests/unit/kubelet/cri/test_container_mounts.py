@@ -62,7 +62,7 @@ class Machine:
 
     def prepare(self, *mounts: VolumeMount, path: str = "", **environment: str) -> tuple[Mount, ...]:
         container = Container(name="c", volume_mounts=mounts, termination_message_path=path)
-        return self.mounts.prepare(self.pod(), container, environment)
+        return self.mounts.prepare(self.pod(), container, environment, has_recursive_read_only=True)
 
     def pod(self) -> Pod:
         volumes = (
@@ -167,6 +167,34 @@ def test_mounts_of_volumes(
     (found,) = machine.prepare(mount)
     assert (found.readonly, found.propagation, found.recursive_read_only) == (readonly, propagation, recursive)
     assert found.container_path == "/x"
+
+
+@pytest.mark.parametrize(
+    ("mode", "read_only", "propagation", "problem"),
+    [
+        ("Enabled", True, None, "supported by the runtime"),
+        ("Enabled", False, None, "read-only"),
+        ("IfPossible", True, "HostToContainer", 'compatible with propagation "HostToContainer"'),
+    ],
+)
+def test_a_mount_that_cannot_be_recursively_read_only_is_refused(
+    machine: Machine, mode: str, read_only: bool, propagation: str | None, problem: str
+) -> None:
+    mount = VolumeMount(
+        name="host", mount_path="/x", read_only=read_only, recursive_read_only=mode, mount_propagation=propagation
+    )
+    container = Container(name="c", volume_mounts=(mount,))
+    with pytest.raises(ContainerConfigError) as raised:
+        machine.mounts.prepare(machine.pod(), container, {})
+    assert str(raised.value) == f'volume "host" requested recursive read-only mode, but it is not {problem}'
+
+
+def test_recursive_read_only_if_possible_depends_on_the_runtime(machine: Machine) -> None:
+    mount = VolumeMount(name="host", mount_path="/x", read_only=True, recursive_read_only="IfPossible")
+    container = Container(name="c", volume_mounts=(mount,))
+    for can_be in (False, True):
+        (found,) = machine.mounts.prepare(machine.pod(), container, {}, has_recursive_read_only=can_be)
+        assert found.recursive_read_only is can_be
 
 
 def test_a_missing_volume_is_an_error(machine: Machine) -> None:

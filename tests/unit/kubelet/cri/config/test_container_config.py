@@ -23,7 +23,7 @@ from kubeloop.kubelet.cri.config.linux_resources import MachineMemory
 from kubeloop.kubelet.cri.config.security_context import ImageUser
 from kubeloop.kubelet.cri.messages.container import ContainerConfig, ContainerMetadata, KeyValue, Mount, Signal
 from kubeloop.kubelet.cri.messages.image import ImageSpec
-from kubeloop.kubelet.cri.messages.security import NamespaceMode
+from kubeloop.kubelet.cri.messages.security import IDMapping, NamespaceMode, UserNamespace
 
 ABOUT = ObjectMeta(name="pod", namespace="ns", uid="u", deletion_grace_period_seconds=5)
 POD = Pod(metadata=ABOUT, spec=PodSpec(termination_grace_period_seconds=30))
@@ -144,3 +144,15 @@ def test_process_namespace_of_a_target(spec: PodSpec, expected: tuple[NamespaceM
     found = config.linux.security_context.namespace_options
     assert found is not None
     assert (found.pid, found.target_id) == expected
+
+
+def test_the_user_namespace_applies_to_the_container_and_to_its_mounts() -> None:
+    ids = (IDMapping(host_id=65536, container_id=0, length=65536),)
+    namespace = UserNamespace(mode=NamespaceMode.POD, uids=ids, gids=ids)
+    inputs = ContainerInputs(0, "i", ImageUser(5), {}, (MOUNT,), MachineMemory(1 << 30), "/s", user_namespace=namespace)
+    config = make_container_config(POD, Container(name="c"), inputs)
+    assert config.linux is not None
+    assert config.linux.security_context is not None
+    assert config.linux.security_context.namespace_options is not None
+    assert config.linux.security_context.namespace_options.userns_options == namespace
+    assert [(one.uid_mappings, one.gid_mappings) for one in config.mounts] == [(ids, ids)]

@@ -23,6 +23,7 @@ from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.kubelet.cri.config.security_context import (
     ContainerConfigError,
     ImageUser,
+    SecurityInputs,
     container_security_context,
     namespaces_of,
     sandbox_security_context,
@@ -55,7 +56,7 @@ def convert(
 ) -> LinuxContainerSecurityContext:
     container = Container(name="main", security_context=own)
     pod = Pod(metadata=ObjectMeta(name="p", namespace="ns", uid="u"), spec=PodSpec(security_context=of_pod))
-    return container_security_context(pod, container, user, ROOT, **options)
+    return container_security_context(pod, container, SecurityInputs(user, ROOT, **options))
 
 
 def number(value: int) -> Int64Value:
