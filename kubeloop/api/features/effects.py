@@ -107,7 +107,6 @@ PARTIAL_EFFECT: Final = {
     "the scheduler ignores slices whose devices have compatibility groups": "DRADeviceCompatibilityGroups",
     "the scheduler does not count devices against the resources of nodes": "DRANodeAllocatableResources",
     "no controller creates or reserves the claims of pod groups": "DRAWorkloadResourceClaims",
-    "no controller acts on eviction requests": "EvictionRequestAPI",
     "no node reports the health of volumes": "CSIVolumeHealth",
 }
 _PARTIAL: Final = {name: missing for missing, names in PARTIAL_EFFECT.items() for name in names.split()}

@@ -14,6 +14,7 @@ _ADMISSION = "admissionregistration.k8s.io"
 _CERTIFICATES = "certificates.k8s.io"
 _COORDINATION = "coordination.k8s.io"
 _DEVICES = "resource.k8s.io"
+_LIFECYCLE = "lifecycle.k8s.io"
 _MIGRATION = "storagemigration.k8s.io"
 _SCHEDULING = "scheduling.k8s.io"
 
@@ -62,6 +63,14 @@ def _workloads(version: str) -> tuple[Resource, ...]:
     return (
         _optional(_SCHEDULING, version, "podgroups", "PodGroup", subresources=(STATUS,), **facts),
         _optional(_SCHEDULING, version, "workloads", "Workload", **facts),
+    )
+
+
+def _evictions() -> tuple[Resource, ...]:
+    facts: dict[str, Any] = {"subresources": (STATUS,), "feature_gate": "EvictionRequestAPI"}
+    return (
+        _optional(_LIFECYCLE, "v1alpha1", "evictionrequests", "EvictionRequest", **facts),
+        _optional(_LIFECYCLE, "v1alpha1", "evictions", "Eviction", **facts),
     )
 
 
@@ -123,6 +132,7 @@ OPTIONAL_RESOURCES: Final[tuple[Resource, ...]] = (
         old=(37, 40),
         replaced=True,
     ),
+    *_evictions(),
 )
 
 # All generated types, before the types that they refer to.

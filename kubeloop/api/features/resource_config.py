@@ -43,6 +43,7 @@ _EMPTY: Final = {
 }
 # Discovery order of groups that serve nothing by default.
 _FOLLOWED_BY: Final = {"internal.apiserver.k8s.io": "storagemigration.k8s.io"}
+_LAST: Final = ("lifecycle.k8s.io",)
 _TRUE: Final = frozenset(("", "1", "t", "T", "true", "TRUE", "True"))
 _FALSE: Final = frozenset(("0", "f", "F", "false", "FALSE", "False"))
 
@@ -112,7 +113,7 @@ def _with_offered() -> tuple[Resource, ...]:
     from kubeloop.api.features.optional_resources import OPTIONAL_RESOURCES  # few servers need these
 
     found: list[Resource] = []
-    for group in dict.fromkeys(one.group for one in RESOURCES):
+    for group in (*dict.fromkeys(one.group for one in RESOURCES), *_LAST):
         groups = (*(new for new, after in _FOLLOWED_BY.items() if after == group), group)
         found += (one for each in groups for one in (*RESOURCES, *OPTIONAL_RESOURCES) if one.group == each)
     return tuple(found)

@@ -15,6 +15,7 @@ A resource that is absent from the table has the plain strategy: nothing is kept
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from typing import Final
@@ -37,6 +38,7 @@ _GUARDED_STATUS = Strategy(
     reset_fields=RESETS_METADATA,
     allow_unconditional_update=False,
 )
+_GENERATION_AND_GUARDED_STATUS = replace(_GUARDED_STATUS, generation_of=_SPEC)
 
 # By qualified name: the strategy itself, or its module, which is imported on first use.
 STRATEGIES: Final[Mapping[str, Strategy | str]] = {
@@ -61,6 +63,8 @@ STRATEGIES: Final[Mapping[str, Strategy | str]] = {
     "events.events.k8s.io": Strategy(
         allow_create_on_update=True, garbage_collection="Unsupported", validated_as_served=True
     ),
+    "evictionrequests.lifecycle.k8s.io": _GENERATION_AND_GUARDED_STATUS,
+    "evictions.lifecycle.k8s.io": _GENERATION_AND_GUARDED_STATUS,
     "flowschemas.flowcontrol.apiserver.k8s.io": "flowcontrol:FLOW_CONTROL",
     "horizontalpodautoscalers.autoscaling": "autoscaling:AUTOSCALER",
     "ingressclasses.networking.k8s.io": _GENERATION,
@@ -102,13 +106,7 @@ STRATEGIES: Final[Mapping[str, Strategy | str]] = {
     "statefulsets.apps": "apps:STATEFUL_SET",
     "storageversionmigrations.storagemigration.k8s.io": _GUARDED_STATUS,
     "storageversions.internal.apiserver.k8s.io": _GUARDED_STATUS,
-    "validatingadmissionpolicies.admissionregistration.k8s.io": Strategy(
-        generation_of=_SPEC,
-        has_status=True,
-        status_preserved_meta=STATUS_METADATA,
-        reset_fields=RESETS_METADATA,
-        allow_unconditional_update=False,
-    ),
+    "validatingadmissionpolicies.admissionregistration.k8s.io": _GENERATION_AND_GUARDED_STATUS,
     "validatingadmissionpolicybindings.admissionregistration.k8s.io": _POLICY,
     "validatingwebhookconfigurations.admissionregistration.k8s.io": _WEBHOOKS,
     "volumeattachments.storage.k8s.io": _GUARDED_STATUS,

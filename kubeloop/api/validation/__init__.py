@@ -12,8 +12,9 @@ only for an error, or for a section that is present.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from datetime import datetime
 from importlib import import_module
 from itertools import islice
 from typing import Any
@@ -68,6 +69,8 @@ RULES: dict[str, str] = {
     "events_v1.Event": "cluster.events:STRICT_EVENT",
     "flowcontrol_v1.FlowSchema": "cluster.flow_schemas:FLOW_SCHEMA",
     "flowcontrol_v1.PriorityLevelConfiguration": "cluster.priority_levels:PRIORITY_LEVEL",
+    "lifecycle_v1alpha1.Eviction": "lifecycle.evictions:eviction_rules",
+    "lifecycle_v1alpha1.EvictionRequest": "lifecycle.evictions:eviction_request_rules",
     "networking_v1.IPAddress": "networking.service_ranges:IP_ADDRESS",
     "networking_v1.Ingress": "networking.ingresses:INGRESS",
     "networking_v1.IngressClass": "networking.ingresses:INGRESS_CLASS",
@@ -108,11 +111,15 @@ class _Kind:
 class ObjectValidator:
     """Validates objects of all kinds with the features of one server.
 
+    `now` returns the current time, with which some rules compare; without it they are left out.
     Invariant: `_kinds` has the rules of the kinds seen so far, made with `features`, which never change.
     """
 
-    def __init__(self, features: Features, allow_privileged: bool = True) -> None:
+    def __init__(
+        self, features: Features, allow_privileged: bool = True, now: Callable[[], datetime] | None = None
+    ) -> None:
         self._features = features
+        self._now = now
         self._allow_privileged = allow_privileged
         self._kinds: dict[type, _Kind] = {}
 
@@ -143,7 +150,10 @@ class ObjectValidator:
         errors = validate_meta_update(new.metadata, old.metadata, kind.names)
         if kind.names.prefix_on_update and not subresource:
             errors += validate_prefix_update(new.metadata, old.metadata, kind.names)
-        errors += kind.rules.update_rule(subresource)(new, old)
+        rules = kind.rules
+        errors += rules.update_rule(subresource)(new, old)
+        if rules.timed_subresources and (rule := rules.timed_subresources.get(subresource)) and self._now is not None:
+            errors += rule(new, old, self._now())
         if not self._allow_privileged:
             errors += _privileged_errors(new, old, subresource)
         return _unique(errors) if errors else errors

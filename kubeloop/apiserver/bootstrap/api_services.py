@@ -45,6 +45,7 @@ _GROUP_PRIORITIES = {
     "flowcontrol.apiserver.k8s.io": 16100,
     "internal.apiserver.k8s.io": 16000,
     "storagemigration.k8s.io": 15800,
+    "lifecycle.k8s.io": 15700,
 }
 _USUAL_VERSION_PRIORITY = 15
 _VERSION_PRIORITIES = {
@@ -60,6 +61,7 @@ _VERSION_PRIORITIES = {
     ("resource.k8s.io", "v1"): 21,
     ("resource.k8s.io", "v1alpha3"): 1,
     ("resource.k8s.io", "v1beta1"): 9,
+    ("lifecycle.k8s.io", "v1alpha1"): 1,
     ("scheduling.k8s.io", "v1alpha3"): 3,
     ("scheduling.k8s.io", "v1beta1"): 9,
     ("storagemigration.k8s.io", "v1beta1"): 9,

@@ -12,6 +12,7 @@ Rules = Mapping[str, tuple[str, ...]]
 
 _SCHEDULING = "@scheduling.k8s.io"
 _DEVICES = "@resource.k8s.io"
+_LIFECYCLE = "@lifecycle.k8s.io"
 _INTERNAL = "@internal.apiserver.k8s.io"
 
 _CLUSTER_RULES: Mapping[str, Rules] = {
@@ -30,6 +31,10 @@ _CLUSTER_RULES: Mapping[str, Rules] = {
             f"{READ}: compositepodgroups {_SCHEDULING}",
             f"patch update: compositepodgroups/status {_SCHEDULING}",
         ),
+    },
+    "EvictionRequestAPI": {
+        "system:aggregate-to-view": (f"{READ}: evictionrequests evictions {_LIFECYCLE}",),
+        "system:aggregate-to-edit": (f"{WRITE}: evictionrequests {_LIFECYCLE}",),
     },
 }
 _CONTROLLER_RULES: Mapping[str, Rules] = {

@@ -100,7 +100,7 @@ class ObjectStore:
         self._admission = admission
         self._clock = clock
         self._features = features
-        self._validator = ObjectValidator(features, allow_privileged)
+        self._validator = ObjectValidator(features, allow_privileged, clock.now)
         self.managed_fields = ManagedFieldsUpdater()
         self.causes = CauseJournal()
         self.pod_create_cache = PodCreateCache(admission)

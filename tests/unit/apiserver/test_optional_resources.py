@@ -162,3 +162,60 @@ def test_invalid_groups_are_rejected_in_every_version(make_cluster: Make) -> Non
     for version in ("v1beta1", "v1alpha3"):
         with pytest.raises(Invalid, match="must specify one of: `basic`, `gang`"):
             cluster.client.create(group(version, schedulingPolicy={}))
+
+
+EVICTIONS: Any = {"runtime_config": "lifecycle.k8s.io/v1alpha1=true", "feature_gates": "EvictionRequestAPI=true"}
+TARGET = {"pod": {"name": "p", "uid": "0b31b5ef-9d8b-4b3a-93b9-8ea1c8a7f2f6"}}
+
+
+def eviction(kind: str, **spec: Any) -> dict[str, Any]:
+    meta = {"name": "e", "namespace": NS}
+    return {
+        "apiVersion": "lifecycle.k8s.io/v1alpha1",
+        "kind": kind,
+        "metadata": meta,
+        "spec": {"target": TARGET, **spec},
+        "status": {"observedGeneration": 7},
+    }
+
+
+def test_eviction_requests_are_served_with_their_feature(make_cluster: Make) -> None:
+    cluster = make_cluster(**EVICTIONS)
+    made = cluster.client.create(eviction("EvictionRequest", requester="a.example.com/b", intent="Eviction"))
+    assert (made.metadata.generation, made.status.observed_generation) == (1, None)
+    resource = "evictionrequests.lifecycle.k8s.io"
+    withdrawn = {"spec": {"intent": "Withdrawn"}, "status": {"observedGeneration": 7}}
+    assert cluster.client.patch(resource, "e", withdrawn, NS).metadata.generation == 2
+    seen = cluster.client.patch(resource, "e", {"status": {"observedGeneration": 1}}, NS, subresource="status")
+    assert (seen.spec.intent, seen.status.observed_generation) == ("Withdrawn", 1)
+    with pytest.raises(Invalid, match="may not be decreased from 1"):
+        cluster.client.patch(resource, "e", {"status": {"observedGeneration": 0}}, NS, subresource="status")
+    service = cluster.client.get("apiservices", "v1alpha1.lifecycle.k8s.io")
+    assert (service.spec.group_priority_minimum, service.spec.version_priority) == (15700, 1)
+
+
+def test_the_status_of_an_eviction_is_compared_with_the_current_time(make_cluster: Make) -> None:
+    cluster = make_cluster(**EVICTIONS)
+    cluster.client.create(eviction("Eviction"))
+    name = "save.example.com/state"
+    status: Any = {
+        "targetResponders": [{"name": name, "priority": 5000, "state": "Active"}],
+        "responders": [{"name": name, "startTime": "2001-01-01T00:00:00Z"}],
+    }
+    with pytest.raises(Invalid, match=r"responders\[0\].startTime: .* must be set to the present time"):
+        cluster.client.patch("evictions.lifecycle.k8s.io", "e", {"status": status}, NS, subresource="status")
+
+
+def test_eviction_requests_are_not_served_without_their_feature(make_cluster: Make) -> None:
+    cluster = make_cluster(runtime_config="lifecycle.k8s.io/v1alpha1=true")
+    with pytest.raises(NotFound):
+        document(cluster, "/apis/lifecycle.k8s.io/v1alpha1")
+
+
+def test_views_may_read_evictions_and_editors_may_request_them(make_cluster: Make) -> None:
+    cluster = make_cluster(**EVICTIONS)
+    for role, verbs in (("view", {"get", "list", "watch"}), ("edit", {"create", "delete", "patch", "update"})):
+        rules = cluster.client.get("clusterroles", f"system:aggregate-to-{role}").rules
+        (found,) = [one for one in rules if "lifecycle.k8s.io" in one.api_groups]
+        assert verbs <= set(found.verbs)
+        assert set(found.resources) == ({"evictionrequests", "evictions"} if role == "view" else {"evictionrequests"})

@@ -72,6 +72,10 @@ def _validate_new(pod: Pod) -> FieldErrors:
         errors.append(forbidden(_SPEC.child("nodeName"), "cannot be set until all schedulingGates have been cleared"))
     if pod.metadata.annotations:
         errors += validate_profiles_match(pod.metadata, pod.spec, _SPEC)
+    if pod.spec.eviction_responders:
+        from kubeloop.api.validation.lifecycle.pod_responders import validate_eviction_responders
+
+        errors += validate_eviction_responders(pod.spec, _SPEC)
     return errors
 
 

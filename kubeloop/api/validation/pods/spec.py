@@ -169,6 +169,8 @@ def _validate_placement(spec: PodSpec, path: FieldPath) -> FieldErrors:
             errors.append(invalid(at, None, "must specify one of: `podGroupName`"))
         else:
             errors += validate_dns_subdomain(group.pod_group_name, at)
+        if spec.eviction_responders:
+            errors.append(forbidden(path.child("schedulingGroup"), "may not be set when evictionResponders is set"))
     return errors
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from kubeloop.api.meta.field_path import FieldErrors, FieldPath, invalid, too_long
@@ -20,6 +21,9 @@ _CASELESS: Final = (
     "an RFC 1123 subdomain must consist of alphanumeric characters, '-' or '.', "
     "and must start and end with an alphanumeric character"
 )
+_NO_PREFIX: Final = "must include a prefix (e.g. 'example.com/key')"
+_RESERVED_DOMAINS: Final = (".k8s.io", ".kubernetes.io")
+_UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _LONGEST_POOL: Final = 253
 _LONGEST_DOMAIN: Final = 63
 _LONGEST_IDENTIFIER: Final = 32
@@ -45,6 +49,26 @@ def validate_caseless_long_name(value: str, path: FieldPath) -> FieldErrors:
 def validate_label_key(value: str, path: FieldPath) -> FieldErrors:
     """Validate a label key."""
     return validate_qualified_name(value, path)
+
+
+def validate_prefixed_label_key(value: str, path: FieldPath) -> FieldErrors:
+    """Validate a label key with a prefix."""
+    errors = validate_qualified_name(value, path)
+    return errors if errors or "/" in value else [invalid(path, value, _NO_PREFIX)]
+
+
+def validate_unreserved_domain(value: str, path: FieldPath) -> FieldErrors:
+    """Validate that the domain of a prefixed key does not belong to Kubernetes."""
+    domain = value.partition("/")[0].lower().strip().rstrip(".")
+    if any(f".{domain}".endswith(suffix) for suffix in _RESERVED_DOMAINS):
+        reserved = ", ".join(f"*{suffix}" for suffix in _RESERVED_DOMAINS)
+        return [invalid(path, value, f"domain names {reserved} are reserved")]
+    return []
+
+
+def validate_uuid(value: str, path: FieldPath) -> FieldErrors:
+    """Validate a UUID in lower case."""
+    return [] if _UUID.fullmatch(value) else [invalid(path, value, "must be a lowercase UUID in 8-4-4-4-12 format")]
 
 
 def validate_path_segment_name(value: str, path: FieldPath) -> FieldErrors:

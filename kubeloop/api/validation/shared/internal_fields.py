@@ -215,6 +215,8 @@ INTERNAL_FIELDS: Final[dict[str, str]] = {
         "VsphereVolume Quobyte AzureDisk PhotonPersistentDisk Projected PortworxVolume ScaleIO StorageOS CSI "
         "Ephemeral Image"
     ),
+    "ResponderStatus": "Name StartTime HeartbeatTime ExpectedCompletionTime CompletionTime Message",
+    "TargetResponder": "Name Priority State",
     "VolumeDevice": "Name DevicePath",
     "VolumeHealthCondition": "Status Reason Message",
     "VolumeHealthStatus": "HealthConditions LastTransitionTime",

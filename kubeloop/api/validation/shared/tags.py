@@ -47,11 +47,15 @@ class FieldTags:
     gate: str = ""  # feature without which the field is forbidden
     immutable: Literal["", "always", "with its gate"] = ""
     presence_immutable: bool = False  # may change, but be neither set nor cleared
+    kept_once_set: bool = False  # may change, but not be cleared
+    fixed_once_set: bool = False  # may neither change nor be cleared
+    monotonic: bool = False  # may not decrease
     max_items: int = 0
     max_bytes: int = 0
     keys: tuple[str, ...] = ()  # list-map keys that identify items
     items_immutable: bool = False  # items may change, but be neither added nor removed
     format: FormatCheck | None = None
+    custom: Callable[[Any, FieldPath], FieldErrors] | None = None
     minimum: int | None = None
     maximum: int | None = None
     symbols: tuple[str, ...] = ()
@@ -113,7 +117,10 @@ class _Run:
             return self._items(value, field, path)
         if field.shape:
             return self.struct(value.new, value.old if value.was_set else None, field.shape, path)
-        return _scalar(value.new, field, path)
+        errors = _scalar(value.new, field, path)
+        if field.monotonic and self.is_update and value.was_set and value.new < value.old:
+            errors.append(invalid(path, value.new, f"may not be decreased from {value.old}"))
+        return errors
 
     def _presence(self, value: _Value, field: FieldTags, path: FieldPath) -> FieldErrors:
         errors: FieldErrors = []
@@ -129,6 +136,8 @@ class _Run:
         if self.is_update and field.presence_immutable and value.is_set != value.was_set:
             told = "field cannot be set once created" if value.is_set else "field cannot be cleared once set"
             errors.append(invalid(path, None, told))
+        if self.is_update and value.was_set:
+            errors += _once_set(value, field, path)
         if self.is_update and field.items_immutable:
             errors += _same_items(value.new or (), value.old or (), field.keys, path)
         return errors
@@ -173,8 +182,19 @@ def _is_set(value: Any, is_pointer: bool) -> bool:
     return value not in _ABSENT
 
 
+def _once_set(value: _Value, field: FieldTags, path: FieldPath) -> FieldErrors:
+    """Validate that a field that had a value is not cleared, or not changed at all."""
+    if not value.is_set and (field.kept_once_set or field.fixed_once_set):
+        return [invalid(path, None, "field cannot be cleared once set")]
+    if field.fixed_once_set:
+        return [invalid(path, None, "field cannot be modified once set")]
+    return []
+
+
 def _scalar(value: Any, field: FieldTags, path: FieldPath) -> FieldErrors:
     errors: FieldErrors = []
+    if field.custom is not None:
+        errors += field.custom(value, path)
     if field.format is not None:
         errors += field.format(value, path)
     if field.max_bytes and byte_length(value) > field.max_bytes:

@@ -104,18 +104,19 @@ def test_what_is_said_to_be_honored_is_asked_somewhere_and_nothing_else_is() -> 
             ],
         ),
         (
-            "EvictionRequestAPI=true",
+            "CSIVolumeHealth=true",
             (APISERVER,),
-            ["feature gate EvictionRequestAPI=true has a partial effect: no controller acts on eviction requests"],
+            ["feature gate CSIVolumeHealth=true has a partial effect: no node reports the health of volumes"],
         ),
         (
-            "EvictionRequestAPI=true",
+            "CSIVolumeHealth=true",
             (SCHEDULER,),
             [
-                "feature gate EvictionRequestAPI=true has no effect: "
-                "only kube-apiserver honors it, and no controller acts on eviction requests"
+                "feature gate CSIVolumeHealth=true has no effect: "
+                "only kube-apiserver honors it, and no node reports the health of volumes"
             ],
         ),
+        ("EvictionRequestAPI=true", (APISERVER,), []),
     ],
 )
 def test_a_gate_without_effect_is_named_with_the_reason(

@@ -107,6 +107,7 @@ def test_versions_of_a_group_are_adjacent_with_the_preferred_first() -> None:
         "v1alpha3",
     ]
     assert groups.index("internal.apiserver.k8s.io") == groups.index("storagemigration.k8s.io") - 1
+    assert groups[-1] == "lifecycle.k8s.io"
 
 
 def test_every_gate_of_a_resource_is_known() -> None:

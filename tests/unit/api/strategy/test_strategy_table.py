@@ -62,6 +62,8 @@ def test_resources_that_require_a_resource_version() -> None:
         "csinodes",
         "csistoragecapacities",
         "customresourcedefinitions",
+        "evictionrequests",
+        "evictions",
         "leasecandidates",
         "leases",
         "mutatingadmissionpolicies",

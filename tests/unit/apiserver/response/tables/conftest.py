@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from kubeloop.api.codec import from_plain
+from kubeloop.api.features.optional_resources import OPTIONAL_RESOURCES
 from kubeloop.api.kinds import RESOURCES, Resource
 from kubeloop.apiserver.response.tables import cells_of, columns_of
 
@@ -24,7 +25,8 @@ def now() -> datetime:
 @pytest.fixture
 def resource() -> Callable[[str], Resource]:
     """Looks a resource up as `deployments.apps/v1` or `pods.v1`."""
-    return lambda name: next(r for r in RESOURCES if f"{r.plural}.{r.group_version}" == name)
+    known = (*RESOURCES, *OPTIONAL_RESOURCES)
+    return lambda name: next(r for r in known if f"{r.plural}.{r.group_version}" == name)
 
 
 @pytest.fixture
