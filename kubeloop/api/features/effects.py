@@ -32,7 +32,10 @@ HONORED: Final = {
         GenericWorkload HPAScaleToZero PersistentVolumeClaimUnusedSinceTime PodCertificateRequest
         StorageVersionAPI WorkloadWithJob
     """,
-    SCHEDULER: "CompositePodGroup GenericWorkload PodGroupPreemptionPolicy TopologyAwareWorkloadScheduling",
+    SCHEDULER: """
+        CompositePodGroup DRADerivedAttributes DRADeviceCompatibilityGroups DRAListTypeAttributes GenericWorkload
+        PodGroupPreemptionPolicy TopologyAwareWorkloadScheduling
+    """,
     KUBELET: "",
 }
 # Gates that change nothing in any component, by reason.
@@ -103,8 +106,6 @@ NO_EFFECT: Final = {
 }
 # Honored gates whose feature is incomplete, by what is missing.
 PARTIAL_EFFECT: Final = {
-    "the scheduler does not derive attributes of devices": "DRADerivedAttributes",
-    "the scheduler ignores slices whose devices have compatibility groups": "DRADeviceCompatibilityGroups",
     "the scheduler does not count devices against the resources of nodes": "DRANodeAllocatableResources",
     "no controller creates or reserves the claims of pod groups": "DRAWorkloadResourceClaims",
     "no node reports the health of volumes": "CSIVolumeHealth",

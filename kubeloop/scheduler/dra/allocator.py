@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from kubeloop.api.generated.core_v1 import Node
@@ -19,19 +20,21 @@ from kubeloop.api.scalars.quantity import Quantity, parse_quantity
 from kubeloop.runtime.objects.keys import key_of
 from kubeloop.scheduler.dra.allocated import AllocatedDevice, AllocatedDeviceId, AllocatedState, add_amounts
 from kubeloop.scheduler.dra.capacity import CapacityError, consumed_capacity
+from kubeloop.scheduler.dra.compatibility import CommonGroups, GroupTracker, PoolId
 from kubeloop.scheduler.dra.inventory import (
     Counters,
     DeviceInventory,
     DeviceOffer,
     DevicePool,
-    PoolId,
     consumed_counters,
 )
 from kubeloop.scheduler.dra.selectors import (
+    AttributeValues,
     ConstrainedDevice,
     DeviceSelectorError,
     are_taints_tolerated,
     satisfies_constraints,
+    static_attribute,
 )
 
 Request = ExactDeviceRequest | DeviceSubRequest
@@ -116,6 +119,7 @@ class DeviceAllocator:
         self.classes = classes
         self.allocated_state = use
         self._left: dict[PoolId, Counters] = {}
+        self._common_groups: dict[PoolId, dict[str, CommonGroups]] = {}
 
     def allocate(
         self, node: Node, claims: Sequence[ResourceClaim], is_late: Callable[[], bool] = _has_no_deadline
@@ -134,6 +138,13 @@ class DeviceAllocator:
             found = self._left[pool] = self.inventory.available_counters(pool, self.allocated_state)
         return found
 
+    def common_groups(self, pool: PoolId) -> dict[str, CommonGroups]:
+        """Return by counter set the compatibility groups of the allocated devices of a pool."""
+        found = self._common_groups.get(pool)
+        if found is None:
+            found = self._common_groups[pool] = self.inventory.common_groups(pool, self.allocated_state)
+        return found
+
 
 class _Search:
     """One allocation attempt; devices are returned if the rest of the search fails."""
@@ -149,6 +160,7 @@ class _Search:
         self._held: dict[AllocatedDeviceId, list[int]] = {}  # exclusive devices, with the indexes of their claims
         self._shares: dict[AllocatedDeviceId, list[Share]] = {}
         self._counted: dict[PoolId, Counters] = {}
+        self._groups = GroupTracker(allocator.common_groups)
         self._suits: dict[tuple[int, int], Share | None] = {}
 
     def run(self, claims: Sequence[ResourceClaim]) -> list[list[DeviceAllocation]] | None:
@@ -180,7 +192,7 @@ class _Search:
         if found is None:
             missing = f'deviceclass.resource.k8s.io "{asked.device_class_name}" not found'
             raise AllocationError(f"{place}: could not retrieve device class {asked.device_class_name}: {missing}")
-        if asked.derived_attributes:
+        if asked.derived_attributes and not self._allocator.inventory.derives_attributes:
             raise AllocationError(f"{place}: cannot handle request with derived attributes, the feature is disabled")
         wish = _RequestData(claim, name, asked, found, None)
         return wish._replace(every=self._every(wish)) if asked.allocation_mode == "All" else wish
@@ -273,7 +285,9 @@ class _Search:
         if share is None or not self._has_capacity(offer, share):
             return None
         counts = bool(offer.device.consumes_counters) and not (is_shared and self._is_shared_already(offer.id))
-        if (counts and not self._has_counters(offer)) or not are_taints_tolerated(offer.device, wish.asked.tolerations):
+        if counts and not (self._groups.admits(offer.id[:2], offer.device) and self._has_counters(offer)):
+            return None
+        if not are_taints_tolerated(offer.device, wish.asked.tolerations):
             return None
         if not self._holds(claim, given):
             if wish.every is not None:
@@ -319,11 +333,20 @@ class _Search:
         constraints = self._plans[claim].constraints
         if not constraints:
             return True
-        chosen = [
-            ConstrainedDevice(one.request, one.device_offer.id.driver, one.device_offer.device)
-            for one in (*self._given[claim], given)
-        ]
+        chosen = [ConstrainedDevice(one.request, partial(self._attribute, one)) for one in (*self._given[claim], given)]
         return satisfies_constraints(chosen, constraints)
+
+    def _attribute(self, given: DeviceAllocation, name: str) -> AttributeValues | None:
+        """Return the values of an attribute: derived by the request, or published by the driver."""
+        inventory, offer = self._allocator.inventory, given.device_offer
+        for one in given.device_request.derived_attributes:
+            if one.name == name:
+                try:
+                    return inventory.derive(one.expression, offer)
+                except DeviceSelectorError as error:
+                    text = f"evaluate derived attribute {name} on device {offer.id} failed: {error}"
+                    raise AllocationError(text) from None
+        return static_attribute(offer.device, offer.id.driver, name, inventory.compares_lists)
 
     def _record(self, claim: int, given: DeviceAllocation) -> None:
         self._given[claim].append(given)
@@ -332,6 +355,8 @@ class _Search:
         else:
             self._shares.setdefault(given.device_offer.id, []).append(given.consumed)
         self._count(given, 1)
+        if given.consumes_counters:
+            self._groups.add(given.device_offer.id[:2], given.device_offer.device)
 
     def _put_back(self, claim: int, given: DeviceAllocation) -> None:
         self._given[claim].pop()
@@ -340,6 +365,8 @@ class _Search:
         else:
             self._shares[given.device_offer.id].pop()
         self._count(given, -1)
+        if given.consumes_counters:
+            self._groups.remove(given.device_offer.id[:2], given.device_offer.device)
 
     def _count(self, given: DeviceAllocation, sign: int) -> None:
         if given.consumes_counters:

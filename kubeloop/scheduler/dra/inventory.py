@@ -9,14 +9,15 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
+from kubeloop.api.features.gates import DEFAULT_FEATURES, Features
 from kubeloop.api.generated.core_v1 import Node
 from kubeloop.api.generated.resource_v1 import Device, DeviceTaintRule, ResourceSlice
 from kubeloop.api.pods.placement import node_selector_matches
 from kubeloop.api.scalars.quantity import Quantity, parse_quantity
 from kubeloop.scheduler.dra.allocated import AllocatedDeviceId, AllocatedState
-from kubeloop.scheduler.dra.selectors import cel_input, matches_expression
+from kubeloop.scheduler.dra.compatibility import CommonGroups, PoolId, add_groups, uses_compatibility_groups
+from kubeloop.scheduler.dra.selectors import AttributeValues, cel_input, derive_attribute, matches_expression
 
-PoolId = tuple[str, str]  # driver and pool name
 Counters = dict[tuple[str, str], Quantity]  # by counter set and name
 _MOST_ANSWERS = 200_000  # cached results of expressions
 
@@ -44,19 +45,23 @@ class DevicePool(NamedTuple):
 class DeviceInventory:
     """All slices of the newest generation of each pool, and cached facts about their devices."""
 
-    def __init__(self, slices: Iterable[ResourceSlice]) -> None:
+    def __init__(self, slices: Iterable[ResourceSlice], features: Features = DEFAULT_FEATURES) -> None:
+        self.derives_attributes = features.is_enabled("DRADerivedAttributes")
+        self.compares_lists = features.is_enabled("DRAListTypeAttributes")
+        self.compares_groups = features.is_enabled("DRADeviceCompatibilityGroups")
         self._pools: dict[PoolId, list[ResourceSlice]] = {}
         self._here: dict[str, list[ResourceSlice]] = {}
         self._elsewhere: list[ResourceSlice] = []  # slices that several nodes may reach
         for one in sorted(newest_generation(slices), key=lambda one: one.metadata.name):
-            if any(use.compatibility_groups for device in one.spec.devices for use in device.consumes_counters):
-                continue  # not supported: its pool stays incomplete
+            if not self.compares_groups and uses_compatibility_groups(one):
+                continue  # its pool stays incomplete
             self._pools.setdefault(_pool(one), []).append(one)
             (self._here.setdefault(one.spec.node_name, []) if one.spec.node_name else self._elsewhere).append(one)
         self._sound: dict[PoolId, bool] = {}
         self._pools_of: dict[str, tuple[Mapping[str, str], Sequence[DevicePool]]] = {}  # by node, with its labels
         self._described: dict[AllocatedDeviceId, dict[str, Any]] = {}
         self._answers: dict[tuple[AllocatedDeviceId, str], bool] = {}
+        self._derived: dict[tuple[AllocatedDeviceId, str], AttributeValues | None] = {}
 
     def pools_of(self, node: Node) -> Sequence[DevicePool]:
         """Return the pools with slices for a node in the order of use: pools with binding conditions last."""
@@ -119,18 +124,41 @@ class DeviceInventory:
                         left[key] -= amount
         return left
 
+    def common_groups(self, id: PoolId, use: AllocatedState) -> dict[str, CommonGroups]:
+        """Return by counter set the compatibility groups that the allocated devices have in common."""
+        found: dict[str, CommonGroups] = {}
+        for each in self._pools[id]:
+            for device in each.spec.devices:
+                if AllocatedDeviceId(*id, device.name) in use:
+                    for one in device.consumes_counters:
+                        groups = frozenset(one.compatibility_groups)
+                        found[one.counter_set] = add_groups(found.get(one.counter_set), groups)
+        return found
+
     def selects(self, expression: str, offer: DeviceOffer) -> bool:
         """Return the cached result of a CEL expression for a device."""
         key = offer.id, expression
         found = self._answers.get(key)
         if found is None:
-            about = self._described.get(offer.id)
-            if about is None:
-                about = self._described[offer.id] = cel_input(offer.id.driver, offer.device)
             if len(self._answers) >= _MOST_ANSWERS:
                 self._answers.clear()
-            found = self._answers[key] = matches_expression(expression, about, offer.id)
+            found = self._answers[key] = matches_expression(expression, self._describe(offer), offer.id)
         return found
+
+    def derive(self, expression: str, offer: DeviceOffer) -> AttributeValues | None:
+        """Return the cached values of an attribute that an expression derives of a device."""
+        key = offer.id, expression
+        if key not in self._derived:
+            if len(self._derived) >= _MOST_ANSWERS:
+                self._derived.clear()
+            self._derived[key] = derive_attribute(expression, self._describe(offer))
+        return self._derived[key]
+
+    def _describe(self, offer: DeviceOffer) -> dict[str, Any]:
+        about = self._described.get(offer.id)
+        if about is None:
+            about = self._described[offer.id] = cel_input(offer.id.driver, offer.device)
+        return about
 
 
 def consumed_counters(device: Device) -> Iterator[tuple[tuple[str, str], Quantity]]:

@@ -258,7 +258,8 @@ class DynamicResources(Plugin):
         from kubeloop.scheduler.dra.inventory import DeviceInventory, apply_taint_rules
 
         if self._inventory is None:
-            self._inventory = DeviceInventory(apply_taint_rules(self._slices.list(), self._rules.list()))
+            slices = apply_taint_rules(self._slices.list(), self._rules.list())
+            self._inventory = DeviceInventory(slices, self.handle.features)
         return DeviceSearchInputs(
             state.pod.metadata.uid,
             state.claims,

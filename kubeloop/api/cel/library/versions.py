@@ -37,6 +37,11 @@ class CelSemver:
         mine, theirs = (self.numbers, self.released), (other.numbers, other.released)
         return (mine > theirs) - (mine < theirs)
 
+    def __str__(self) -> str:
+        """Return the version without its build metadata."""
+        prerelease = ".".join(text or str(number) for _, number, text in self.released[1])
+        return ".".join(map(str, self.numbers)) + (f"-{prerelease}" if prerelease else "")
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, CelSemver) and self.compare(other) == 0
 

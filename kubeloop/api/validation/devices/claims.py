@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final, TypeVar, cast
 
 from kubeloop.api import codec
+from kubeloop.api.features.gates import Features
 from kubeloop.api.generated import resource_v1
 from kubeloop.api.meta.field_path import (
     FieldErrors,
@@ -18,6 +20,7 @@ from kubeloop.api.meta.field_path import (
 )
 from kubeloop.api.meta.name_rules import check_qualified_name
 from kubeloop.api.validation.devices.claim_status import validate_claim_status
+from kubeloop.api.validation.devices.derived_attributes import validate_derived_attributes
 from kubeloop.api.validation.devices.parts import (
     duplicate_errors,
     validate_driver,
@@ -65,7 +68,7 @@ _RANKS: Final = {
 _ONE_KIND: Final = "exactly one of `exactly` or `firstAvailable` is required"
 
 
-def _validate_claim_spec(spec: resource_v1.ResourceClaimSpec, path: FieldPath) -> FieldErrors:
+def _validate_claim_spec(spec: resource_v1.ResourceClaimSpec, path: FieldPath, features: Features) -> FieldErrors:
     claim, at = spec.devices, path.child("devices")
     names = RequestNames(claim)
 
@@ -76,6 +79,9 @@ def _validate_claim_spec(spec: resource_v1.ResourceClaimSpec, path: FieldPath) -
         return names.validate(config.requests, path.child("requests")) + _validate_config(config, path)
 
     errors = _validate_named(claim.requests or (), _validate_request, at.child("requests"), _MAX_ITEMS)
+    if len(claim.requests or ()) <= _MAX_ITEMS:
+        allows_lists = features.is_enabled("DRAListTypeAttributes")
+        errors += validate_derived_attributes(claim, at.child("requests"), allows_lists)
     errors += validate_generated_items(claim.constraints, check_constraint, at.child("constraints"), _MAX_ITEMS)
     return errors + validate_generated_items(claim.config, check_config, at.child("config"), _MAX_ITEMS)
 
@@ -180,27 +186,28 @@ def _validate_config(config: Any, path: FieldPath) -> FieldErrors:
     return errors + validate_json_object(config.opaque.parameters, _MAX_PARAMETERS, at.child("parameters"))
 
 
-def _validate_claim(obj: resource_v1.ResourceClaim) -> FieldErrors:
-    return sort_generated_last(_validate_claim_spec(obj.spec, _SPEC))
+def _validate_claim(features: Features, obj: resource_v1.ResourceClaim) -> FieldErrors:
+    return sort_generated_last(_validate_claim_spec(obj.spec, _SPEC, features))
 
 
 def _validate_claim_update(new: resource_v1.ResourceClaim, old: resource_v1.ResourceClaim) -> FieldErrors:
     return validate_immutable(new.spec, old.spec, _SPEC)
 
 
-def _validate_template(obj: resource_v1.ResourceClaimTemplate) -> FieldErrors:
+def _validate_template(features: Features, obj: resource_v1.ResourceClaimTemplate) -> FieldErrors:
     errors = validate_template_meta(obj.spec.metadata, _SPEC.child("metadata"))
-    return sort_generated_last(errors + _validate_claim_spec(obj.spec.spec, _SPEC.child("spec")))
+    return sort_generated_last(errors + _validate_claim_spec(obj.spec.spec, _SPEC.child("spec"), features))
 
 
 def _validate_template_update(
-    new: resource_v1.ResourceClaimTemplate, old: resource_v1.ResourceClaimTemplate
+    features: Features, new: resource_v1.ResourceClaimTemplate, old: resource_v1.ResourceClaimTemplate
 ) -> FieldErrors:
     meta = new.spec.metadata
     labels: dict[str, object] = {"labels": dict(sorted(meta.labels.items()))} if meta.labels else {}
     notes: dict[str, object] = {"annotations": dict(sorted(meta.annotations.items()))} if meta.annotations else {}
     shown = ordered_object({**labels, **notes, "Spec": to_internal_form(new.spec.spec)})
-    return sort_generated_last(_validate_template(new) + validate_unchanged(new.spec, old.spec, _SPEC, shown))
+    errors = _validate_template(features, new)
+    return sort_generated_last(errors + validate_unchanged(new.spec, old.spec, _SPEC, shown))
 
 
 def _validate_class(obj: resource_v1.DeviceClass) -> FieldErrors:
@@ -229,6 +236,15 @@ def _validate_class_update(new: resource_v1.DeviceClass, old: resource_v1.Device
     return _validate_class(new)
 
 
-RESOURCE_CLAIM = ValidationRules(_validate_claim, _validate_claim_update, {"status": validate_claim_status})
-RESOURCE_CLAIM_TEMPLATE = ValidationRules(_validate_template, _validate_template_update)
+def claim_rules(features: Features) -> ValidationRules:
+    """Return the rules of ResourceClaims."""
+    status = {"status": validate_claim_status}
+    return ValidationRules(partial(_validate_claim, features), _validate_claim_update, status)
+
+
+def claim_template_rules(features: Features) -> ValidationRules:
+    """Return the rules of ResourceClaimTemplates."""
+    return ValidationRules(partial(_validate_template, features), partial(_validate_template_update, features))
+
+
 DEVICE_CLASS = ValidationRules(_validate_class, _validate_class_update)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from kubeloop.api.generated import resource_v1
@@ -27,6 +27,8 @@ from kubeloop.api.validation.devices.parts import (
 )
 from kubeloop.api.validation.pods.scheduling import validate_node_selector
 from kubeloop.api.validation.pods.volumes.volume_sources import validate_csi_driver_name
+from kubeloop.api.validation.shared.declarative import mark_generated
+from kubeloop.api.validation.shared.formats import validate_short_name
 from kubeloop.api.validation.shared.go_values import to_internal
 from kubeloop.api.validation.shared.objectmeta import byte_length
 from kubeloop.api.validation.shared.rules import ValidationRules
@@ -42,6 +44,7 @@ _MAX_DEVICES: Final = 128
 _MAX_ADVANCED_DEVICES: Final = 64
 _MAX_COUNTER_SETS: Final = 8
 _MAX_COUNTERS: Final = 32
+_MAX_COMPATIBILITY_GROUPS: Final = 2
 _MAX_CONSUMED_SETS: Final = 2
 _MAX_TAINTS: Final = 16
 _MAX_ATTRIBUTES: Final = 32
@@ -147,7 +150,18 @@ def _validate_counter_set(counters: resource_v1.CounterSet, path: FieldPath) -> 
 
 
 def _validate_consumption(consumed: resource_v1.DeviceCounterConsumption, path: FieldPath) -> FieldErrors:
-    return _validate_counters(consumed.counter_set, "counterSet", consumed.counters, path)
+    errors = _validate_counters(consumed.counter_set, "counterSet", consumed.counters, path)
+    return errors + _validate_compatibility_groups(consumed.compatibility_groups, path.child("compatibilityGroups"))
+
+
+def _validate_compatibility_groups(groups: Sequence[str], path: FieldPath) -> FieldErrors:
+    """Validate the names of groups, which are declared to be few, unique labels."""
+    if not groups:
+        return []
+    errors = validate_items(groups, validate_short_name, path, _MAX_COMPATIBILITY_GROUPS)
+    if len(groups) <= _MAX_COMPATIBILITY_GROUPS:
+        errors += duplicate_errors(groups, str, path, str)
+    return mark_generated(errors)
 
 
 def _validate_counters(name: str, field: str, counters: Mapping[str, object], path: FieldPath) -> FieldErrors:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kubeloop.api.codec import from_plain
+from kubeloop.api.features.gates import parse_feature_gates
 from kubeloop.api.generated.core_v1 import Node
 from kubeloop.api.generated.resource_v1 import DeviceClass, ResourceClaim, ResourceSlice
 from kubeloop.scheduler.dra.allocated import AllocatedDevice, AllocatedDeviceId, AllocatedState
@@ -56,10 +57,15 @@ def in_use(*names: str) -> AllocatedState:
 
 
 def allocator(
-    slices: Sequence[ResourceSlice], use: AllocatedState | None = None, kind: DeviceClass = CLASS
+    slices: Sequence[ResourceSlice],
+    use: AllocatedState | None = None,
+    kind: DeviceClass = CLASS,
+    gates: str = "",
 ) -> DeviceAllocator:
     return DeviceAllocator(
-        DeviceInventory(slices), lambda name: kind if name == "gpu" else None, use or AllocatedState()
+        DeviceInventory(slices, parse_feature_gates([gates])),
+        lambda name: kind if name == "gpu" else None,
+        use or AllocatedState(),
     )
 
 
@@ -68,9 +74,10 @@ def given(
     *claims: ResourceClaim,
     use: AllocatedState | None = None,
     kind: DeviceClass = CLASS,
+    gates: str = "",
 ) -> list[list[str]] | None:
     """The names of the devices that each claim gets on n1."""
-    found = allocator(slices, use, kind).allocate(NODE, claims)
+    found = allocator(slices, use, kind, gates).allocate(NODE, claims)
     return None if found is None else [[one.device_offer.id.device for one in each] for each in found]
 
 
