@@ -288,7 +288,9 @@ class AdmissionChain:
             self._metrics.count_rejection(step.series.names[passed], step.kind, attempt.operation, readings)
 
     def _steps_of(self, attempt: Attributes) -> _Steps:
-        return self._steps_for(attempt.operation, attempt.resource, attempt.subresource)
+        resource = attempt.resource
+        steps = self._steps.get((resource.group, resource.plural, attempt.subresource, attempt.operation))
+        return steps or self._steps_for(attempt.operation, resource, attempt.subresource)
 
     def _steps_for(self, operation: Operation, resource: Resource, subresource: str) -> _Steps:
         key = (resource.group, resource.plural, subresource, operation)

@@ -7,6 +7,7 @@ from typing import Any
 
 from kubeloop.api import codec, errors
 from kubeloop.api.kinds import Resource
+from kubeloop.apiserver.background.offload import is_expensive_body
 from kubeloop.apiserver.decoding import check_media_type, decode_document, decode_object, decode_typed_body
 from kubeloop.apiserver.handlers.apply import apply_config, read_config
 from kubeloop.apiserver.handlers.partial_patch import apply_struct_patch, patch_parts
@@ -48,7 +49,10 @@ async def create_object(ctx: RequestContext, storage: ResourceStorage, mutations
     entry = None if is_logged else mutations.pod_create_cache.get_by_body(ctx)
     if entry is not None:
         return write_response(ctx, storage, await mutations.create_from_cache(ctx, entry))
-    obj = await mutations.worker_thread.run_for(ctx.request, read_body, ctx, ctx.resource)
+    if is_expensive_body(ctx.request):
+        obj = await mutations.worker_thread.run_for(ctx.request, read_body, ctx, ctx.resource)
+    else:
+        obj = read_body(ctx, ctx.resource)
     written = await mutations.create(ctx, obj)
     return write_response(ctx, storage, written)
 
@@ -126,9 +130,11 @@ async def patch_object(ctx: RequestContext, storage: ResourceStorage, mutations:
     if media == APPLY:
         return await _apply(ctx, storage, mutations)
     overlay = ctx.struct_patch if isinstance(ctx, InProcessRequest) else None
-    sent = (
-        await mutations.worker_thread.run_for(ctx.request, parse_patch, ctx.request.body) if overlay is None else None
-    )
+    sent = None
+    if overlay is None:
+        body = ctx.request.body
+        long = is_expensive_body(ctx.request)
+        sent = await mutations.worker_thread.run_for(ctx.request, parse_patch, body) if long else parse_patch(body)
     mode = field_validation(ctx.query)
 
     speaks_of_managers = b"managedFields" in ctx.request.body

@@ -121,10 +121,11 @@ class ObjectStore:
         if signature is not None and (entry := self.pod_create_cache.get(ctx, signature)) is not None:
             return await self.create_from_cache(ctx, entry, meta.uid, meta.name)
         if tracked:
-            settable = settable_fields_of(storage.strategy, "")
-            await self.worker_thread.run_if(
-                long, self.managed_fields.create, obj, ctx.resource, ctx, settable, signature is None
-            )
+            tracking = obj, ctx.resource, ctx, settable_fields_of(storage.strategy, ""), signature is None
+            if long:
+                await self.worker_thread.run(self.managed_fields.create, *tracking)
+            else:
+                self.managed_fields.create(*tracking)
         if storage.allocator is None:
             return await self._create(ctx, storage, obj, signature)
         with storage.allocator.allocation_for_write(self._clock, ctx.dry_run) as claim:
@@ -155,11 +156,16 @@ class ObjectStore:
         stored = to_storage_version(obj, ctx.resource)
         if claim is not None:
             claim.allocate(stored, None)
-        await self.worker_thread.run_if(long, self._prepare_create, ctx, storage.strategy, stored)
-        checked = obj if storage.strategy.validated_as_served else stored
-        found = await self._run_rules(long, self._validator.validate_create, checked)
+        strategy = storage.strategy
+        if long:
+            await self.worker_thread.run(self._prepare_create, ctx, strategy, stored)
+        else:
+            self._prepare_create(ctx, strategy, stored)
+        found = await self._run_rules(
+            long, self._validator.validate_create, obj if strategy.validated_as_served else stored
+        )
         self._raise_invalid(ctx.resource, meta.name, found)
-        for text in await self.worker_thread.run_if(long, warnings_for, stored, None):
+        for text in await self.worker_thread.run(warnings_for, stored, None) if long else warnings_for(stored, None):
             ctx.warn(text)
         validated = stored.metadata
         await self._validate_admission(attempt, long)
@@ -210,7 +216,7 @@ class ObjectStore:
         version = stored.metadata.resource_version  # an object to be stored has none that counts
         for attempts_left in range(_NAME_ATTEMPTS - 1 if generated else 0, -1, -1):
             key = storage.key(ctx.target.namespace, stored.metadata.name)
-            value = await storage.encode(stored)
+            value = encode_stored(stored) if storage.conversion is None else await storage.encode(stored)
             if ctx.dry_run:
                 if storage.store.peek(key) is None:
                     return WriteResult(storage.serializer.with_version(value, version) if version else value, 0, True)
@@ -254,11 +260,12 @@ class ObjectStore:
                     raise errors.not_found(ctx.resource.group, ctx.resource.plural, ctx.target.name)
                 wanted = await self.worker_thread.run_if(is_expensive_body(ctx.request), produce, None)
                 return await self._create_by_update(ctx, wanted, mode.tracked)
-            await storage.prepare_conversion(record)
+            if storage.conversion is not None:
+                await storage.prepare_conversion(record)
             current = ExistingObject(storage, record)
             try:
                 long = is_expensive_body(ctx.request) or is_expensive_json(record.value)
-                wanted = await self.worker_thread.run_if(long, produce, current)
+                wanted = await self.worker_thread.run(produce, current) if long else produce(current)
                 if storage.allocator is None or mode.subresource:
                     return await self._replace(ctx, current, wanted, mode)
                 with storage.allocator.allocation_for_write(self._clock, ctx.dry_run) as claim:
@@ -299,22 +306,29 @@ class ObjectStore:
         old = current.form.stored
         long = is_expensive_body(ctx.request) or is_expensive_json(record.value)
         if mode.tracked:
-            settable = settable_fields_of(strategy, subresource)
-            await self.worker_thread.run_if(long, self.managed_fields.update, obj, current, ctx, subresource, settable)
+            tracking = obj, current, ctx, subresource, settable_fields_of(strategy, subresource)
+            if long:
+                await self.worker_thread.run(self.managed_fields.update, *tracking)
+            else:
+                self.managed_fields.update(*tracking)
         attempt = self._attributes("UPDATE", ctx, subresource, obj, current.form.served)
         obj = await self._admit(attempt, long)
         new = to_storage_version(obj, resource)
         if claim is not None:
             claim.allocate(new, old)
-        await self.worker_thread.run_if(long, self._prepare_update, ctx, strategy, new, old, subresource)
+        if long:
+            await self.worker_thread.run(self._prepare_update, ctx, strategy, new, old, subresource)
+        else:
+            self._prepare_update(ctx, strategy, new, old, subresource)
         checked_as = "" if subresource in _WHOLE_OBJECT else subresource
         checked = (obj, current.form.served) if strategy.validated_as_served else (new, old)
         found = await self._run_rules(long, self._validator.validate_update, *checked, checked_as)
         self._raise_invalid(resource, ctx.target.name, found)
-        for text in await self.worker_thread.run_if(long, warnings_for, new, old, checked_as):
+        compared = new, old, checked_as
+        for text in await self.worker_thread.run(warnings_for, *compared) if long else warnings_for(*compared):
             ctx.warn(text)
         await self._validate_admission(attempt, long)
-        value = await storage.encode(new)
+        value = encode_stored(new) if storage.conversion is None else await storage.encode(new)
         if object_meta.should_delete_during_update(new.metadata, old.metadata) and not object_meta.has_spec_finalizers(
             new
         ):
@@ -426,7 +440,8 @@ class ObjectStore:
 
         The plugins look at a long object in the worker thread, from where they look up other objects through the loop.
         """
-        waiting = await self.worker_thread.run_if(long, self._admission.admit, attempt)
+        admit = self._admission.admit
+        waiting = await self.worker_thread.run(admit, attempt) if long else admit(attempt)
         if waiting is not None:
             await waiting
         if self._admission.dynamic_mutate is not None:
@@ -434,7 +449,8 @@ class ObjectStore:
         return attempt.obj
 
     async def _validate_admission(self, attempt: Attributes, long: bool = False) -> None:
-        waiting = await self.worker_thread.run_if(long, self._admission.validate, attempt)
+        validate = self._admission.validate
+        waiting = await self.worker_thread.run(validate, attempt) if long else validate(attempt)
         if waiting is not None:
             await waiting
         if self._admission.dynamic_validate is not None:
@@ -445,9 +461,11 @@ class ObjectStore:
 
     async def _run_rules(self, long: bool, work: Callable[..., T], checked: Any, *others: Any) -> T:
         """Run a step that evaluates the validation rules of custom objects, likewise."""
-        if long or not isinstance(checked, CustomResourceObject):
-            return await self.worker_thread.run_if(long, work, checked, *others)
-        return await self.worker_thread.run_within_budget(work, checked, *others)
+        if long:
+            return await self.worker_thread.run(work, checked, *others)
+        if isinstance(checked, CustomResourceObject):
+            return await self.worker_thread.run_within_budget(work, checked, *others)
+        return work(checked, *others)
 
     # -- shared -----------------------------------------------------------------------------------------------------
 
