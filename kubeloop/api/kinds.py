@@ -152,7 +152,7 @@ class Resource:
         digest = hashlib.sha256(f"{group}/{version}/{self.kind}".encode()).digest()
         return base64.b64encode(digest[:8]).decode()
 
-    @property
+    @cached_property
     def is_stored(self) -> bool:
         """True if objects are stored; reviews and bindings are only answered."""
         return "get" in self.verbs and self.plural != "componentstatuses"

@@ -61,8 +61,13 @@ from kubeloop.apiserver.request.context import ANONYMOUS, RequestContext, User
 from kubeloop.apiserver.request.deadline import time_limit_of
 from kubeloop.apiserver.request.fault_injection import FaultInjector, serve_with_faults
 from kubeloop.apiserver.request.list_options import ListOptions, has_long_selector, parse_list_options
-from kubeloop.apiserver.request.negotiation import check_routed_format, requested_object_format
-from kubeloop.apiserver.request.query import Query
+from kubeloop.apiserver.request.negotiation import (
+    PLAIN,
+    accepts_plain,
+    check_routed_format,
+    requested_object_format,
+)
+from kubeloop.apiserver.request.query import NO_OPTIONS, Query
 from kubeloop.apiserver.request.routing import MissingSubresource, PageNotFound, Router, Target
 from kubeloop.apiserver.request.run_options import DEFAULT_RUN_OPTIONS, ServerRunOptions
 from kubeloop.apiserver.request.trace import RequestTrace
@@ -234,7 +239,7 @@ class ApiServer:
 
     def is_stored(self, resource: Resource) -> bool:
         """Return True if objects of the resource are read from the store."""
-        return resource.is_stored and not self.is_virtual(resource)
+        return resource.is_stored and resource.group not in self._virtual_groups
 
     @cached_property
     def tokens(self) -> ServiceAccountTokens | None:
@@ -268,7 +273,9 @@ class ApiServer:
     async def handle(self, request: Request) -> Response:
         """Handle one request; every failure becomes a Status response."""
         audit_id = request.headers.get("audit-id", "")[:_LONGEST_AUDIT_ID] or self._new_audit_id()
-        query = await self.worker_thread.run_if(len(request.query) > _LONG_QUERY, Query, request.query)
+        query = NO_OPTIONS
+        if text := request.query:
+            query = Query(text) if len(text) <= _LONG_QUERY else await self.worker_thread.run(Query, text)
         if self._auditor is None:
             response = await self._handle(request, query, audit_id, None)
         else:
@@ -301,7 +308,7 @@ class ApiServer:
         if (header := request.headers.get("authorization")) is not None and has_extra_space(header):
             course.warnings = (EXTRA_SPACE_WARNING,)
         try:
-            if query and query.text("timeout"):
+            if query is not NO_OPTIONS and query.text("timeout"):
                 time_limit_of(self._attributes_of(ANONYMOUS, request, query), query, self.run_options.request_timeout)
             try:
                 user = self.authenticator.authenticate(request) or await self.authenticator.wait_user(request)
@@ -336,15 +343,17 @@ class ApiServer:
                 ctx.annotations, ctx.audit = trail.annotations, trail
                 trail.annotate_deprecation(ctx.resource)
             if self.flowcontrol is not None:
-                await self._acquire_seat(self.flowcontrol, ctx, course)
+                waiting = self._acquire_seat(self.flowcontrol, ctx, course)
+                if waiting is not None:
+                    await waiting
             if self.fault_injector is None:
-                response = await self.serve(ctx, verb)
+                response = self._read_stored(ctx, verb) or await self.serve(ctx, verb)
             else:
                 response = await serve_with_faults(self.fault_injector, ctx, verb, partial(self.serve, ctx, verb))
         except AuthorizationFailed as error:
             response = Response(500, authorization_failure_text(request, error), TEXT, NO_SNIFF)
         except errors.ApiError as error:
-            response = status_response(error, course.warnings, request)
+            response = status_response(error, course.current_warnings, request)
         except PageNotFound:
             response = not_found_response()
         except StoreError as error:
@@ -355,7 +364,7 @@ class ApiServer:
         elif course.username:
             self.metrics.authentication.count(course.username, course.authentication_seconds)
         if course.flow is not None:
-            response.headers = (*response.headers, *course.flow.headers)
+            response.headers += course.flow.headers
         return response
 
     async def _wait_unserved(self, user: User, request: Request, course: RequestTrace, error: Exception) -> None:
@@ -431,16 +440,19 @@ class ApiServer:
         assert target is not None
         if not course.verb:
             raise _not_allowed(request.method, target)
-        check_routed_format(request, target, course.verb)
+        form, is_plain = PLAIN, accepts_plain(request)
+        if not is_plain:
+            check_routed_format(request, target, course.verb)
         if target.resource.deprecation:  # also in the response to a format that is not supported
             course.warnings = (*course.warnings, target.resource.deprecation)
-        form = requested_object_format(request, target)
+        if not is_plain:
+            form = requested_object_format(request, target)
         ctx = course.ctx = RequestContext(request, target, query, user, form, self.clock.now)
         ctx.received = course.received
-        ctx.dry_run = bool(query) and bool(query.text("dryRun"))
+        if query is not NO_OPTIONS:
+            ctx.dry_run = bool(query.text("dryRun"))
         for text in course.warnings:
             ctx.warn(text)
-        course.warnings = ctx.warnings
         if request.exceeded_body_limit and (course.verb not in _READS or target.subresource):
             raise _too_large(request)
         return ctx
@@ -450,13 +462,23 @@ class ApiServer:
         self.metrics.requests.count_rejected(414, request.method)
         return errors.ApiError("Request-URI Too Long", code=414)
 
-    async def _acquire_seat(self, fairness: FlowController, ctx: RequestContext, course: RequestTrace) -> None:
-        """Acquire seats for a read; a write acquires its seat just before it begins."""
-        ctx.flow = course.flow = flow = fairness.flow_of(ctx.user, course.verb, ctx.target)
-        if course.verb in _READS and not ctx.target.subresource:
-            width = self._seats_of_list(ctx.target, flow) if course.verb == "list" else 1
+    def _acquire_seat(
+        self, fairness: FlowController, ctx: RequestContext, course: RequestTrace
+    ) -> Awaitable[None] | None:
+        """Acquire seats for a read; a write acquires its seat just before it begins.
+
+        What is returned must be awaited, if anything.
+        """
+        verb, target = course.verb, ctx.target
+        ctx.flow = course.flow = flow = fairness.flow_of(ctx.user, verb, target)
+        if verb in _READS and not target.subresource:
+            width = self._seats_of_list(target, flow) if verb == "list" else 1
             if not fairness.try_acquire(flow, width, ctx):
-                ctx.exclude_queue_wait(await fairness.acquire(flow, width, ctx))
+                return self._wait_seat(fairness, flow, width, ctx)
+        return None
+
+    async def _wait_seat(self, fairness: FlowController, flow: RequestFlow, width: int, ctx: RequestContext) -> None:
+        ctx.exclude_queue_wait(await fairness.acquire(flow, width, ctx))
 
     async def _handle_unrouted(
         self, user: User, request: Request, audit_id: str, course: RequestTrace, started: float
@@ -569,7 +591,8 @@ class ApiServer:
         """Serve a request that has been authorized."""
         store = self.registry.store
         if verb in _READS and not store.is_shared:
-            return await self._complete(await self._serve(ctx, verb))
+            response = await self._serve(ctx, verb)
+            return await self._encode(response) if isinstance(response, DeferredResponse) else response
         try:
             if verb in _READS:
                 began = self.clock.monotonic()
@@ -578,17 +601,29 @@ class ApiServer:
                 self.metrics.storage.observe_read_wait(ctx.resource, seconds)
                 if ctx.audit is not None:
                     ctx.audit.observe_storage(seconds)
-                return await self._complete(await self._serve(ctx, verb))
-            return await self._complete(await with_consistency(store, verb, ctx.query, partial(self._serve, ctx, verb)))
+                response = await self._serve(ctx, verb)
+            else:
+                response = await with_consistency(store, verb, ctx.query, partial(self._serve, ctx, verb))
+            return await self._encode(response) if isinstance(response, DeferredResponse) else response
         except DependentConflict:
             raise errors.conflict(ctx.resource.group, ctx.resource.plural, ctx.target.name) from None
         except StoreError as error:
             self.metrics.storage.count_error(verb, ctx.resource)
             raise store_error_to_api_error(error) from None
 
-    async def _complete(self, response: Response) -> Response:
+    async def _encode(self, response: DeferredResponse) -> Response:
         """Encode a response that was deferred because its encoding takes long."""
-        return await self.worker_thread.run(response.encode) if isinstance(response, DeferredResponse) else response
+        return await self.worker_thread.run(response.encode)
+
+    def _read_stored(self, ctx: RequestContext, verb: str) -> Response | None:
+        """Return the response to a plain get of a stored object, which waits for nothing; None for other requests."""
+        target = ctx.target
+        if verb != "get" or target.subresource or ctx.format is not PLAIN or self.registry.store.is_shared:
+            return None
+        if not self.is_stored(target.resource):
+            return None
+        storage = self.registry.storage_of(target.resource)
+        return get_object(ctx, storage) if storage.conversion is None else None
 
     async def _serve(self, ctx: RequestContext, verb: str) -> Response:
         target = ctx.target
@@ -596,11 +631,14 @@ class ApiServer:
             target.resource.plural in VIRTUAL_RESOURCES and not target.resource.is_custom
         ) or target.subresource in SUBRESOURCES:
             endpoint = SUBRESOURCES.get(target.subresource) or VIRTUAL_RESOURCES[target.resource.plural]
-            async with self._limiter_of(ctx) as waited:
-                ctx.has_seat = True
-                if waited:
-                    ctx.exclude_queue_wait(waited)
+            limiter = self._limiter_of(ctx)
+            if not limiter.try_enter() and (waited := await limiter.enter()):
+                ctx.exclude_queue_wait(waited)
+            ctx.has_seat = True
+            try:
                 return await endpoint(ctx, self)
+            finally:
+                limiter.leave()
         if self._virtual_groups and self.is_virtual(target.resource):
             return virtual_group_response(ctx, self._virtual_groups[target.resource.group])
         storage = self.registry.storage_of(target.resource)
@@ -610,21 +648,25 @@ class ApiServer:
             return await self._read_converted(ctx, storage, storage.conversion)
         if verb in _READS:
             long, is_watch = has_long_selector(ctx.query), verb == "watch"
-            options = await self.worker_thread.run_if(
-                long, parse_list_options, ctx.query, storage.field_cache, is_watch
-            )
+            if long:
+                options = await self.worker_thread.run(parse_list_options, ctx.query, storage.field_cache, is_watch)
+            else:
+                options = parse_list_options(ctx.query, storage.field_cache, is_watch)
             if is_watch:
                 return watch_objects(ctx, storage, options, self.clock, self.run_options.min_request_timeout)
             if storage.conversion is None:
                 return await list_objects(ctx, storage, options)
             return await self._read_converted(ctx, storage, storage.conversion, options)
-        async with self._limiter_of(ctx) as waited:
-            ctx.has_seat = True
-            if waited:
-                ctx.exclude_queue_wait(waited)
+        limiter = self._limiter_of(ctx)
+        if not limiter.try_enter() and (waited := await limiter.enter()):
+            ctx.exclude_queue_wait(waited)
+        ctx.has_seat = True
+        try:
             if ctx.flow is not None and (watchers := storage.hub.watchers):
                 ctx.flow.counts.observe_watchers(watchers)
             return await _WRITES[verb](ctx, storage, self.object_store)
+        finally:
+            limiter.leave()
 
     async def _read_converted(
         self, ctx: RequestContext, storage: ResourceStorage, conversion: Conversion, options: ListOptions | None = None
@@ -699,9 +741,10 @@ class ApiServer:
 
 def _cache_control(response: Response) -> tuple[tuple[str, str], ...]:
     """Return the header that keeps responses out of shared caches, unless the response has one of its own."""
-    if isinstance(response, UpgradeResponse) or any(name == "Cache-Control" for name, _ in response.headers):
-        return ()
-    return _NOT_CACHED
+    for name, _ in response.headers:
+        if name == "Cache-Control":
+            return ()
+    return () if isinstance(response, UpgradeResponse) else _NOT_CACHED
 
 
 def _too_large(request: Request) -> errors.ApiError:

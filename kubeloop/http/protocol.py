@@ -202,7 +202,9 @@ class HttpServerConnection(asyncio.Protocol):
 
     def _respond(self, request: Request, response: Response) -> None:
         try:
-            if isinstance(response, StreamResponse):
+            if type(response) is Response:
+                self._write_response(request, response)
+            elif isinstance(response, StreamResponse):
                 self._open_stream(request, response)
             elif isinstance(response, UpgradeResponse):
                 self._upgrade(request, response)
@@ -223,7 +225,7 @@ class HttpServerConnection(asyncio.Protocol):
             self._task = self._state.spawn(self._compress(request, response))
             return
         keep_alive = request.keep_alive and not request.upgrade and not self._state.closing
-        connection = connection_field(keep_alive, request.http_1_0)
+        connection = b"" if keep_alive and not request.http_1_0 else connection_field(keep_alive, request.http_1_0)
         head = self._state.heads.sized(response, length, connection)
         outbox = self._write_buffer
         if request.method == "HEAD" or response.status in NO_BODY_STATUSES:

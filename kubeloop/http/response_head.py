@@ -22,12 +22,12 @@ _CONNECTION_KEEP = b"Connection: keep-alive\r\n"  # only HTTP/1.0 needs it
 class HeadWriter:
     """Encodes response heads; the Date header changes once per second."""
 
-    __slots__ = ("_clock", "_date", "_loop", "_second")
+    __slots__ = ("_clock", "_date", "_loop", "_next_second")
 
     def __init__(self, clock: Clock, loop: AbstractEventLoop) -> None:
         self._clock = clock
         self._loop = loop
-        self._second = -1
+        self._next_second = -1.0  # loop time from which the Date header is another
         self._date = b""
 
     def sized(self, response: Response, length: int, connection: bytes) -> bytes:
@@ -45,9 +45,9 @@ class HeadWriter:
         return b"%b%b%b%bTransfer-Encoding: chunked\r\n\r\n" % (start, fields, self._date_line(), connection)
 
     def _date_line(self) -> bytes:
-        second = int(self._loop.time())
-        if second != self._second:
-            self._second = second
+        time = self._loop.time()
+        if time >= self._next_second:
+            self._next_second = int(time) + 1.0
             now = self._clock.now()
             day, month = _DAYS[now.weekday()], _MONTHS[now.month - 1]  # strftime would follow the locale
             self._date = f"Date: {day}, {now:%d} {month} {now:%Y %H:%M:%S} GMT\r\n".encode()

@@ -36,9 +36,12 @@ class RequestHeaderAuthenticator:
         self._config = config
         self._proxies = CertificateVerifier((config.authorities,), now)
         self._clients = CertificateVerifier(client_authorities, now)
+        self._name_headers = frozenset(map(str.lower, config.username_headers))
 
     def user_of(self, request: Request) -> User | None:
         """Return the user named by the proxy; None if the client is no proxy or names no user."""
+        if self._name_headers.isdisjoint(request.headers):
+            return None
         config, certificate = self._config, request.peer_certificate
         name = _first(request, config.username_headers)
         if certificate is None or not name or not self._is_allowed(certificate, request.peer_intermediates):

@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from types import TracebackType
 
 from kubeloop.api import errors
 
 
 class InFlightLimiter:
-    """Bounded number of seats with a bounded FIFO queue; used as async context manager."""
+    """Bounded number of seats with a bounded FIFO queue; one is held from `try_enter` or `enter` until `leave`."""
 
     def __init__(self, seats: int, queue: int) -> None:
         self._seats = seats
@@ -24,10 +23,15 @@ class InFlightLimiter:
         """Number of queued requests."""
         return len(self._waiting)
 
-    async def __aenter__(self) -> float:
-        if self.executing < self._seats:
-            self.executing += 1
-            return 0.0
+    def try_enter(self) -> bool:
+        """Acquire a seat if one is free; returns False if not."""
+        if self.executing >= self._seats:
+            return False
+        self.executing += 1
+        return True
+
+    async def enter(self) -> float:
+        """Wait for a seat after none was free; returns the seconds of waiting that count. Raises TooManyRequests."""
         if len(self._waiting) >= self._queue:
             raise errors.too_many_requests("Too many requests, please try again later.", 1)
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -36,16 +40,12 @@ class InFlightLimiter:
             await turn  # a finishing request passes its seat on
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
-                self._leave()
+                self.leave()
             raise
         return 0.0
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._leave()
-
-    def _leave(self) -> None:
+    def leave(self) -> None:
+        """Release a seat, or pass it on to the next in the queue."""
         while self._waiting:
             turn = self._waiting.popleft()
             if not turn.done():

@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_left
 from collections.abc import Callable
-from types import TracebackType
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from kubeloop.api import errors
@@ -155,7 +154,7 @@ class RequestFlow:
 
 
 class Seat:
-    """Seats of one request. As an async context manager it holds the seat of a write while that is served."""
+    """Seats of one request; that of a write is held from `try_enter` or `enter` until `leave`."""
 
     __slots__ = ("arrived", "flow", "source", "started", "width")
 
@@ -166,22 +165,28 @@ class Seat:
         # When the request arrived, and when it got its seats; None for both: in this turn of the loop.
         self.arrived = self.started = arrived
 
-    async def __aenter__(self) -> float:
-        """Acquire a seat; returns the seconds of waiting for it."""
-        flow = self.flow
-        counts = flow.counts
-        waited = 0.0
-        if not flow.level.try_acquire(1):
-            waited = await flow.acquire(self, counts.watermarks.queued_writes)
+    def try_enter(self) -> bool:
+        """Acquire the seat of a write if one is free; returns False if not."""
+        if not self.flow.level.try_acquire(1):
+            return False
+        self._begin()
+        return True
+
+    async def enter(self) -> float:
+        """Wait for the seat of a write that found none; returns the seconds of waiting. Raises TooManyRequests."""
+        waited = await self.flow.acquire(self, self.flow.counts.watermarks.queued_writes)
+        self._begin()
+        return waited
+
+    def _begin(self) -> None:
+        counts = self.flow.counts
         counts.dispatched += 1
         counts.writes += 1
         counts.executing.add(self)
         counts.watermarks.executing_writes.begin()
-        return waited
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def leave(self) -> None:
+        """Release the seat of a write."""
         flow = self.flow
         flow.counts.executing.discard(self)
         flow.level.release(1)

@@ -73,7 +73,6 @@ class RequestContext:
     user: User
     format: ResponseFormat
     read_clock: Callable[[], datetime]
-    warnings: WarningRecorder = field(default_factory=WarningRecorder)
     annotations: dict[str, str] = field(default_factory=dict)  # for the audit log
     audit: AuditContext | None = None  # None if the request is not audited
     dry_run: bool = False
@@ -83,6 +82,7 @@ class RequestContext:
     _now: datetime | None = None
     flow: RequestFlow | None = None  # flow of priority and fairness; None for in-process callers
     received: float | None = None  # reading of the monotonic clock when the request arrived
+    _warnings: WarningRecorder | None = None
 
     @property
     def now(self) -> datetime:
@@ -106,6 +106,18 @@ class RequestContext:
         """Leave the time in a queue of flow control out of the request's service level indicator."""
         latency = self.ensure_latency()
         latency.queue = max(latency.queue, seconds)
+
+    @property
+    def warnings(self) -> WarningRecorder:
+        """Recorder of warnings, made on first use: most reads have none."""
+        if self._warnings is None:
+            self._warnings = WarningRecorder()
+        return self._warnings
+
+    @property
+    def has_warnings(self) -> bool:
+        """True if a warning has been recorded."""
+        return self._warnings is not None and bool(self._warnings)
 
     def warn(self, message: str) -> None:
         """Add a Warning header to the response; each text appears once."""

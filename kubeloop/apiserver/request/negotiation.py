@@ -60,6 +60,16 @@ def _is_pretty(request: Request) -> bool:
     return request.headers.get("user-agent", "").startswith(_READERS)
 
 
+def accepts_plain(request: Request) -> bool:
+    """Return True if a client accepts whatever it gets, and does not ask for indentation, as nearly all do."""
+    headers = request.headers
+    return (
+        headers.get("accept", "") in _ANY
+        and "pretty" not in request.query
+        and not headers.get("user-agent", "").startswith(_READERS)
+    )
+
+
 def check_routed_format(request: Request, target: Target, verb: str) -> None:
     """Raise NotAcceptable as upstream's router does, before a handler can add warnings."""
     accept = request.headers.get("accept", "")

@@ -76,7 +76,7 @@ class Router:
         if watch_path:
             rest = rest[1:]
         try:
-            return _target(table, method, [unquote(part) for part in rest], watch_path)
+            return _target(table, method, [unquote(part) for part in rest] if "%" in path else rest, watch_path)
         except NotServed:
             raise PageNotFound if self.is_custom_group(parts) else errors.generic_server_response(404) from None
 

@@ -33,4 +33,9 @@ class RequestTrace:
         self.target: Target | None = None
         self.ctx: RequestContext | None = None  # set once the request is authorized
         self.flow: RequestFlow | None = None
-        self.warnings: Iterable[str] = ()
+        self.warnings: Iterable[str] = ()  # those known before there is a context
+
+    @property
+    def current_warnings(self) -> Iterable[str]:
+        """Warnings for the response to an error."""
+        return self.warnings if self.ctx is None else self.ctx.warnings

@@ -51,7 +51,7 @@ class ObjectResponse(Response):
 def document_response(ctx: RequestContext, document: bytes, status: int = 200) -> Response:
     """Return one JSON document as response, in the negotiated format."""
     if ctx.format is PLAIN:
-        headers = warning_headers(ctx.warnings) if ctx.warnings else ()
+        headers = warning_headers(ctx.warnings) if ctx.has_warnings else ()
         return Response(status, document + b"\n", headers=headers)
     if len(document) > _LARGE and (ctx.format.yaml or ctx.format.protobuf or ctx.format.pretty):
         return DeferredResponse(partial(_encoded_response, ctx, document, status))
@@ -59,7 +59,7 @@ def document_response(ctx: RequestContext, document: bytes, status: int = 200) -
 
 
 def _encoded_response(ctx: RequestContext, document: bytes, status: int) -> Response:
-    headers = warning_headers(ctx.warnings) if ctx.warnings else ()
+    headers = warning_headers(ctx.warnings) if ctx.has_warnings else ()
     body, media = encode_document(document, ctx.format)
     return Response(status, body, media, headers)
 
@@ -94,7 +94,7 @@ def _encoded_list(ctx: RequestContext, storage: ResourceStorage, page: ListPage)
         parts = view.list(page.metadata(), items)
         if form is not PLAIN:
             return document_response(ctx, b"".join(parts))
-        return Response(200, parts, headers=warning_headers(ctx.warnings))
+        return Response(200, parts, headers=warning_headers(ctx.warnings) if ctx.has_warnings else ())
     if form.convert == "PartialObjectMetadataList":
         items = [view.partial(record.value, record.mod_revision, form.meta_version) for record in page.records]
         head = (

@@ -79,24 +79,26 @@ def test_waiting_and_executing_requests(config: ApiServerConfig) -> None:
             level = flow.level
             level.set_limit(1)
             source = Request("POST", "/apis/apps/v1/deployments")
-            async with Seat(flow, source):
-                waiting = asyncio.ensure_future(Seat(flow, source).__aenter__())
-                await asyncio.sleep(0)
-                head, *rows = await table(server, "dump_requests?includeRequestDetails=1")
-                assert head[10:14] == ["UserName", "Verb", "APIPath", "Namespace"]
-                assert head[14:] == ["Name", "APIVersion", "Resource", "SubResource"]
-                ours = [row for row in rows if row[0] == level.name]
-                assert [(row[3], row[9] == "0001-01-01T00:00:00Z") for row in ours] == [("0", True), ("-1", False)]
-                assert all(row[1:2] + row[4:5] == [flow.schema, "user"] for row in ours)
-                assert ours[0][10:] == ["user", "create", source.path, "", "", "apps/v1", "deployments", ""]
-                assert len((await table(server, "dump_requests"))[0]) == 10
-                queues = [row for row in (await table(server, "dump_queues"))[1:] if row[0] == level.name]
-                assert len(queues) == len(level.queues)
-                assert [row[5:] for row in queues if row[2] == "1"] == [
-                    ["0.00000000ss", "1", "1", "0.00300000ss"],
-                ]
-                waiting.cancel()
-                await asyncio.wait((waiting,))
+            seat = Seat(flow, source)
+            assert seat.try_enter()
+            waiting = asyncio.ensure_future(Seat(flow, source).enter())
+            await asyncio.sleep(0)
+            head, *rows = await table(server, "dump_requests?includeRequestDetails=1")
+            assert head[10:14] == ["UserName", "Verb", "APIPath", "Namespace"]
+            assert head[14:] == ["Name", "APIVersion", "Resource", "SubResource"]
+            ours = [row for row in rows if row[0] == level.name]
+            assert [(row[3], row[9] == "0001-01-01T00:00:00Z") for row in ours] == [("0", True), ("-1", False)]
+            assert all(row[1:2] + row[4:5] == [flow.schema, "user"] for row in ours)
+            assert ours[0][10:] == ["user", "create", source.path, "", "", "apps/v1", "deployments", ""]
+            assert len((await table(server, "dump_requests"))[0]) == 10
+            queues = [row for row in (await table(server, "dump_queues"))[1:] if row[0] == level.name]
+            assert len(queues) == len(level.queues)
+            assert [row[5:] for row in queues if row[2] == "1"] == [
+                ["0.00000000ss", "1", "1", "0.00300000ss"],
+            ]
+            waiting.cancel()
+            await asyncio.wait((waiting,))
+            seat.leave()
             levels = {row[0]: row for row in (await table(server, "dump_priority_levels"))[1:]}
             assert levels[level.name][7:] == ["1", "0", "1"]  # rejected, timed out, cancelled
         finally:
