@@ -125,6 +125,11 @@ class NodeAgent:
             return ()
         return self._cri_node.tasks(self._running_pods, self._is_known)
 
+    async def start(self) -> None:
+        """Set a real node up before it runs pods. Raises `CgroupError`, or `ValueError` for impossible settings."""
+        if self._cri_node is not None:
+            await self._cri_node.start()
+
     async def close(self) -> None:
         """End operations under way on a real node; its containers run on."""
         if self._cri_node is not None:

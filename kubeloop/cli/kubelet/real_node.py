@@ -9,14 +9,17 @@ import logging
 
 import msgspec
 
+from kubeloop.api.quota.amounts import amounts_of
 from kubeloop.grpc.streams import RpcError
+from kubeloop.kubelet.cm.container_manager import ContainerManagerConfig
+from kubeloop.kubelet.cm.node_allocatable import NodeAllocatableConfig, node_allocatable
 from kubeloop.kubelet.cri.config.dns import DnsSettings, parse_resolv_conf
 from kubeloop.kubelet.cri.config.paths import NodePaths
 from kubeloop.kubelet.cri.gc.image_gc import ImageGCPolicy
 from kubeloop.kubelet.cri.gc.log_manager import LogRotationPolicy
 from kubeloop.kubelet.cri.messages.sandbox import DNSConfig
 from kubeloop.kubelet.cri.node import CriNodeConfig, RuntimeConnection, connect_runtime
-from kubeloop.kubelet.node_status.machine import allocatable_of, capacity_of, read_resources, system_info
+from kubeloop.kubelet.node_status.machine import capacity_of, read_resources, system_info
 from kubeloop.kubelet.node_status.registration import NodeShape
 
 _RETRY_SECONDS = 1.0
@@ -34,7 +37,10 @@ async def real_node_config(options: argparse.Namespace, name: str, address: str)
         read_resources(paths.root),
         paths,
         DnsSettings(options.cluster_dns, options.cluster_domain, _host_dns(options)),
-        options.cgroup_root,
+        ContainerManagerConfig(
+            cgroup_root=options.cgroup_root,
+            node_allocatable=NodeAllocatableConfig(hard_eviction=options.eviction_hard),
+        ),
         log_rotation=LogRotationPolicy(options.container_log_max_size, options.container_log_max_files),
         image_gc=_image_gc(options),
         eviction_hard=options.eviction_hard,
@@ -44,12 +50,15 @@ async def real_node_config(options: argparse.Namespace, name: str, address: str)
 def machine_shape(shape: NodeShape, node: CriNodeConfig) -> NodeShape:
     """Return the shape of a node with the resources and facts of the machine."""
     capacity = capacity_of(node.machine, int(shape.pods))
+    basic = ("cpu", "memory", "ephemeral-storage", "pods")
+    allocatable = node_allocatable(node.resources.node_allocatable, amounts_of(capacity))
     return msgspec.structs.replace(
         shape,
         cpu=capacity["cpu"],
         memory=capacity["memory"],
         storage=capacity["ephemeral-storage"],
-        allocatable=allocatable_of(node.machine),
+        resources={name: amount for name, amount in capacity.items() if name not in basic},
+        allocatable={name: str(amount) for name, amount in allocatable.items()},
         info=system_info(node.connection.version),
     )
 

@@ -175,6 +175,7 @@ class KubeletProgram:
         cri = await self._real_node()
         fleet = NodeAgent(client, informers, clock, self._config(cri))
         parts.push_async_callback(fleet.close)
+        await fleet.start()
         self._ports.start_serving(fleet.dialer, fleet.get_pod, KubeletAccess(client, clock, _access_rules(options)))
         informers.start()
         parts.push_async_callback(informers.stop)

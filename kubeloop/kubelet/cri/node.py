@@ -14,11 +14,16 @@ from typing import Any
 import msgspec
 
 from kubeloop.api.generated.core_v1 import NodeStatus, Pod
+from kubeloop.api.pods.pod import is_active
+from kubeloop.api.quota.amounts import amounts_of
 from kubeloop.client import Client
 from kubeloop.clock import Clock
 from kubeloop.grpc.channel import UnixChannel
 from kubeloop.grpc.streams import RpcError
 from kubeloop.kubelet.config.kubelet_configuration import KubeletConfiguration
+from kubeloop.kubelet.cm.cgroups.hierarchy import CgroupError, read_hierarchy
+from kubeloop.kubelet.cm.cgroups.manager import CgroupManager
+from kubeloop.kubelet.cm.container_manager import ContainerManager, ContainerManagerConfig, read_process_limit
 from kubeloop.kubelet.cri.config.dns import DnsSettings, pod_dns
 from kubeloop.kubelet.cri.config.linux_resources import MachineMemory
 from kubeloop.kubelet.cri.config.paths import NodePaths
@@ -46,7 +51,7 @@ from kubeloop.kubelet.eviction.signals import (
     SignalTracker,
     parse_eviction_hard,
 )
-from kubeloop.kubelet.node_status.machine import MachineResources, read_huge_page_sizes
+from kubeloop.kubelet.node_status.machine import MachineResources, capacity_of, huge_page_sizes
 from kubeloop.kubelet.node_status.served_nodes import ServedNodes
 from kubeloop.kubelet.sync.sync_queues import EnqueuePod
 from kubeloop.kubelet.volumes.host.manager import HostVolumeManager
@@ -82,7 +87,7 @@ class CriNodeConfig:
     machine: MachineResources
     paths: NodePaths = field(default_factory=NodePaths)
     dns: DnsSettings = field(default_factory=DnsSettings)
-    cgroup_root: str = "/"
+    resources: ContainerManagerConfig = field(default_factory=ContainerManagerConfig)
     parallel_pulls: int = 1
     log_rotation: LogRotationPolicy = field(default_factory=LogRotationPolicy)
     image_gc: ImageGCPolicy = field(default_factory=ImageGCPolicy)
@@ -126,15 +131,15 @@ class CriNode:
         facts = NodeFacts(
             paths,
             config.addresses,
-            MachineMemory(config.machine.memory, read_huge_page_sizes()),
+            MachineMemory(config.machine.memory, huge_page_sizes(config.machine)),
             config.dns.cluster_domain,
             lambda pod: pod_dns(pod, config.dns),
-            config.cgroup_root,
             lambda: agent.nodes.allocatable_of(config.name),
             lambda: agent.services.list() if agent.services.has_synced else None,
         )
         images = config.connection.images
-        stats_node = StatsNode(config.name, paths, config.cgroup_root, config.machine.memory, agent.pods)
+        self._containers = self._new_container_manager()
+        stats_node = StatsNode(config.name, paths, self._containers.pods.path, config.machine.memory, agent.pods)
         self._stats = StatsCollector(stats_node, StatsSources(service, images), clock)
         self.stats = CriStatsProvider(self._stats, config.machine)
         self.state = RuntimeState(service)
@@ -146,6 +151,7 @@ class CriNode:
             ContainerMounts(paths, self._mounter, config.dns.cluster_domain, clock),
             StreamingClient(service),
             isolation,
+            self._containers,
             self._stats,
         )
         self.runtime = CriRuntime(service, config.connection.version, facts, parts, agent.enqueue)
@@ -157,6 +163,17 @@ class CriNode:
         links = ContainerLogLinks(paths.container_logs())
         self._container_gc = ContainerGC(service, paths.pod_logs, links, self.runtime.forget_containers)
         self._monitor = EvictionMonitor(self._stats, agent.signals, self._container_gc, self.images, agent.pods)
+
+    def _new_container_manager(self) -> ContainerManager:
+        config, agent = self._config, self._agent
+        cgroups = CgroupManager(read_hierarchy(), config.resources.cgroup_driver, huge_page_sizes(config.machine))
+        capacity = {**amounts_of(capacity_of(config.machine, 0)), **read_process_limit()}
+        record = partial(agent.events.record_node_event, config.name)
+        return ContainerManager(cgroups, config.resources, capacity, lambda: filter(is_active, agent.pods()), record)
+
+    async def start(self) -> None:
+        """Create the control groups of the node. Raises `CgroupError`, or `ValueError` for impossible settings."""
+        await self._containers.start()
 
     def health_error(self) -> str:
         """Return why the node is not ready; empty if the runtime answers."""
@@ -179,7 +196,7 @@ class CriNode:
         )
         garbage = (self._clean_up(is_known), self._container_gc.run(is_known), self._logs.run())
         images = (self.images.run_list(), self.images.run_gc())
-        watch = (self._pleg.run(), self.state.run(), self._monitor.run())
+        watch = (self._pleg.run(), self.state.run(), self._monitor.run(), *self._containers.tasks())
         return (*watch, *garbage, *images, *((refresh,) if refresh is not None else ()))
 
     def set_node_status(self, status: NodeStatus) -> NodeStatus:
@@ -202,11 +219,14 @@ class CriNode:
                     await self.runtime.remove_pod(uid)
                 except RpcError as error:
                     log.warning("pod %s could not be removed: %s", uid, error.format())
+                except CgroupError as error:
+                    log.warning("control group of pod %s: %s", uid, error)
 
     def _orphans(self, is_known: Callable[[str], bool]) -> list[str]:
         folder: Path = self._config.paths.root / "pods"
         on_disk = [one.name for one in folder.iterdir()] if folder.is_dir() else []
-        return [uid for uid in {*self._pleg.pods, *on_disk} if not is_known(uid)]
+        in_groups = self._containers.pods.found_pods()
+        return [uid for uid in {*self._pleg.pods, *on_disk, *in_groups} if not is_known(uid)]
 
 
 def _user_namespaces(config: CriNodeConfig, clock: Clock) -> UserNamespaceManager:

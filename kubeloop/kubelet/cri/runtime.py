@@ -7,6 +7,7 @@ Stops and hooks run in tasks of their own (`operations`): their ends queue the p
 from __future__ import annotations
 
 import asyncio
+import logging
 import shutil
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -16,11 +17,12 @@ import msgspec
 from kubeloop.api.generated.core_v1 import Container, HostIP, LifecycleHandler, Pod, PodIP, Probe, Service
 from kubeloop.api.kubelet_requests import PodLogOptions, PortConnection, StandardStreams
 from kubeloop.grpc.streams import NOT_FOUND, RpcError
+from kubeloop.kubelet.cm.cgroups.hierarchy import CgroupError
+from kubeloop.kubelet.cm.container_manager import ContainerManager
 from kubeloop.kubelet.containers.env_sources import CONFIG_ERROR
 from kubeloop.kubelet.containers.environment import make_environment, without_default_hostname
 from kubeloop.kubelet.containers.service_environment import service_environment
 from kubeloop.kubelet.cri import container_logs
-from kubeloop.kubelet.cri.cgroups import pod_cgroup, remove_pod_cgroups
 from kubeloop.kubelet.cri.config.container_config import ContainerInputs, make_container_config
 from kubeloop.kubelet.cri.config.labels import POD_UID
 from kubeloop.kubelet.cri.config.linux_resources import MachineMemory, container_resources
@@ -54,6 +56,8 @@ from kubeloop.kubelet.sync.containers import find_container, target_container_of
 from kubeloop.kubelet.sync.sync_queues import EnqueuePod
 from kubeloop.runtime.objects.keys import ObjectKey, key_of
 
+log = logging.getLogger(__name__)
+
 _KEPT_RUNS = 2  # of each container: the present one and the one before
 
 
@@ -66,7 +70,6 @@ class NodeFacts:
     memory: MachineMemory
     cluster_domain: str
     dns_of: Callable[[Pod], DNSConfig | None]
-    cgroup_root: str
     allocatable_of: Callable[[], Mapping[str, str]]
     services_of: Callable[[], Iterable[Service] | None]  # None until they were listed
 
@@ -80,6 +83,7 @@ class CriParts:
     mounts: ContainerMounts
     streams: StreamingClient
     isolation: IsolationManager
+    resources: ContainerManager
     stats: StatsCollector | None = None
 
 
@@ -150,10 +154,14 @@ class CriRuntime:
             for one in old:
                 await self._service.stop_pod_sandbox(one.id)
             self._facts.paths.pod(uid).mkdir(mode=0o750, parents=True, exist_ok=True)
+            await self._parts.resources.ensure_pod(pod)
             isolation = await self._parts.isolation.isolation_of(pod)
             config = self._sandbox_config(pod, attempt, isolation)
             self._facts.paths.logs(pod).mkdir(mode=0o755, parents=True, exist_ok=True)
             await self._service.run_pod_sandbox(config, isolation.handler)
+        except CgroupError as error:
+            message = f"unable to ensure pod container exists: {error}"
+            raise ContainerStartError("FailedCreatePodContainer", message) from None
         except (HostnameError, IsolationError) as error:
             raise ContainerStartError("FailedCreatePodSandBox", str(error)) from None
         except RpcError as error:
@@ -167,6 +175,10 @@ class CriRuntime:
             await self._service.stop_pod_sandbox(one.id)
         self._parts.isolation.release(pod.metadata.uid)
         self._cache.invalidate(pod.metadata.uid)
+        try:
+            await self._parts.resources.pods.destroy(pod.metadata.uid)
+        except CgroupError as error:  # the housekeeping tries again
+            log.info("control group of pod %s: %s", pod.metadata.uid, error)
 
     async def remove_pod(self, uid: str) -> None:
         """Remove the sandboxes, containers, mounts and files of a pod."""
@@ -180,7 +192,7 @@ class CriRuntime:
         self._cache.remove(uid)
         self._parts.isolation.release(uid)
         self._parts.mounts.remove_pod(uid)
-        remove_pod_cgroups(uid, self._facts.cgroup_root)
+        await self._parts.resources.pods.destroy(uid)
         for folder in self._facts.paths.pod_logs.glob(f"*_{uid}"):
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -357,7 +369,7 @@ class CriRuntime:
         inputs = SandboxInputs(
             attempt,
             str(facts.paths.logs(pod)),
-            pod_cgroup(pod, facts.cgroup_root),
+            self._parts.resources.pods.path(pod),
             facts.cluster_domain,
             facts.dns_of(pod),
             isolation.user_namespace,

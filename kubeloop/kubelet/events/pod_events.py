@@ -134,9 +134,10 @@ class PodEvents:
             self._warning(pod, _IMAGE_EVENT_REASONS[reason], message, container)
         self._warning(pod, "Failed", f"Error: {reason if reason in image_pulls.IMAGE_FAILURES else message}", container)
 
-    def record_sandbox_failed(self, pod: Pod, message: str) -> None:
-        """Emit FailedCreatePodSandBox."""
-        self._warning(pod, "FailedCreatePodSandBox", f"Failed to create pod sandbox: {message}")
+    def record_sandbox_failed(self, pod: Pod, reason: str, message: str) -> None:
+        """Emit FailedCreatePodSandBox, or another reason for which there is no sandbox."""
+        about = f"Failed to create pod sandbox: {message}" if reason == "FailedCreatePodSandBox" else message
+        self._warning(pod, reason, about)
 
     def record_unhealthy(self, pod: Pod, due: DueProbe, answer: ProbeResult) -> None:
         """Emit Unhealthy for a failed probe."""
@@ -179,11 +180,15 @@ class PodEvents:
             message = f"Attempting to reclaim {resource}"
             self._recorder.event(about, "Warning", "EvictionThresholdMet", message, host=name)
 
+    def record_node_event(self, name: str, type: str, reason: str, message: str) -> None:
+        """Emit an event about a node."""
+        if self._loudness == "all" or (type == "Warning" and self._loudness != "none"):
+            about = ObjectReference(kind="Node", name=name, uid=name)
+            self._recorder.event(about, type, reason, message, host=name)
+
     def record_node_warning(self, name: str, reason: str, message: str) -> None:
         """Emit a warning about a node."""
-        if self._loudness != "none":
-            about = ObjectReference(kind="Node", name=name, uid=name)
-            self._recorder.event(about, "Warning", reason, message, host=name)
+        self.record_node_event(name, "Warning", reason, message)
 
     def _normal(self, pod: Pod, reason: str, message: str, container: Container | None = None) -> None:
         if self._loudness == "all":

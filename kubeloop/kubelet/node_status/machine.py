@@ -12,13 +12,24 @@ from typing import NamedTuple
 
 from kubeloop import KUBERNETES_VERSION
 from kubeloop.api.generated.core_v1 import NodeSystemInfo
-from kubeloop.kubelet.cri.config.linux_resources import format_page_size
+from kubeloop.api.scalars.quantity import Quantity, QuantityFormat
+from kubeloop.kubelet.cm.cgroups.resource_config import format_page_size
 from kubeloop.kubelet.node_status.registration import architecture
 
 _KIBI = 1024
-# Reserved for hard eviction, as upstream's defaults: memory, and a share of the disk.
-_EVICTION_MEMORY = 100 << 20
-_EVICTION_DISK_PERCENT = 10
+_HUGE_PAGES = Path("/sys/kernel/mm/hugepages")
+
+
+class HugePages(NamedTuple):
+    """Huge pages of one size in bytes."""
+
+    size: int
+    pages: int
+
+    @property
+    def resource(self) -> str:
+        """Name of the resource, such as hugepages-2Mi."""
+        return f"hugepages-{Quantity.of(self.size, QuantityFormat.BINARY_SI)}"
 
 
 class MachineResources(NamedTuple):
@@ -27,6 +38,7 @@ class MachineResources(NamedTuple):
     cpus: int
     memory: int
     disk: int
+    huge_pages: tuple[HugePages, ...] = ()
 
 
 def read_resources(root: Path) -> MachineResources:
@@ -34,31 +46,33 @@ def read_resources(root: Path) -> MachineResources:
     found = {line.partition(":")[0]: line.split() for line in Path("/proc/meminfo").read_text().splitlines()}
     while not root.exists():
         root = root.parent
-    return MachineResources(os.cpu_count() or 1, int(found["MemTotal"][1]) * _KIBI, shutil.disk_usage(root).total)
+    memory, disk = int(found["MemTotal"][1]) * _KIBI, shutil.disk_usage(root).total
+    return MachineResources(os.cpu_count() or 1, memory, disk, read_huge_pages())
 
 
-def read_huge_page_sizes(folder: Path = Path("/sys/kernel/mm/hugepages")) -> tuple[str, ...]:
-    """Return the sizes of huge pages of this machine, such as 2MB."""
-    names = sorted(one.name for one in folder.iterdir()) if folder.is_dir() else ()
-    sizes = (int(name.removeprefix("hugepages-").removesuffix("kB")) for name in names)
-    return tuple(format_page_size(size * _KIBI) for size in sizes)
+def read_huge_pages(folder: Path = _HUGE_PAGES) -> tuple[HugePages, ...]:
+    """Return the huge pages of this machine, also sizes of which it has none."""
+    found = []
+    for one in sorted(folder.iterdir()) if folder.is_dir() else ():
+        size = int(one.name.removeprefix("hugepages-").removesuffix("kB")) * _KIBI
+        found.append(HugePages(size, int((one / "nr_hugepages").read_text())))
+    return tuple(found)
+
+
+def huge_page_sizes(machine: MachineResources) -> tuple[str, ...]:
+    """Return the sizes of huge pages as the kernel names them, such as 2MB."""
+    return tuple(format_page_size(one.size) for one in machine.huge_pages)
 
 
 def capacity_of(resources: MachineResources, pods: int) -> dict[str, str]:
     """Return the capacity of the node."""
+    pages = resources.huge_pages
     return {
         "cpu": str(resources.cpus),
         "memory": f"{resources.memory // _KIBI}Ki",
         "ephemeral-storage": f"{resources.disk // _KIBI}Ki",
         "pods": str(pods),
-    }
-
-
-def allocatable_of(resources: MachineResources) -> dict[str, str]:
-    """Return the resources that pods may use: the capacity without what hard eviction keeps free."""
-    return {
-        "memory": f"{(resources.memory - _EVICTION_MEMORY) // _KIBI}Ki",
-        "ephemeral-storage": str(resources.disk * (100 - _EVICTION_DISK_PERCENT) // 100),
+        **{one.resource: str(Quantity.of(one.size * one.pages, QuantityFormat.BINARY_SI)) for one in pages},
     }
 
 

@@ -74,6 +74,7 @@ class NodeShape(msgspec.Struct, frozen=True, kw_only=True):
     runtime: str = ""
     taints: tuple[Taint, ...] = ()
     info: NodeSystemInfo | None = None  # of a real machine
+    resources: Mapping[str, str] = msgspec.field(default_factory=dict)  # further capacity, such as huge pages
     allocatable: Mapping[str, str] | None = None  # if it is not the whole capacity
 
 
@@ -100,6 +101,7 @@ def new_node(name: str, endpoint: KubeletEndpoint, shape: NodeShape, now: dateti
         "ephemeral-storage": Quantity(shape.storage),
         "memory": Quantity(shape.memory),
         "pods": Quantity(shape.pods),
+        **_quantities(shape.resources),
     }
     return Node(
         metadata=ObjectMeta(name=name, labels=labels, annotations=dict(shape.annotations)),

@@ -123,7 +123,7 @@ class PodSyncer:
         try:
             await self._runtime.run_pod_sandbox(pod)
         except ContainerStartError as error:
-            self._events.record_sandbox_failed(pod, error.message)
+            self._events.record_sandbox_failed(pod, error.reason, error.message)
             return _with_waiting(memory, "", self._sandbox_backoff(memory))
         return _with_waiting(memory, "", None)
 

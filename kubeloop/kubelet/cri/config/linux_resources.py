@@ -10,16 +10,18 @@ from kubeloop.api.generated.core_v1 import Container, Pod
 from kubeloop.api.scalars.quantity import Quantity, parse_quantity
 from kubeloop.api.strategy.pods.qos import qos_class_of
 from kubeloop.api.strategy.pods.resources import aggregate_container_resources
+from kubeloop.kubelet.cm.cgroups.resource_config import (
+    QUOTA_PERIOD,
+    format_page_size,
+    milli_cpu_to_quota,
+    milli_cpu_to_shares,
+)
 from kubeloop.kubelet.cri.messages.resources import HugepageLimit, LinuxContainerResources
 from kubeloop.kubelet.sync.containers import is_sidecar
 
-_MIN_SHARES, _MAX_SHARES, _SHARES_PER_CPU = 2, 262_144, 1024
-_PERIOD_MICROSECONDS, _MIN_QUOTA = 100_000, 1000
-_MILLI = 1000
 _GUARANTEED_OOM_SCORE, _BEST_EFFORT_OOM_SCORE, _HIGHEST_OOM_SCORE = -997, 1000, 1000
 _NODE_CRITICAL = "system-node-critical"
 _HUGE_PAGES = "hugepages-"
-_PAGE_UNITS = ((1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "KB"))
 _NOTHING = Quantity(0)
 
 Amounts = Mapping[str, Quantity]
@@ -119,9 +121,9 @@ def _linux_resources(
 ) -> LinuxContainerResources:
     cpu_limit = limits.get("cpu", _NOTHING)
     return LinuxContainerResources(
-        cpu_period=_PERIOD_MICROSECONDS,
-        cpu_quota=_quota(cpu_limit.milli_value()),
-        cpu_shares=_shares((cpu_limit if cpu_request is None else cpu_request).milli_value()),
+        cpu_period=QUOTA_PERIOD,
+        cpu_quota=milli_cpu_to_quota(cpu_limit.milli_value()),
+        cpu_shares=milli_cpu_to_shares((cpu_limit if cpu_request is None else cpu_request).milli_value()),
         memory_limit_in_bytes=limits.get("memory", _NOTHING).value(),
         oom_score_adj=oom_score,
         hugepage_limits=hugepages,
@@ -137,20 +139,6 @@ def _huge_page_limits(limits: Amounts, sizes: tuple[str, ...]) -> tuple[Hugepage
 def _page_size(resource: str) -> str:
     """Return the page size of a resource as the kernel names it, such as 2MB."""
     return format_page_size(parse_quantity(resource.removeprefix(_HUGE_PAGES)).value())
-
-
-def format_page_size(size: int) -> str:
-    """Return a page size as the kernel names it, such as 2MB."""
-    unit, name = next((one for one in _PAGE_UNITS if size >= one[0]), (1, "B"))
-    return f"{size // unit}{name}"
-
-
-def _quota(milli: int) -> int:
-    return max(milli * _PERIOD_MICROSECONDS // _MILLI, _MIN_QUOTA) if milli else 0
-
-
-def _shares(milli: int) -> int:
-    return min(max(milli * _SHARES_PER_CPU // _MILLI, _MIN_SHARES), _MAX_SHARES)
 
 
 def _amounts(found: Mapping[str, str]) -> dict[str, Quantity]:

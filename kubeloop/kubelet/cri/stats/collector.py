@@ -16,7 +16,6 @@ from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.api.scalars.times import format_time
 from kubeloop.clock import Clock
 from kubeloop.grpc.streams import UNIMPLEMENTED, RpcError
-from kubeloop.kubelet.cri.cgroups import pod_cgroup
 from kubeloop.kubelet.cri.config.labels import CONTAINER_NAME, POD_UID
 from kubeloop.kubelet.cri.config.paths import NodePaths
 from kubeloop.kubelet.cri.messages.sandbox import PodSandbox, PodSandboxState
@@ -78,7 +77,7 @@ class StatsNode(NamedTuple):
 
     name: str
     paths: NodePaths
-    cgroup_root: str
+    group_of: Callable[[Pod], str]  # control group of a pod
     memory_capacity: int  # in bytes
     pods: Callable[[], list[Pod]]
 
@@ -158,7 +157,7 @@ class StatsCollector:
             for pod in pods
             if (uid := pod.metadata.uid) in by_pod or uid in sandboxes
         )
-        groups = {(pod.metadata.uid, ""): pod_cgroup(pod, self._node.cgroup_root) for pod in pods}
+        groups = {(pod.metadata.uid, ""): self._node.group_of(pod) for pod in pods}
         self._rates.keep(
             {"/", *groups.values(), *(one.attributes.id for one in containers if one.attributes is not None)}
         )
@@ -218,7 +217,7 @@ class StatsCollector:
 
     def _pod(self, pod: Pod, parts: PodParts, at: int) -> PodSummary:
         """Return the usage of a pod: of its control group if that can be read."""
-        group, cgroups = pod_cgroup(pod, self._node.cgroup_root), self._sources.cgroups
+        group, cgroups = self._node.group_of(pod), self._sources.cgroups
         found = pod_summary(pod, parts, at)
         time = found.start_time if found.cpu is None else found.cpu.time
         used, memory = cgroups.cpu_nanoseconds(group), cgroups.memory(group, time)

@@ -152,7 +152,9 @@ class Node:
         self.write_cgroup("/", 50.0)
         self.paths = NodePaths(folder / "kubelet", folder / "logs")
         sources = StatsSources(self.services, self.services, CgroupReader(self.cgroups), MachineReader(proc))
-        node = StatsNode("n1", self.paths, "/", 100 * _MIB, lambda: [_POD])
+        node = StatsNode(
+            "n1", self.paths, lambda pod: f"/kubepods/besteffort/pod{pod.metadata.uid}", 100 * _MIB, lambda: [_POD]
+        )
         self.collector = StatsCollector(node, sources, self.clock)
         self.provider = CriStatsProvider(self.collector, MachineResources(2, 100 * _MIB, 0))
 
