@@ -8,7 +8,7 @@ awaited here.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime
 from typing import Literal, NamedTuple, Protocol
 
@@ -28,6 +28,18 @@ class ContainerStartError(Exception):
         super().__init__(f"{reason}: {message}")
         self.reason = reason
         self.message = message
+
+
+class PodResizeError(Exception):
+    """Raised if a pod cannot be resized now; the message is shown in its PodResizeInProgress condition."""
+
+
+class EffectiveResources(msgspec.Struct, frozen=True):
+    """Resources that the runtime reports for a container: CPU in thousandths, memory in bytes; 0 if unknown."""
+
+    cpu_request: int = 0
+    cpu_limit: int = 0
+    memory_limit: int = 0
 
 
 class EnvSourceValues(NamedTuple):
@@ -55,7 +67,8 @@ class ContainerRun(msgspec.Struct, frozen=True, kw_only=True):
     is_stopping: bool = False  # it was stopped
     is_pre_stop_started: bool = False  # its preStop hook was started before the stop
     failed_stop_hooks: int = 0  # number of failed preStop hooks of this run
-    resources: ResourceRequirements | None = None  # actual resources; None if unknown
+    resources: ResourceRequirements | None = None  # resources it was given; None if unknown
+    effective: EffectiveResources | None = None  # as the runtime reports them; None if it does not
     is_resizing: bool = False  # a resize is in progress
     hook_failure: str = ""  # error of its postStart hook, if it failed
     is_in_current_sandbox: bool = True
@@ -67,6 +80,7 @@ class PodObservation(msgspec.Struct, frozen=True, kw_only=True):
 
     addresses: tuple[str, ...] | None = None  # None while there is no sandbox
     runs: Mapping[str, tuple[ContainerRun, ...]] = msgspec.field(default_factory=dict)  # by container, newest first
+    pod_level_resources: ResourceRequirements | None = None  # given to the pod as a whole; None if unknown
     next_change_at: datetime | None = None  # time of the next change by itself, if known
 
     def last_run(self, container: str) -> ContainerRun | None:
@@ -129,8 +143,8 @@ class Runtime(Protocol):
     async def start_pre_stop_hook(self, pod: Pod, container: str, hook: LifecycleHandler) -> None:
         """Start the preStop hook of a container that is stopped later; the hook is not run again then."""
 
-    async def update_container_resources(self, pod: Pod, container: Container) -> None:
-        """Start changing a running container to the resources of the pod's spec."""
+    async def resize_pod(self, pod: Pod, containers: Sequence[Container]) -> None:
+        """Start changing a pod and running containers to the resources of its spec. Raises `PodResizeError`."""
 
     async def probe(self, pod: Pod, container: Container, kind: ProbeKind, probe: Probe) -> ProbeResult:
         """Return the result of a probe."""

@@ -12,7 +12,8 @@ import msgspec
 
 from kubeloop.cli.program.files import write_private
 from kubeloop.grpc.streams import RpcError
-from kubeloop.kubelet.cri.cgroups import remove_pod_cgroups
+from kubeloop.kubelet.cm.cgroups.hierarchy import CgroupError
+from kubeloop.kubelet.cm.cgroups.pods import remove_pod_group
 from kubeloop.kubelet.cri.config.labels import POD_NAME, POD_NAMESPACE, POD_UID
 from kubeloop.kubelet.cri.node import RuntimeConnection, connect_runtime
 from kubeloop.kubelet.volumes.host.mounts import remove_tree, unmount_all
@@ -83,7 +84,10 @@ async def remove_pods_of(record: NodeRecord, connection: RuntimeConnection) -> N
             await connection.runtime.remove_pod_sandbox(sandbox.id)
         folder = Path(record.root) / "pods" / uid
         unmount_all(folder)
-        remove_pod_cgroups(uid, record.cgroup_root)
+        try:
+            await remove_pod_group(uid, record.cgroup_root)
+        except CgroupError as error:
+            raise NodeRecordError(str(error)) from None
         if not remove_tree(folder):
             raise NodeRecordError(f"{folder}: something is still mounted there")
 

@@ -123,9 +123,10 @@ class AllocationManager:
         if generation is not None:
             self._events.record_resize_completed(pod, resize_event_message("Pod resize completed", pod, generation))
         now = pod.metadata.generation if resizing else None
-        return msgspec.structs.replace(
-            memory, resize=msgspec.structs.replace(memory.resize, in_progress_generation=now)
-        )
+        progress = msgspec.structs.replace(memory.resize, in_progress_generation=now)
+        if now is None and memory.resize.error:
+            progress = msgspec.structs.replace(progress, error="", retry_at=None)
+        return msgspec.structs.replace(memory, resize=progress)
 
 
 def _resize_priority(pod: Pod, held: Amounts) -> ResizePriority:

@@ -8,7 +8,7 @@ spec ──differs──▶ fits? ──yes──▶ allocation ──differs fr
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -24,6 +24,7 @@ PENDING, IN_PROGRESS = "PodResizePending", "PodResizeInProgress"
 DEFERRED = "Deferred"
 # A deferred resize is retried after this time, and when another pod on the node terminates.
 RESIZE_RETRY_INTERVAL = timedelta(minutes=3)
+RESIZE_ERROR_RETRY_SECONDS = 10.0
 _RESIZABLE = ("cpu", "memory")
 
 Sizes = tuple[ResourceRequirements, ...]
@@ -52,6 +53,8 @@ class ResizeState(msgspec.Struct, frozen=True):
 
     pending: PendingResize | None = None
     in_progress_generation: int | None = None  # generation of the resize in progress
+    error: str = ""  # of the last try
+    retry_at: datetime | None = None  # when it is tried again
 
 
 def allocation_from_spec(pod: Pod) -> PodAllocation:
@@ -149,6 +152,12 @@ def needs_resize(container: Container, run: ContainerRun) -> bool:
     return run.resources is not None and not has_equal_resources(run.resources, container.resources)
 
 
+def needs_pod_level_resize(pod: Pod, seen: PodObservation) -> bool:
+    """Return True if a pod has pod-level resources other than those allocated."""
+    given = seen.pod_level_resources
+    return given is not None and pod.spec.resources is not None and not has_equal_resources(given, pod.spec.resources)
+
+
 def resize_requires_restart(container: Container, run: ContainerRun) -> bool:
     """Return True if the resize policy requires a restart for the changed resources."""
     changed = set(_changed(run.resources, container.resources))
@@ -163,7 +172,7 @@ def is_resize_in_progress(pod: Pod, seen: PodObservation) -> bool:
         run = seen.last_run(container.name)
         if run is not None and run.state == "running" and needs_resize(container, run):
             return True
-    return False
+    return needs_pod_level_resize(pod, seen)
 
 
 def resize_event_message(what: str, pod: Pod, generation: int, error: str = "") -> str:

@@ -20,10 +20,11 @@ from kubeloop.client import Client
 from kubeloop.clock import Clock
 from kubeloop.grpc.channel import UnixChannel
 from kubeloop.grpc.streams import RpcError
-from kubeloop.kubelet.config.kubelet_configuration import KubeletConfiguration
+from kubeloop.kubelet.checkpoints.store import CheckpointStore
 from kubeloop.kubelet.cm.cgroups.hierarchy import CgroupError, read_hierarchy
 from kubeloop.kubelet.cm.cgroups.manager import CgroupManager
 from kubeloop.kubelet.cm.container_manager import ContainerManager, ContainerManagerConfig, read_process_limit
+from kubeloop.kubelet.config.kubelet_configuration import KubeletConfiguration
 from kubeloop.kubelet.cri.config.dns import DnsSettings, pod_dns
 from kubeloop.kubelet.cri.config.linux_resources import MachineMemory
 from kubeloop.kubelet.cri.config.paths import NodePaths
@@ -37,6 +38,7 @@ from kubeloop.kubelet.cri.image_manager import ImageManager
 from kubeloop.kubelet.cri.isolation.pod_isolation import IsolationManager
 from kubeloop.kubelet.cri.isolation.runtime_state import RuntimeState
 from kubeloop.kubelet.cri.isolation.user_namespaces import UserNamespaceManager, read_kubelet_range
+from kubeloop.kubelet.cri.lifecycle.actuated_state import ActuatedState
 from kubeloop.kubelet.cri.messages.runtime import StatusResponse
 from kubeloop.kubelet.cri.pleg import GenericPLEG
 from kubeloop.kubelet.cri.runtime import CriParts, CriRuntime, NodeFacts
@@ -138,6 +140,7 @@ class CriNode:
             lambda: agent.services.list() if agent.services.has_synced else None,
         )
         images = config.connection.images
+        self._actuated = ActuatedState(CheckpointStore(paths.root))
         self._containers = self._new_container_manager()
         stats_node = StatsNode(config.name, paths, self._containers.pods.path, config.machine.memory, agent.pods)
         self._stats = StatsCollector(stats_node, StatsSources(service, images), clock)
@@ -152,6 +155,7 @@ class CriNode:
             StreamingClient(service),
             isolation,
             self._containers,
+            self._actuated,
             self._stats,
         )
         self.runtime = CriRuntime(service, config.connection.version, facts, parts, agent.enqueue)
@@ -172,7 +176,11 @@ class CriNode:
         return ContainerManager(cgroups, config.resources, capacity, lambda: filter(is_active, agent.pods()), record)
 
     async def start(self) -> None:
-        """Create the control groups of the node. Raises `CgroupError`, or `ValueError` for impossible settings."""
+        """Restore the state and create the control groups of the node.
+
+        Raises `CgroupError`, `CorruptCheckpoint`, or `ValueError` for impossible settings.
+        """
+        self._actuated.restore()
         await self._containers.start()
 
     def health_error(self) -> str:

@@ -11,11 +11,12 @@ from pathlib import Path
 
 import msgspec
 
+from kubeloop.kubelet.cm.cgroups.resource_config import quota_to_milli_cpu, shares_to_milli_cpu
 from kubeloop.kubelet.cri.config.labels import CONTAINER_NAME, read_container_facts
 from kubeloop.kubelet.cri.container_logs import last_lines
 from kubeloop.kubelet.cri.messages.container import ContainerState, ContainerStatus
 from kubeloop.kubelet.cri.messages.sandbox import PodSandboxState, PodSandboxStatus
-from kubeloop.kubelet.runtime import ContainerRun, PodObservation, RunState
+from kubeloop.kubelet.runtime import ContainerRun, EffectiveResources, PodObservation, RunState
 
 _STATES: Mapping[int, RunState] = {
     ContainerState.CREATED: "created",
@@ -72,10 +73,24 @@ def run_of(status: ContainerStatus, scheme: str) -> ContainerRun:
         exit_code=_UNKNOWN_EXIT if is_unknown else status.exit_code,
         reason="ContainerStatusUnknown" if is_unknown else status.reason,
         message=status.message,
+        effective=_effective(status),
     )
     if run.state != "exited":
         return run
     return msgspec.structs.replace(run, message=_with_termination_message(status, run))
+
+
+def _effective(status: ContainerStatus) -> EffectiveResources | None:
+    """Return the resources that the runtime reports; older ones report none."""
+    linux = status.resources.linux if status.resources is not None else None
+    if linux is None:
+        return None
+    found = EffectiveResources(
+        shares_to_milli_cpu(linux.cpu_shares),
+        max(quota_to_milli_cpu(linux.cpu_quota, linux.cpu_period), 0),
+        max(linux.memory_limit_in_bytes, 0),
+    )
+    return found if found != EffectiveResources() else None
 
 
 def _with_termination_message(status: ContainerStatus, run: ContainerRun) -> str:

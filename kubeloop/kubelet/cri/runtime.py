@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import shutil
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -17,6 +17,7 @@ import msgspec
 from kubeloop.api.generated.core_v1 import Container, HostIP, LifecycleHandler, Pod, PodIP, Probe, Service
 from kubeloop.api.kubelet_requests import PodLogOptions, PortConnection, StandardStreams
 from kubeloop.grpc.streams import NOT_FOUND, RpcError
+from kubeloop.kubelet.admission.resize import needs_pod_level_resize
 from kubeloop.kubelet.cm.cgroups.hierarchy import CgroupError
 from kubeloop.kubelet.cm.container_manager import ContainerManager
 from kubeloop.kubelet.containers.env_sources import CONFIG_ERROR
@@ -25,7 +26,7 @@ from kubeloop.kubelet.containers.service_environment import service_environment
 from kubeloop.kubelet.cri import container_logs
 from kubeloop.kubelet.cri.config.container_config import ContainerInputs, make_container_config
 from kubeloop.kubelet.cri.config.labels import POD_UID
-from kubeloop.kubelet.cri.config.linux_resources import MachineMemory, container_resources
+from kubeloop.kubelet.cri.config.linux_resources import MachineMemory
 from kubeloop.kubelet.cri.config.paths import NodePaths
 from kubeloop.kubelet.cri.config.sandbox_config import HostnameError, SandboxInputs, make_sandbox_config
 from kubeloop.kubelet.cri.config.security_context import ContainerConfigError
@@ -34,9 +35,11 @@ from kubeloop.kubelet.cri.gc.log_links import ContainerLogLinks
 from kubeloop.kubelet.cri.gc.log_manager import remove_logs
 from kubeloop.kubelet.cri.image_manager import ImageManager
 from kubeloop.kubelet.cri.isolation.pod_isolation import IsolationError, IsolationManager, PodIsolation
+from kubeloop.kubelet.cri.lifecycle.actuated_state import ActuatedState, PodResourceInfo
 from kubeloop.kubelet.cri.lifecycle.hooks import HookRunner
 from kubeloop.kubelet.cri.lifecycle.operations import ContainerOperations
 from kubeloop.kubelet.cri.lifecycle.probers import Prober, ProbeTarget
+from kubeloop.kubelet.cri.lifecycle.resize import PodResizer, actuated_resources
 from kubeloop.kubelet.cri.messages.container import CreateContainerRequest
 from kubeloop.kubelet.cri.messages.sandbox import DNSConfig, PodSandboxConfig
 from kubeloop.kubelet.cri.pod_status_cache import PodStatusCache
@@ -45,10 +48,12 @@ from kubeloop.kubelet.cri.stats.collector import StatsCollector
 from kubeloop.kubelet.cri.streams import StreamingClient
 from kubeloop.kubelet.events.pod_events import PodEvents
 from kubeloop.kubelet.runtime import (
+    ContainerRun,
     ContainerStartError,
     ContainerUsage,
     EnvSourceValues,
     PodObservation,
+    PodResizeError,
     ProbeKind,
     ProbeResult,
 )
@@ -84,6 +89,7 @@ class CriParts:
     streams: StreamingClient
     isolation: IsolationManager
     resources: ContainerManager
+    actuated: ActuatedState
     stats: StatsCollector | None = None
 
 
@@ -105,6 +111,7 @@ class CriRuntime:
         self._hooks = HookRunner(service)
         self._prober = Prober(service)
         self._operations = ContainerOperations(service, self._hooks, self._on_operation_end)
+        self._resizer = PodResizer(service, parts.resources.pods, parts.actuated, facts.memory)
         self._reset: set[str] = set()  # IDs of runs that only count as attempts
         self._starts: dict[str, asyncio.Task[None]] = {}  # starts under way, by pod UID
 
@@ -135,13 +142,18 @@ class CriRuntime:
     async def get_pod_status(self, pod: Pod) -> PodObservation:
         """Return the present state of a pod."""
         seen = self._operations.overlay(await self._cache.get(pod.metadata.uid))
-        if not self._reset:
+        given = self._parts.actuated.get(pod.metadata.uid)
+        if not self._reset and given is None:
             return seen
-        runs = {
-            name: tuple(msgspec.structs.replace(one, is_reset=True) if one.id in self._reset else one for one in found)
-            for name, found in seen.runs.items()
-        }
-        return msgspec.structs.replace(seen, runs=runs)
+        runs = {name: tuple(self._with_state(one, given) for one in found) for name, found in seen.runs.items()}
+        pod_level = given.pod_level if given is not None else None
+        return msgspec.structs.replace(seen, runs=runs, pod_level_resources=pod_level)
+
+    def _with_state(self, run: ContainerRun, given: PodResourceInfo | None) -> ContainerRun:
+        resources = actuated_resources(given, run.container) if run.state == "running" else None
+        if resources is None and run.id not in self._reset:
+            return run
+        return msgspec.structs.replace(run, resources=resources, is_reset=run.id in self._reset)
 
     # Sandboxes.
 
@@ -193,6 +205,7 @@ class CriRuntime:
         self._parts.isolation.release(uid)
         self._parts.mounts.remove_pod(uid)
         await self._parts.resources.pods.destroy(uid)
+        self._parts.actuated.remove_pod(uid)
         for folder in self._facts.paths.pod_logs.glob(f"*_{uid}"):
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -250,6 +263,8 @@ class CriRuntime:
             config = make_container_config(pod, container, inputs)
         except ContainerConfigError as error:
             raise ContainerStartError(CONFIG_ERROR, str(error)) from None
+        if self._resizer.is_resized(pod, container):
+            await self._resize_before_start(pod, sandbox_id)
         await self._remove_old_runs(pod, seen, container.name)
         (facts.paths.logs(pod) / container.name).mkdir(mode=0o755, parents=True, exist_ok=True)
         request = CreateContainerRequest(pod_sandbox_id=sandbox_id, config=config, sandbox_config=sandbox)
@@ -257,6 +272,7 @@ class CriRuntime:
             id = await self._service.create_container(request)
         except RpcError as error:
             raise ContainerStartError("CreateContainerError", error.details) from None
+        self._parts.actuated.set_container(pod, container)
         self._parts.events.record_container_created(pod, container)
         try:
             await self._service.start_container(id)
@@ -265,6 +281,13 @@ class CriRuntime:
         self._parts.events.record_container_started(pod, container)
         self._log_links.create(id, config.labels, facts.paths.logs(pod) / config.log_path)
         self._operations.start_post_start(pod, container, id)
+
+    async def _resize_before_start(self, pod: Pod, sandbox: str) -> None:
+        """Change the pod's control group for a container that starts again with other resources."""
+        try:
+            await self._resizer.resize(pod, {}, sandbox)
+        except PodResizeError as error:
+            raise ContainerStartError("CreateContainerError", str(error)) from None
 
     def _environment(self, pod: Pod, container: Container, found: EnvSourceValues | None) -> dict[str, str]:
         services = self._facts.services_of()
@@ -289,13 +312,18 @@ class CriRuntime:
         if run is not None and spec is not None:
             self._operations.start_pre_stop(self._with_addresses(pod, seen), spec, _bare(run.id), hook)
 
-    async def update_container_resources(self, pod: Pod, container: Container) -> None:
-        """Change a running container to the resources of the pod's spec."""
-        run = (await self._cache.get(pod.metadata.uid)).last_run(container.name)
-        if run is not None and run.state == "running":
-            limits = container_resources(pod, container, self._facts.memory)
-            await self._service.update_container_resources(_bare(run.id), limits)
-            self._cache.invalidate(pod.metadata.uid)
+    async def resize_pod(self, pod: Pod, containers: Sequence[Container]) -> None:
+        """Change a pod and its running containers to the resources of its spec. Raises `PodResizeError`."""
+        uid = pod.metadata.uid
+        seen = await self._cache.get(uid)
+        is_whole = needs_pod_level_resize(pod, await self.get_pod_status(pod))  # changes limits of all containers
+        names = seen.runs if is_whole else [one.name for one in containers]
+        runs = ((name, seen.current_run(name)) for name in names)
+        running = {name: _bare(run.id) for name, run in runs if run is not None and run.state == "running"}
+        try:
+            await self._resizer.resize(pod, running, self._cache.sandbox_of(uid))
+        finally:
+            self._cache.invalidate(uid)
 
     async def probe(self, pod: Pod, container: Container, kind: ProbeKind, probe: Probe) -> ProbeResult:
         """Return the result of a probe."""

@@ -156,6 +156,10 @@ class PodEvents:
         """Emit ResizeStarted."""
         self._normal(pod, "ResizeStarted", message)
 
+    def record_resize_error(self, pod: Pod, message: str) -> None:
+        """Emit ResizeError."""
+        self._warning(pod, "ResizeError", message)
+
     def record_resize_completed(self, pod: Pod, message: str) -> None:
         """Emit ResizeCompleted."""
         self._normal(pod, "ResizeCompleted", message)

@@ -141,11 +141,12 @@ class SimulatedRuntime:
                 self._clock.now(), pre_stop_behavior(hook, pod, process.container, process.script)
             )
 
-    async def update_container_resources(self, pod: Pod, container: Container) -> None:
-        """Start changing the resources of a container."""
-        process = self._process(pod.metadata.uid, container.name)
-        if process is not None:
-            process.resize(container, self._clock.now())
+    async def resize_pod(self, pod: Pod, containers: Sequence[Container]) -> None:
+        """Start changing the resources of containers."""
+        for container in containers:
+            process = self._process(pod.metadata.uid, container.name)
+            if process is not None:
+                process.resize(container, self._clock.now())
 
     async def probe(self, pod: Pod, container: Container, kind: ProbeKind, probe: Probe) -> ProbeResult:
         """Return the result of a probe."""

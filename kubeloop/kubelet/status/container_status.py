@@ -20,10 +20,12 @@ from kubeloop.api.generated.core_v1 import (
     ResourceRequirements,
     VolumeMountStatus,
 )
+from kubeloop.api.scalars.quantity import Quantity as Amount
+from kubeloop.api.scalars.quantity import QuantityFormat, parse_quantity
 from kubeloop.api.scalars.times import format_time
-from kubeloop.api.scalars.wire import Time
+from kubeloop.api.scalars.wire import Quantity, Time
 from kubeloop.kubelet.containers.probes import has_started, is_ready
-from kubeloop.kubelet.runtime import ContainerRun, PodObservation
+from kubeloop.kubelet.runtime import ContainerRun, EffectiveResources, PodObservation
 from kubeloop.kubelet.sync.containers import app_containers_of, ephemeral_containers_of, is_sidecar
 from kubeloop.kubelet.sync.pod_state import PodState
 from kubeloop.kubelet.sync.restart import RESTARTING_ALL, should_start
@@ -31,6 +33,8 @@ from kubeloop.kubelet.sync.restart import RESTARTING_ALL, should_start
 CREATING = ContainerState(waiting=ContainerStateWaiting(reason="ContainerCreating"))
 INITIALIZING = ContainerState(waiting=ContainerStateWaiting(reason="PodInitializing"))
 
+# Smaller values of the kernel mean none, in thousandths of a CPU.
+MIN_MILLI_CPU_LIMIT, MIN_MILLI_CPU_REQUEST = 10, 2
 MAX_POD_TERMINATION_MESSAGE_BYTES = (
     12 * 1024
 )  # limit of the termination messages of a pod's containers together, in bytes
@@ -98,9 +102,37 @@ def _actual_resources(run: ContainerRun | None, allocated: ResourceRequirements)
     if run is None:
         return None
     has = allocated
+    if run.state == "running" and run.effective is not None:
+        return _with_effective(allocated, run.resources or allocated, run.effective)
     if run.state == "running" and run.resources is not None and run.resources is not allocated:
         has = msgspec.structs.replace(allocated, requests=run.resources.requests, limits=run.resources.limits)
     return has
+
+
+def _with_effective(
+    allocated: ResourceRequirements, given: ResourceRequirements, effective: EffectiveResources
+) -> ResourceRequirements:
+    """Return the allocated resources with what the runtime reports; the rest is what the container was given.
+
+    Of values that the kernel cannot distinguish from none, the allocated ones are shown.
+    """
+    limits = {name: given.limits.get(name, text) for name, text in allocated.limits.items()}
+    requests = {name: given.requests.get(name, text) for name, text in allocated.requests.items()}
+    if limits and _is_shown(effective.cpu_limit, limits.get("cpu"), MIN_MILLI_CPU_LIMIT):
+        limits["cpu"] = _milli_cpu(effective.cpu_limit)
+    if limits and effective.memory_limit:
+        limits["memory"] = Quantity(str(Amount.of(effective.memory_limit, QuantityFormat.BINARY_SI)))
+    if requests and _is_shown(effective.cpu_request, requests.get("cpu"), MIN_MILLI_CPU_REQUEST):
+        requests["cpu"] = _milli_cpu(effective.cpu_request)
+    return msgspec.structs.replace(allocated, limits=limits, requests=requests)
+
+
+def _is_shown(reported: int, own: str | None, least: int) -> bool:
+    return bool(reported) and (reported > least or parse_quantity(own or "0").milli_value() > least)
+
+
+def _milli_cpu(milli: int) -> Quantity:
+    return Quantity(str(Amount.of_milli(milli)))
 
 
 def _states(

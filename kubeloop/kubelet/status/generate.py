@@ -154,7 +154,8 @@ def _add_resize(said: dict[str, ConditionState], resize: ResizeState, phase: str
     if (waiting := resize.pending) is not None:
         said[PENDING] = ConditionState(True, waiting.reason, waiting.message, waiting.generation)
     if resize.in_progress_generation is not None:
-        said[IN_PROGRESS] = ConditionState(True, generation=resize.in_progress_generation)
+        reason = "Error" if resize.error else ""
+        said[IN_PROGRESS] = ConditionState(True, reason, resize.error, resize.in_progress_generation)
 
 
 def build_status_patch(before: PodStatus, after: PodStatus) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from datetime import datetime
 
 from kubeloop.api.generated.core_v1 import Container, Pod
 from kubeloop.api.scalars.duration import SECOND, format_duration
-from kubeloop.kubelet.admission.resize import needs_resize, resize_requires_restart
+from kubeloop.kubelet.admission.resize import needs_pod_level_resize, needs_resize, resize_requires_restart
 from kubeloop.kubelet.containers.probes import active_probes, has_started, probe_of, probe_result
 from kubeloop.kubelet.runtime import ContainerRun, PodObservation, ProbeKind
 from kubeloop.kubelet.sync.containers import (
@@ -97,6 +97,8 @@ class _PodActionsBuilder:
         ):
             self._restart_all_containers()
             return
+        if needs_pod_level_resize(self._pod, self._seen) and not self._is_resize_delayed():
+            self._decision.request_pod_resize()
         for container in ephemeral_containers_of(self._pod):
             if self._seen.last_run(container.name) is None:
                 self._start(container)
@@ -206,10 +208,18 @@ class _PodActionsBuilder:
         if resize_requires_restart(container, run):
             message = f"Container {container.name} resize requires restart"
             self._decision.containers_to_kill.append(ContainerKill(container, message, grace_period_seconds(self._pod)))
-        elif not run.is_resizing:
+        elif not run.is_resizing and not self._is_resize_delayed():
             self._decision.containers_to_update.append(container)
         else:
             self._schedule_probes(container, run)
+
+    def _is_resize_delayed(self) -> bool:
+        """Return True until a resize that has failed is tried again."""
+        retry_at = self._memory.resize.retry_at
+        if retry_at is None or self._now >= retry_at:
+            return False
+        self._decision.wake_by(retry_at)
+        return True
 
     def _should_run(self, container: Container) -> bool:
         return should_start(container, self._pod, self._seen.last_run(container.name))

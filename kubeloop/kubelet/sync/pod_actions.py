@@ -39,6 +39,7 @@ class PodSyncActions(msgspec.Struct, kw_only=True):
         default_factory=list
     )  # preStop hooks of containers that are stopped later
     containers_to_update: list[Container] = msgspec.field(default_factory=list)
+    resize_pod: bool = False  # change the resources of the pod as a whole
     backing_off: dict[str, ContainerWaiting] = msgspec.field(default_factory=dict)
     wake_at: datetime | None = None
     termination_reason: TerminationReason | None = None  # a new termination reason
@@ -51,6 +52,7 @@ class PodSyncActions(msgspec.Struct, kw_only=True):
         return (
             self.create_sandbox
             or self.restart_all_containers
+            or self.resize_pod
             or bool(
                 self.containers_to_start
                 or self.containers_to_kill
@@ -67,6 +69,10 @@ class PodSyncActions(msgspec.Struct, kw_only=True):
     def request_restart(self) -> None:
         """Restart all containers in the present sandbox."""
         self.restart_all_containers = True
+
+    def request_pod_resize(self) -> None:
+        """Change the resources of the pod as a whole."""
+        self.resize_pod = True
 
     def terminate_for(self, reason: TerminationReason) -> None:
         """Terminate the pod for a new reason."""

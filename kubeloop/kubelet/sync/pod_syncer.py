@@ -3,19 +3,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
 import msgspec
 
 from kubeloop.api.generated.core_v1 import Container, Pod
 from kubeloop.clock import Clock
+from kubeloop.kubelet.admission.resize import RESIZE_ERROR_RETRY_SECONDS, resize_event_message
 from kubeloop.kubelet.agent_metrics import NodeAgentMetrics
 from kubeloop.kubelet.containers import image_pulls, probes
 from kubeloop.kubelet.containers.env_sources import CONFIG_ERROR, EnvSources
 from kubeloop.kubelet.containers.environment import sub_path_error
 from kubeloop.kubelet.events.pod_events import PodEvents
-from kubeloop.kubelet.runtime import ContainerStartError, PodObservation, Runtime
+from kubeloop.kubelet.runtime import ContainerStartError, PodObservation, PodResizeError, Runtime
 from kubeloop.kubelet.sync.compute_pod_actions import compute_pod_actions
 from kubeloop.kubelet.sync.containers import find_container
 from kubeloop.kubelet.sync.pod_actions import PodSyncActions
@@ -104,11 +105,28 @@ class PodSyncer:
             memory = await self._prepare(pod, seen, memory)
         for container in decision.containers_to_start:
             memory = await self._start(pod, container, seen, memory)
-        for container in decision.containers_to_update:
-            await self._runtime.update_container_resources(pod, container)
+        if decision.containers_to_update or decision.resize_pod:
+            memory = await self._resize(pod, decision.containers_to_update, memory)
         for due in decision.probes_to_run:
             memory = await self._probe(pod, due, memory)
         return memory
+
+    async def _resize(self, pod: Pod, containers: Sequence[Container], memory: PodState) -> PodState:
+        """Resize a pod; a failure is shown in its condition and tried again later."""
+        resize = memory.resize
+        try:
+            await self._runtime.resize_pod(pod, containers)
+        except PodResizeError as error:
+            message, generation = str(error), resize.in_progress_generation or pod.metadata.generation
+            if message != resize.error:
+                said = resize_event_message("Pod resize error", pod, generation, message)
+                self._events.record_resize_error(pod, said)
+            retry_at = self._clock.now() + timedelta(seconds=RESIZE_ERROR_RETRY_SECONDS)
+            failed = msgspec.structs.replace(resize, error=message, retry_at=retry_at)
+            return msgspec.structs.replace(memory, resize=failed)
+        if not resize.error:
+            return memory
+        return msgspec.structs.replace(memory, resize=msgspec.structs.replace(resize, error="", retry_at=None))
 
     def _record_failed_stop_hooks(self, pod: Pod, seen: PodObservation, memory: PodState) -> PodState:
         left, failed = collect_hook_failures(memory.stop_hooks, seen)

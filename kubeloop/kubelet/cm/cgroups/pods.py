@@ -11,9 +11,17 @@ from dataclasses import replace
 
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.api.strategy.pods.qos import BEST_EFFORT, BURSTABLE, GUARANTEED, qos_class_of
-from kubeloop.kubelet.cm.cgroups.hierarchy import CgroupError
+from kubeloop.kubelet.cm.cgroups.hierarchy import CgroupError, CgroupHierarchy, read_hierarchy
 from kubeloop.kubelet.cm.cgroups.manager import CgroupManager
-from kubeloop.kubelet.cm.cgroups.names import POD_PREFIX, CgroupName, child, pod_uid_of
+from kubeloop.kubelet.cm.cgroups.names import (
+    KUBEPODS,
+    POD_PREFIX,
+    CgroupDriver,
+    CgroupName,
+    child,
+    parse_path,
+    pod_uid_of,
+)
 from kubeloop.kubelet.cm.cgroups.qos import qos_group
 from kubeloop.kubelet.cm.cgroups.resource_config import (
     PodCgroupPolicy,
@@ -85,3 +93,11 @@ class PodContainerManager:
                     os.kill(process, signal.SIGKILL)
         if (found := self.found_pods().get(uid)) is not None:
             await self._cgroups.destroy(found)
+
+
+async def remove_pod_group(uid: str, root: str, hierarchy: CgroupHierarchy | None = None) -> None:
+    """Remove the group of a pod whose kubelet does not run, whichever driver it had. Raises `CgroupError`."""
+    drivers: tuple[CgroupDriver, ...] = ("cgroupfs", "systemd")
+    for driver in drivers:
+        cgroups = CgroupManager(hierarchy or read_hierarchy(), driver)
+        await PodContainerManager(cgroups, child(parse_path(root), KUBEPODS), PodCgroupPolicy()).destroy(uid)

@@ -15,7 +15,7 @@ from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.kubelet.cm.cgroups.hierarchy import CgroupError, CgroupV1, CgroupV2, read_hierarchy
 from kubeloop.kubelet.cm.cgroups.manager import CgroupManager
 from kubeloop.kubelet.cm.cgroups.names import ROOT, CgroupName, child
-from kubeloop.kubelet.cm.cgroups.pods import PodContainerManager
+from kubeloop.kubelet.cm.cgroups.pods import PodContainerManager, remove_pod_group
 from kubeloop.kubelet.cm.cgroups.qos import QOSContainerManager, QosPolicy, qos_configs
 from kubeloop.kubelet.cm.cgroups.resource_config import (
     PodCgroupPolicy,
@@ -153,6 +153,14 @@ def test_version_2_enables_controllers_and_converts_shares(tmp_path: Path) -> No
     assert pods.read(pod).memory == 8 * MIB
     assert pods.found_pods() == {"u1": CgroupName(("kubepods", "burstable", "podu1"))}
     asyncio.run(pods.destroy("u1"))
+    assert pods.found_pods() == {}
+
+
+def test_groups_are_removed_without_a_kubelet(tmp_path: Path) -> None:
+    hierarchy = FakeCgroupV1(tmp_path)
+    pods = PodContainerManager(CgroupManager(hierarchy), child(ROOT, "base", "kubepods"), PodCgroupPolicy())
+    asyncio.run(pods.ensure_exists(make_pod()))
+    asyncio.run(remove_pod_group("u1", "/base", hierarchy))
     assert pods.found_pods() == {}
 
 
