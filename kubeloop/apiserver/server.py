@@ -526,13 +526,13 @@ class RunningServer:
             on_error=app.internal_error_response,
             on_overflow=app.count_terminated_watch,
             on_timeout=app.timeout_response,
+            on_handshake_error=app.metrics.tls_handshake_errors.increment,
             handles_large_bodies=True,
         )
         tls = None
         if (context := tls_context(config)) is not None:
             tls = self._tls = ReloadableSSLContext(ssl.PROTOCOL_TLS_SERVER)
             tls.use(context)
-            tls.on_handshake_error = app.metrics.tls_handshake_errors.increment
             if auditor is not None:
                 tls.on_client_rejected = auditor.log_rejected_certificate
         try:
@@ -657,7 +657,6 @@ def _sni_context(main: AuditingSSLContext, authorities: Sequence[Path]) -> Audit
     """Return a context for further server names, which verifies clients and reports rejected ones as the main one."""
     context = _new_tls_context(authorities)
     context.on_client_rejected = lambda why: main.on_client_rejected(why)
-    context.on_handshake_error = lambda: main.on_handshake_error()
     return context
 
 

@@ -51,9 +51,13 @@ def _ignore_overflow(_request: Request) -> None:
     return None
 
 
+def _ignore_handshake_error() -> None:
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class HttpHooks:
-    """Callbacks that word rejections and failures, and report cut streams.
+    """Callbacks that word rejections and failures, and report cut streams and failed TLS handshakes.
 
     If the handler `handles_large_bodies`, it gets requests with too large a body as `TruncatedRequest` and has to
     reject them; otherwise `reject` words the response.
@@ -66,4 +70,5 @@ class HttpHooks:
     on_error: Callable[[Request, BaseException], Response] = field(default=_plain_error)
     on_overflow: Callable[[Request], None] = field(default=_ignore_overflow)
     on_timeout: Callable[[Request, float], Response | None] = field(default=_no_timeout)
+    on_handshake_error: Callable[[], None] = field(default=_ignore_handshake_error)
     handles_large_bodies: bool = False

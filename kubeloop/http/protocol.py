@@ -35,6 +35,8 @@ class HttpServerConnection(asyncio.Protocol):
 
     At most one request is being handled (`_request`); complete ones received after it are in `_waiting`; a ready
     response among them is a rejection, always the last. Once `_ending` is set, nothing is added to the outbox any more.
+    Before `connection_made`, while TLS shakes hands, nothing refers back to the connection: if the handshake fails, the
+    transport drops it, and it is finalized at once (with asyncio's own loop, when its exception is collected).
     """
 
     __slots__ = (
@@ -43,6 +45,7 @@ class HttpServerConnection(asyncio.Protocol):
         "_ending",
         "_held_back",
         "_intermediates",
+        "_is_made",
         "_linger_until",
         "_lost",
         "_reader",
@@ -59,7 +62,7 @@ class HttpServerConnection(asyncio.Protocol):
 
     def __init__(self, service: ServerState) -> None:
         self._state = service
-        self._reader = RequestReader(service.limits, service.loop, self._on_request, self._on_expect_continue)
+        self._is_made = False
         self._waiting: deque[Request | Response] = deque()
         self._request: Request | None = None
         self._started_at = 0.0
@@ -74,7 +77,10 @@ class HttpServerConnection(asyncio.Protocol):
     # Callbacks of the transport.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Set up write buffer and peer information; reject the connection if there are too many."""
+        """Set up reader, write buffer and peer information; reject the connection if there are too many."""
+        self._is_made = True
+        state = self._state
+        self._reader = RequestReader(state.limits, state.loop, self._on_request, self._on_expect_continue)
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is not a subclass
         self._transport.set_write_buffer_limits(high=SLICE)
         self._write_buffer = WriteBuffer(self._transport, self._state.cork, self._on_room)
@@ -87,6 +93,11 @@ class HttpServerConnection(asyncio.Protocol):
         connections.add(self)
         if len(connections) > self._state.limits.connections:
             self._reject(RequestRejection(503, "too many connections"))
+
+    def __del__(self) -> None:
+        """Report a TLS handshake that failed: the client's fault, or it left, or was too slow."""
+        if not self._is_made and not self._state.closing:
+            self._state.hooks.on_handshake_error()
 
     def data_received(self, data: bytes) -> None:
         """Feed the request reader; reject invalid input."""

@@ -3,16 +3,20 @@
 
 import asyncio
 import datetime
+import gc
 import ssl
 from pathlib import Path
 
 import pytest
+import uvloop
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from kubeloop.clock import SystemClock
-from kubeloop.http import HttpLimits, Request, Response, ResponseStream, StreamResponse, serve
+from kubeloop.http import HttpHooks, HttpLimits, Request, Response, ResponseStream, StreamResponse, serve
+from tests.bounds import GIVE_UP_SECONDS
+from tests.unit.http.conftest import until
 
 
 def make_certificate(folder: Path, name: str) -> Path:
@@ -215,3 +219,31 @@ def test_close_does_not_wait_for_a_tls_handshake(run, site, certificates):
             await s.server.close(grace=0.01)
 
     run(check())
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"",
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",  # the beginning of a TLS greeting
+    ],
+)
+def test_uvloop_reports_a_failed_handshake_at_once(site, certificates, sent):
+    """Asyncio's own loop keeps the exception, and by it the connection, until it is collected."""
+    reported: list[int] = []
+
+    async def check() -> None:
+        hooks = HttpHooks(on_handshake_error=lambda: reported.append(1))
+        async with site(hooks=hooks, tls=server_context(certificates)) as s:
+            client = await s.connect()
+            client.send(sent)
+            client.writer.close()
+            await until(lambda: bool(reported))
+        assert reported == [1]
+
+    gc.disable()  # nothing has to be collected for it
+    try:
+        uvloop.run(asyncio.wait_for(check(), GIVE_UP_SECONDS))
+    finally:
+        gc.enable()
