@@ -141,7 +141,7 @@ class CriRuntime:
 
     async def get_pod_status(self, pod: Pod) -> PodObservation:
         """Return the present state of a pod."""
-        seen = self._operations.overlay(await self._cache.get(pod.metadata.uid))
+        seen = self._operations.overlay(await self._without_unstarted(pod.metadata.uid))
         given = self._parts.actuated.get(pod.metadata.uid)
         if not self._reset and given is None:
             return seen
@@ -154,6 +154,17 @@ class CriRuntime:
         if resources is None and run.id not in self._reset:
             return run
         return msgspec.structs.replace(run, resources=resources, is_reset=run.id in self._reset)
+
+    async def _without_unstarted(self, uid: str) -> PodObservation:
+        """Return the state of a pod after removing containers that were created, and whose start was interrupted."""
+        seen = await self._cache.get(uid)
+        unstarted = [run for found in seen.runs.values() for run in found if run.state == "created"]
+        if not unstarted or uid in self._starts:
+            return seen
+        for run in unstarted:
+            await self._service.remove_container(_bare(run.id))
+        self._cache.invalidate(uid)
+        return await self._cache.get(uid)
 
     # Sandboxes.
 

@@ -101,6 +101,11 @@ class FakeRuntime:
         if id in self.statuses:
             self.statuses[id] = msgspec.structs.replace(self.statuses[id], state=ContainerState.EXITED)
 
+    async def remove_container(self, id: str) -> None:
+        """Remove a container."""
+        self._fail()
+        self.statuses.pop(id, None)
+
     async def exec_sync(self, id: str, command: tuple[str, ...], seconds: int) -> ExecSyncResponse:
         """Return the next of the given answers."""
         answer = self.exec_answers.pop(0)
