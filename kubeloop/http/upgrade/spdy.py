@@ -168,7 +168,8 @@ class SpdyConnection:
 
     def _on_data_frame(self, frame: SpdyFrame) -> None:
         stream = self._streams.get(frame.number)
-        if frame.data:
+        if frame.data and self._on_stream is not None:
+            # Not as a client: the server may have closed already, and a failed write loses data that was not read yet.
             for number in (0, frame.number):
                 self._carrier.write(self._writer.window_update(number, len(frame.data)))
         if stream is None:

@@ -170,3 +170,14 @@ async def test_goaway_ends_all_streams() -> None:
     assert [frame.type for frame in peer.heard()] == [SYN_REPLY, GOAWAY]
     assert peer.wire.closed
     assert await peer.streams[0].read() == b""
+
+
+@in_loop
+async def test_client_writes_nothing_when_it_receives_data() -> None:
+    """The server may have closed the connection after its data: a failed write would lose what is not read yet."""
+    wire = Wire()
+    client = SpdyConnection(wire)
+    stream = client.open({"streamtype": "error"})
+    wire.sent = b""
+    client.feed(FrameWriter().data(stream.number, b"status", fin=True))
+    assert (await stream.read(), wire.sent) == (b"status", b"")
