@@ -95,12 +95,17 @@ class PodObservation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProbeResult(msgspec.Struct, frozen=True):
-    """Result of a probe; a runtime that knows how long it is valid says so and is not probed before."""
+    """Result of a probe; a runtime that knows how long it is valid says so and is not probed before.
+
+    A probe with an error has no result: it changes nothing, and is repeated.
+    """
 
     ok: bool
     output: str = ""
     valid_until: datetime | None = None
     is_valid_forever: bool = False
+    is_warning: bool = False
+    is_error: bool = False
 
 
 class ContainerUsage(msgspec.Struct, frozen=True):

@@ -100,6 +100,8 @@ def update_record(before: ProbeRecord | None, due: DueProbe, answer: ProbeResult
     run, kind, probe = due.run, due.kind, due.probe
     if before is None or before.run != run.id:
         before = ProbeRecord(run=run.id)
+    if answer.is_error:
+        return msgspec.structs.replace(before, next_at=now + _period(probe))
     streak = before.result_run + 1 if before.last_result is answer.ok else 1
     needed = (probe.success_threshold if answer.ok else probe.failure_threshold) or 1
     reached = streak >= needed
@@ -116,7 +118,7 @@ def update_record(before: ProbeRecord | None, due: DueProbe, answer: ProbeResult
 
 def _next(probe: Probe, answer: ProbeResult, reached: bool, now: datetime) -> datetime | None:
     """Return the time of the next probe; a result known to stay valid is not probed before it may change."""
-    period = timedelta(seconds=probe.period_seconds or 10)
+    period = _period(probe)
     if not reached:
         return now + period
     if answer.is_valid_forever:
@@ -125,3 +127,7 @@ def _next(probe: Probe, answer: ProbeResult, reached: bool, now: datetime) -> da
         return now + period
     periods = max(-((now - answer.valid_until) // period), 1)
     return now + periods * period
+
+
+def _period(probe: Probe) -> timedelta:
+    return timedelta(seconds=probe.period_seconds or 10)

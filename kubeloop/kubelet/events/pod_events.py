@@ -139,10 +139,16 @@ class PodEvents:
         about = f"Failed to create pod sandbox: {message}" if reason == "FailedCreatePodSandBox" else message
         self._warning(pod, reason, about)
 
-    def record_unhealthy(self, pod: Pod, due: DueProbe, answer: ProbeResult) -> None:
-        """Emit Unhealthy for a failed probe."""
+    def record_probe(self, pod: Pod, due: DueProbe, answer: ProbeResult) -> None:
+        """Emit Unhealthy for a probe that failed or had an error, and ProbeWarning for a success with a warning."""
         kind = due.kind.capitalize()
-        self._warning(pod, "Unhealthy", f"{kind} probe failed: {answer.output}", due.container)
+        if answer.is_error:
+            message = f"{kind} probe errored and resulted in unknown state: {answer.output}"
+            self._warning(pod, "Unhealthy", message, due.container)
+        elif not answer.ok:
+            self._warning(pod, "Unhealthy", f"{kind} probe failed: {answer.output}", due.container)
+        elif answer.is_warning:
+            self._warning(pod, "ProbeWarning", f"{kind} probe warning: {answer.output}", due.container)
 
     def record_post_start_failed(self, pod: Pod, container: Container) -> None:
         """Emit FailedPostStartHook."""

@@ -218,9 +218,9 @@ class PodSyncer:
 
     async def _probe(self, pod: Pod, due: probes.DueProbe, memory: PodState) -> PodState:
         answer = await self._runtime.probe(pod, due.container, due.kind, due.probe)
-        self._metrics.count_probe(pod, due.container.name, due.kind, ok=answer.ok)
-        if not answer.ok:
-            self._events.record_unhealthy(pod, due, answer)
+        self._events.record_probe(pod, due, answer)
+        if not answer.is_error:
+            self._metrics.count_probe(pod, due.container.name, due.kind, ok=answer.ok)
         key = (due.container.name, due.kind)
         record = probes.update_record(memory.probes.get(key), due, answer, self._clock.now())
         return msgspec.structs.replace(memory, probes={**memory.probes, key: record})

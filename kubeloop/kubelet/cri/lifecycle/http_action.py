@@ -24,6 +24,10 @@ class HttpActionError(Exception):
     """Raised if a request has no response; the message is shown to users."""
 
 
+class UnknownPortError(HttpActionError):
+    """Raised for the name of a port that the container does not define."""
+
+
 class ActionResponse(NamedTuple):
     """Response at the end of local redirects."""
 
@@ -32,12 +36,12 @@ class ActionResponse(NamedTuple):
 
 
 def resolve_port(port: int | str, container: Container) -> int:
-    """Return the number of a port. Raises `HttpActionError` for a name that the container does not define."""
+    """Return the number of a port. Raises `UnknownPortError` for a name that the container does not define."""
     if isinstance(port, int) or port.isdigit():
         return int(port)
     found = next((one.container_port for one in container.ports if one.name == port), None)
     if found is None:
-        raise HttpActionError(f"couldn't find port: {port} in container: {container.name}")
+        raise UnknownPortError(f"couldn't find port: {port} in container: {container.name}")
     return found
 
 

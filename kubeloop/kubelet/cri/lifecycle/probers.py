@@ -17,6 +17,7 @@ from kubeloop.kubelet.cri.services import RuntimeService
 from kubeloop.kubelet.runtime import ProbeResult
 
 _OUTPUT_BYTES = 10 << 10
+_MOST_TRIES = 3  # of a probe that has an error instead of a result
 
 
 class ProbeTarget(NamedTuple):
@@ -34,7 +35,13 @@ class Prober:
         self._runtime = runtime
 
     async def probe(self, target: ProbeTarget, probe: Probe) -> ProbeResult:
-        """Return the result of a probe."""
+        """Return the result of a probe; one that has an error is tried again at once."""
+        for _ in range(_MOST_TRIES):
+            if not (result := await self._try(target, probe)).is_error:
+                break
+        return result
+
+    async def _try(self, target: ProbeTarget, probe: Probe) -> ProbeResult:
         seconds = probe.timeout_seconds or 1
         if probe.exec is not None:
             return await self._exec(target, tuple(probe.exec.command), seconds)
@@ -44,7 +51,7 @@ class Prober:
         except TimeoutError:
             return ProbeResult(False, _timeout_message(target, probe, seconds))
         except http_action.HttpActionError as error:
-            return ProbeResult(False, str(error))
+            return ProbeResult(False, str(error), is_error=isinstance(error, http_action.UnknownPortError))
 
     async def _dial(self, target: ProbeTarget, probe: Probe) -> ProbeResult:
         if probe.http_get is not None:
@@ -55,7 +62,7 @@ class Prober:
             return await _connect(probe.tcp_socket.host or target.pod_ip, port)
         if probe.grpc is not None:
             return await _check_health(target.pod_ip, probe.grpc.port, probe.grpc.service or "")
-        return ProbeResult(False, "missing probe handler")
+        return ProbeResult(False, f"missing probe handler for {target.container.name}", is_error=True)
 
     async def _exec(self, target: ProbeTarget, command: tuple[str, ...], seconds: int) -> ProbeResult:
         try:
@@ -64,7 +71,7 @@ class Prober:
             if error.code == DEADLINE_EXCEEDED:
                 words = " ".join(command)
                 return ProbeResult(False, f"command timed out: {words} timed out after {seconds}s")
-            return ProbeResult(False, f"{error.format()}")
+            return ProbeResult(False, error.format(), is_error=True)
         output = (done.stdout + done.stderr)[:_OUTPUT_BYTES].decode("utf-8", "replace")
         return ProbeResult(done.exit_code == 0, output)
 
@@ -74,7 +81,7 @@ def _http_result(response: http_action.ActionResponse) -> ProbeResult:
     if 200 <= response.status < 300:
         return ProbeResult(True, body)
     if 300 <= response.status < 400:
-        return ProbeResult(True, f"Probe terminated redirects, Response body: {body}")
+        return ProbeResult(True, f"Probe terminated redirects, Response body: {body}", is_warning=True)
     return ProbeResult(False, f"HTTP probe failed with statuscode: {response.status}")
 
 

@@ -95,6 +95,7 @@ def test_http(path: str, is_success: bool, output: str) -> None:
     found = asyncio.run(scenario())
     assert found.ok == is_success
     assert output in found.output
+    assert found.is_warning == (path == "/away")
 
 
 def test_certificates_are_not_verified(tmp_path: Path) -> None:
@@ -173,13 +174,22 @@ def test_exec(answer: ExecSyncResponse | RpcError, expected: ProbeResult) -> Non
     assert asyncio.run(scenario()) == expected
 
 
-def test_a_runtime_that_is_down_fails_the_probe() -> None:
+@pytest.mark.parametrize("errors", [1, 3])
+def test_error_of_the_runtime_is_no_result(errors: int) -> None:
+    """A container is not restarted because its runtime was: the probe is tried again."""
+
     async def scenario() -> ProbeResult:
         runtime = FakeRuntime()
-        runtime.exec_answers = [RpcError(UNAVAILABLE, "down")]
+        runtime.exec_answers = [*[RpcError(UNAVAILABLE, "down")] * errors, ExecSyncResponse(stdout=b"up")]
         return await probe(Probe(exec=ExecAction(command=("true",))), 0, runtime)
 
-    assert not asyncio.run(scenario()).ok
+    failed = ProbeResult(False, "rpc error: code = Unavailable desc = down", is_error=True)
+    assert asyncio.run(scenario()) == (failed if errors == 3 else ProbeResult(True, "up"))
+
+
+def test_unknown_port_is_no_result() -> None:
+    found = asyncio.run(probe(Probe(tcp_socket=TCPSocketAction(port="gone")), 0))
+    assert (found.is_error, found.output) == (True, "couldn't find port: gone in container: main")
 
 
 class HealthRequest(GrpcMessage, frozen=True, kw_only=True):
