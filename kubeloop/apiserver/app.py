@@ -21,7 +21,7 @@ import msgspec
 from kubeloop.api import errors
 from kubeloop.api.features.resource_config import APIResourceConfig
 from kubeloop.api.kinds import Resource
-from kubeloop.api.kubelet_requests import NodeDialer, VirtualGroup
+from kubeloop.api.kubelet_requests import VirtualGroup
 from kubeloop.apiserver.admission import AdmissionChain
 from kubeloop.apiserver.admission.dynamic.lazy import LazyDynamicAdmission
 from kubeloop.apiserver.admission.lookup import RegistryLookup
@@ -46,13 +46,14 @@ from kubeloop.apiserver.flowcontrol.inflight import InFlightLimiter
 from kubeloop.apiserver.handlers.delete import delete_collection, delete_object
 from kubeloop.apiserver.handlers.read import get_object, list_objects
 from kubeloop.apiserver.handlers.subresources import SUBRESOURCES, VIRTUAL_RESOURCES
-from kubeloop.apiserver.handlers.subresources.componentstatuses import DEFAULT_COMPONENT_PORTS
+from kubeloop.apiserver.handlers.subresources.componentstatuses import ComponentProbes
 from kubeloop.apiserver.handlers.virtual_group import virtual_group_response
 from kubeloop.apiserver.handlers.watch import watch_objects
 from kubeloop.apiserver.handlers.write import create_object, patch_object, replace_object
+from kubeloop.apiserver.kubelet_client.nodes import NodeConnections
 from kubeloop.apiserver.metrics import ApiServerMetrics
 from kubeloop.apiserver.nonresource.handler import NonResourceHandler
-from kubeloop.apiserver.nonresource.health import Check, HealthChecks
+from kubeloop.apiserver.nonresource.health import HealthChecks
 from kubeloop.apiserver.nonresource.openapi.schemas import DefinitionsSource, built_in_definitions
 from kubeloop.apiserver.registry.consistency import wait_for_request_revision, with_consistency
 from kubeloop.apiserver.registry.storage import Conversion, ResourceStorage, StorageRegistry
@@ -85,6 +86,7 @@ if TYPE_CHECKING:
     from kubeloop.apiserver.flowcontrol.controller import FlowController
     from kubeloop.apiserver.flowcontrol.request_flow import RequestFlow, Seat
     from kubeloop.apiserver.kubelet_client.dialer import KubeletClient
+    from kubeloop.apiserver.kubelet_client.kubelet_tls import KubeletClientConfig
 
 log = logging.getLogger(__name__)
 
@@ -132,6 +134,8 @@ class ApiServerDependencies:
     run_options: ServerRunOptions = DEFAULT_RUN_OPTIONS
     flags: Mapping[str, str] | None = None  # of the program, for /flagz
     metrics: MetricRegistry | None = None
+    flowcontrol_seats: int = 0  # for clients outside of the process; 0: no priority and fairness
+    kubelet_client: KubeletClientConfig | None = None  # without it, kubelets of other processes cannot be reached
 
 
 class ApiServer:
@@ -191,36 +195,31 @@ class ApiServer:
         self._dynamic_admission = LazyDynamicAdmission(registry, admission, self.authorizer, families, clock, worker)
         self._dynamic_admission.start()
         self._mutating_in_flight = writes
-        self.flowcontrol: FlowController | None = None
         self.fault_injector: FaultInjector | None = None  # fault injection for calls from outside of the process
-        self.component_ports: Mapping[str, int] = DEFAULT_COMPONENT_PORTS
-        self.component_checks: Mapping[str, Check] = {}
-        self.local_nodes: NodeDialer | None = None  # in-process kubelets, added by the program that runs them
-        self.kubelet_client: KubeletClient | None = None  # dialer for remote kubelets, set likewise
+        self.components = ComponentProbes()
+        self.nodes = NodeConnections(self._new_kubelet_client(dependencies.kubelet_client))
+        self.flowcontrol = self._new_flowcontrol(dependencies.flowcontrol_seats)
 
-    def enable_flowcontrol(self, seats: int) -> FlowController:
-        """Enable API priority and fairness with this many seats for clients outside of the process."""
+    def _new_kubelet_client(self, config: KubeletClientConfig | None) -> KubeletClient | None:
+        if config is None:
+            return None
+        from kubeloop.apiserver.kubelet_client.dialer import KubeletClient
+
+        return KubeletClient(partial(self.registry.get_object, "nodes", ""), config, self.metrics.log_tls_failures)
+
+    def _new_flowcontrol(self, seats: int) -> FlowController | None:
+        """Return API priority and fairness with this many seats; the store has to be open."""
+        if not seats:
+            return None
         from kubeloop.apiserver.flowcontrol.controller import FlowController
         from kubeloop.apiserver.flowcontrol.flow_schema_status import DanglingConditions
         from kubeloop.apiserver.flowcontrol.metrics import register_flowcontrol_metrics
 
         keep = DanglingConditions(self.registry, self.clock).reconcile
         metrics = self.metrics.registry
-        control = self.flowcontrol = FlowController(self.registry.store, self.clock, seats, keep, metrics)
+        control = FlowController(self.registry.store, self.clock, seats, keep, metrics)
         register_flowcontrol_metrics(metrics, control, self.metrics.filters)
         return control
-
-    def add_local_nodes(self, nodes: NodeDialer) -> None:
-        """Reach the nodes of kubelets in this process by their dialer."""
-        self.local_nodes = nodes
-
-    def set_component_port(self, component: str, port: int) -> None:
-        """Set the port where componentstatuses finds a component of this machine."""
-        self.component_ports = {**self.component_ports, component: port}
-
-    def set_component_check(self, component: str, check: Check) -> None:
-        """Let componentstatuses ask a component of this process, which has no port."""
-        self.component_checks = {**self.component_checks, component: check}
 
     def inject_faults(self, injector: FaultInjector | None) -> None:
         """Inject faults into calls from outside of the process; None ends that."""

@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     from kubeloop.apiserver.authorization.webhook import WebhookAuthorizerConfig
     from kubeloop.apiserver.encryption.configuration import ResourceTransformers
     from kubeloop.apiserver.encryption.store import EncryptedStore
+    from kubeloop.apiserver.kubelet_client.kubelet_tls import KubeletClientConfig
     from kubeloop.apiserver.webhook_client.review_client import KubeconfigReader
 
 log = logging.getLogger(__name__)
@@ -168,6 +169,7 @@ class ApiServerConfig:
     limits: HttpLimits = field(default_factory=HttpLimits)
     fault_injector: FaultInjector | None = None  # fault injection
     flags: Mapping[str, str] | None = None  # of the program, for /flagz
+    kubelet_client: KubeletClientConfig | None = None  # access to the nodes of other processes
     kubelet_client_user: str = ""  # this server's user for kubelets, if it has to be given permissions
 
 
@@ -217,13 +219,13 @@ class RunningServer:
             await ensure_format(store)
             store = await self._with_encryption(store, parts)
             auditor = self._auditor(parts)
-            app = self._app = self._build_app(store, auditor)
+            app = self._app = self._build_app(store, auditor, is_listening=True)
             listener = await self._listen(app, auditor)
             self.port = listener.port
             app.worker_thread.start()
             parts.callback(app.worker_thread.close)
             parts.push_async_callback(self._stop_listening, app, listener)
-            self._enable_flowcontrol(app, parts)
+            self._start_flowcontrol(app, parts)
             self._start_background_jobs(store, parts)
             _in_background(trim_memory_periodically(), "returning freed memory", parts)
             if config.fault_injector is not None:
@@ -303,8 +305,9 @@ class RunningServer:
             return ""
         return self._config.advertise_address or self._config.host
 
-    def _build_app(self, store: Store, auditor: Auditor | None = None) -> ApiServer:
+    def _build_app(self, store: Store, auditor: Auditor | None = None, *, is_listening: bool = False) -> ApiServer:
         config = self._config
+        seats = config.max_mutating_requests_inflight + config.max_requests_inflight
         writes = InFlightLimiter(
             config.max_mutating_requests_inflight, config.max_mutating_requests_inflight * _WAITING_PER_SEAT
         )
@@ -336,6 +339,8 @@ class RunningServer:
                 config.run_options,
                 config.flags,
                 self._metrics,
+                seats if is_listening and config.flowcontrol else 0,
+                config.kubelet_client,
             )
         )
 
@@ -420,13 +425,10 @@ class RunningServer:
 
         return RemoteTokenUnion(authenticators, audiences, self._clock, metrics)
 
-    def _enable_flowcontrol(self, app: ApiServer, parts: AsyncExitStack) -> None:
-        if self._config.flowcontrol:
+    def _start_flowcontrol(self, app: ApiServer, parts: AsyncExitStack) -> None:
+        if (control := app.flowcontrol) is not None:
             from kubeloop.apiserver.flowcontrol.controller import ADJUST_SECONDS
 
-            control = app.enable_flowcontrol(
-                self._config.max_mutating_requests_inflight + self._config.max_requests_inflight
-            )
             parts.callback(PeriodicJob(ADJUST_SECONDS, control.adjust_seats).cancel)
             parts.callback(PeriodicJob(1.0, control.begin_second).cancel)
 

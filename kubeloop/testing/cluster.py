@@ -278,7 +278,7 @@ class Cluster:
         from kubeloop.kubelet.agent import NodeAgent
 
         fleet = NodeAgent(self.async_client, self.context.informers, self.clock, config)
-        self.server.add_local_nodes(fleet.dialer)
+        self.server.nodes.add_local(fleet.dialer)
         self.server.serve_virtual_group(fleet.metrics)
         self._loop_tasks["events of nodes"] = asyncio.create_task(fleet.recorder.run(), name="events of nodes")
         return fleet

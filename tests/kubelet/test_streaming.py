@@ -170,7 +170,7 @@ def test_nodes_show_flags_and_status(cluster: Cluster) -> None:
     pages = kubelet_zpages({"node-ip": "10.0.0.1"}, cluster.clock)
     fleet = new_agent(cluster, NodeAgentConfig(count=1, pages=pages))
     cluster.settle()
-    cluster.server.add_local_nodes(fleet.dialer)
+    cluster.server.nodes.add_local(fleet.dialer)
     node = "/api/v1/nodes/n1/proxy"
     assert text(ask(cluster, f"{node}/flagz")).endswith("node-ip=10.0.0.1\n")
     assert text(ask(cluster, f"{node}/statusz")).startswith("\nkubelet statusz\n")

@@ -6,10 +6,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 
-from kubeloop.api.generated.core_v1 import Node
 from kubeloop.api.kubelet_requests import VirtualGroup
-from kubeloop.apiserver.app import ApiServer
-from kubeloop.apiserver.kubelet_client.dialer import KubeletClient
 from kubeloop.apiserver.kubelet_client.kubelet_tls import KubeletClientConfig
 from kubeloop.apiserver.server import RunningServer, StartupError
 from kubeloop.cli.pki.files import Pki
@@ -52,23 +49,13 @@ def default_kubelet_config(pki: Pki, allow_local_addresses: bool = False) -> Kub
     )
 
 
-def set_kubelet_client(server: ApiServer, config: KubeletClientConfig) -> None:
-    """Give a server access to the nodes of other processes."""
-
-    def find(name: str) -> Node | None:
-        node: Node | None = server.registry.get_object("nodes", "", name)
-        return node
-
-    server.kubelet_client = KubeletClient(find, config, server.metrics.log_tls_failures)
-
-
 def serve_kubelet_metrics(server: RunningServer, clock: Clock, beside: VirtualGroup | None = None) -> None:
     """Serve metrics.k8s.io from kubelets, and from a group of this process's own nodes."""
     from kubeloop.apiserver.kubelet_client.metrics_group import KubeletMetrics
 
     app = server.app
-    assert app.kubelet_client is not None, "--kubelet-metrics requires a connection to kubelets"
-    group = KubeletMetrics(app.registry, app.kubelet_client, clock, beside)
+    assert app.nodes.kubelets is not None, "--kubelet-metrics requires a connection to kubelets"
+    group = KubeletMetrics(app.registry, app.nodes.kubelets, clock, beside)
     app.serve_virtual_group(group)
     asking = asyncio.create_task(group.run(), name="usage of nodes")
 

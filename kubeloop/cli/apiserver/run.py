@@ -26,7 +26,7 @@ from kubeloop.apiserver.server import (
 )
 from kubeloop.cli.apiserver.access import access_config
 from kubeloop.cli.apiserver.audit import audit_config
-from kubeloop.cli.apiserver.kubelet_client import kubelet_config, serve_kubelet_metrics, set_kubelet_client
+from kubeloop.cli.apiserver.kubelet_client import kubelet_config, serve_kubelet_metrics
 from kubeloop.cli.apiserver.run_flags import run_options_of, tls_options_of
 from kubeloop.cli.flags.chaos import faults_of
 from kubeloop.cli.flags.runtime_config import resource_config_of
@@ -56,7 +56,6 @@ async def _start(options: argparse.Namespace, clock: Clock) -> RunningServer:
     backend, _, path = options.store.partition(":")
     if backend == "sqlite" and path:
         Path(path).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    kubelets = kubelet_config(options, pki)
 
     def write_access(server: RunningServer) -> None:
         if options.kubeconfig and pki:
@@ -64,7 +63,6 @@ async def _start(options: argparse.Namespace, clock: Clock) -> RunningServer:
             write_kubeconfig(options.kubeconfig, admin_kubeconfig(pki, options.tls_cert_file or pki.ca, url))
 
     server = await start_server(server_config_of(options, pki, clock), clock, write_access)
-    set_kubelet_client(server.app, kubelets)
     if options.kubelet_metrics:
         serve_kubelet_metrics(server, clock)
     hint = f": export KUBECONFIG={options.kubeconfig.absolute()}" if options.kubeconfig and pki else ""
@@ -180,6 +178,7 @@ def server_config_of(options: argparse.Namespace, pki: Pki | None, clock: Clock)
         service_node_port=options.kubernetes_service_node_port,
         run_options=run_options_of(options),
         fault_injector=faults_of(options),
+        kubelet_client=kubelet_config(options, pki),
         kubelet_client_user=KUBELET_CLIENT_USER if pki and not options.kubelet_client_certificate else "",
     )
     return with_shared_flags(config, options, pki, clock)

@@ -64,9 +64,9 @@ async def start_controllers(
     if port:
         pages = CurrentStatusPages(part, config, telemetry.registry)
         opened = await open_component_port("controller manager", pages, own, config, clock)
-        server.set_component_port("controller-manager", opened.port)
+        server.components.set_port("controller-manager", opened.port)
     else:
-        server.set_component_check("controller-manager", part.problem)
+        server.components.set_check("controller-manager", part.problem)
     if part.election is None or await part.election.wait_elected(_FIRST_WORK_SECONDS):
         await part.app.wait_initial_sync(_FIRST_WORK_SECONDS)
     return RunningControllers(part, opened)

@@ -103,6 +103,6 @@ async def start_nodes(server: ApiServer, clock: Clock, config: NodeAgentConfig, 
         ports = await open_kubelet_ports(plan, fleet.dialer, fleet.get_pod, client, clock)
     nodes = SimulatedNodes(fleet, informers, clock, ports)
     await nodes.start()
-    server.add_local_nodes(fleet.dialer)
+    server.nodes.add_local(fleet.dialer)
     server.serve_virtual_group(fleet.metrics)
     return nodes

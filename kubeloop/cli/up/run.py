@@ -31,7 +31,7 @@ from kubeloop.apiserver.inprocess.transport import InProcessTransport
 from kubeloop.apiserver.request.context import AUTHENTICATED, User
 from kubeloop.apiserver.request.fault_injection import FaultInjector
 from kubeloop.apiserver.server import ApiServerConfig, RunningServer, StartupError, start_server
-from kubeloop.cli.apiserver.kubelet_client import default_kubelet_config, serve_kubelet_metrics, set_kubelet_client
+from kubeloop.cli.apiserver.kubelet_client import default_kubelet_config, serve_kubelet_metrics
 from kubeloop.cli.apiserver.run import advertised_address, default_request_headers, with_shared_flags
 from kubeloop.cli.flags.chaos import faults_of
 from kubeloop.cli.flags.runtime_config import gates_of, resource_config_of
@@ -274,9 +274,9 @@ async def _start(plan: UpOptions, lock: ClusterLock | None) -> RunningControlPla
             text = admin_kubeconfig(pki, pki.ca, url, plan.name)
             write_kubeconfig(plan.kubeconfig, text, switch=plan.switch_context)
 
+        config = replace(config, kubelet_client=default_kubelet_config(pki, _allows_local_addresses(plan)))
         server = await start_server(_with_keys(config, plan.flags, pki, clock), clock, write_access)
         parts.push_async_callback(server.close)
-        set_kubelet_client(server.app, default_kubelet_config(pki, _allows_local_addresses(plan)))
         if plan.default_class:
             await ensure_default_class(server.app)
         loops = await start_controllers(server.app, pki, clock, plan.manager_port, plan.feature_gates)

@@ -48,10 +48,10 @@ async def start_scheduler(
         within.election,
     )
     if not port:
-        server.set_component_check("scheduler", component.problem)
+        server.components.set_check("scheduler", component.problem)
         return RunningScheduler(component, None)
     config = port_config(pki, port)
     pages = CurrentStatusPages(component, config, telemetry.registry, SchedulerStatusPages)
     opened = await open_component_port("scheduler", pages, within.shared_client(), config, clock)
-    server.set_component_port("scheduler", opened.port)
+    server.components.set_port("scheduler", opened.port)
     return RunningScheduler(component, opened)

@@ -13,6 +13,7 @@ from kubeloop.api import codec, errors
 from kubeloop.api.generated.core_v1 import ComponentCondition, ComponentStatus
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.apiserver.handlers.subresources.unstored_responses import encode_unstored_table, unstored_object_response
+from kubeloop.apiserver.nonresource.health import Check
 from kubeloop.apiserver.request.context import RequestContext
 from kubeloop.apiserver.response.writers import document_response
 from kubeloop.http import Response
@@ -22,14 +23,30 @@ if TYPE_CHECKING:
 
 _DEPRECATED = "v1 ComponentStatus is deprecated in v1.19+"
 # Upstream's ports of the other components, on the same machine.
-DEFAULT_COMPONENT_PORTS: Final = {"controller-manager": 10257, "scheduler": 10259}
+_DEFAULT_PORTS: Final = {"controller-manager": 10257, "scheduler": 10259}
 _STORE: Final = "etcd-0"
+
+
+class ComponentProbes:
+    """Ports at which components of this machine are probed, and checks of components in this process."""
+
+    def __init__(self) -> None:
+        self.ports = dict(_DEFAULT_PORTS)
+        self.checks: dict[str, Check] = {}
+
+    def set_port(self, component: str, port: int) -> None:
+        """Probe a component at another port."""
+        self.ports[component] = port
+
+    def set_check(self, component: str, check: Check) -> None:
+        """Ask a component of this process, which has no port."""
+        self.checks[component] = check
 
 
 async def component_statuses(ctx: RequestContext, server: ApiServer) -> Response:
     """Handle GET of one component, or of the list of all."""
     ctx.warn(_DEPRECATED)
-    names = sorted((*server.component_ports, _STORE))
+    names = sorted((*server.components.ports, _STORE))
     if ctx.target.verb == "get":
         if ctx.target.name not in names:
             raise errors.not_found("", "componentstatus", ctx.target.name)
@@ -41,12 +58,12 @@ async def component_statuses(ctx: RequestContext, server: ApiServer) -> Response
 
 async def _component_status(server: ApiServer, name: str) -> ComponentStatus:
     """Return the status of the store and of components in this process; others are probed."""
-    if (check := server.component_checks.get(name)) is not None:
+    if (check := server.components.checks.get(name)) is not None:
         condition = _condition(check())
     elif name != _STORE:
         from kubeloop.apiserver.handlers.subresources.component_probe import probe_component
 
-        condition = await probe_component(server.component_ports[name])
+        condition = await probe_component(server.components.ports[name])
     elif error := server.registry.store.last_error:
         condition = ComponentCondition(type="Healthy", status="False", error=error)
     else:

@@ -27,12 +27,11 @@ class Kubelets:
 
 
 @pytest.fixture
-def dialled(cluster: Cluster) -> Kubelets:
-    made: Any = Kubelets()
+def dialled(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Kubelets:
+    made = Kubelets()
     cluster.add_nodes(1)
-    cluster.server.kubelet_client = made
-    kubelets: Kubelets = made
-    return kubelets
+    monkeypatch.setattr(cluster.server.nodes, "kubelets", made)
+    return made
 
 
 def log_of(cluster: Cluster, node: str) -> str:
@@ -60,8 +59,10 @@ def test_stopped_in_process_node_is_not_dialed(cluster: Cluster, dialled: Kubele
     assert dialled.asked == []
 
 
-def test_node_of_another_planes_process_is_not_dialed(cluster: Cluster, dialled: Kubelets) -> None:
-    cluster.server.local_nodes = None
+def test_node_of_another_planes_process_is_not_dialed(
+    cluster: Cluster, dialled: Kubelets, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster.server.nodes, "_local", [])
     with pytest.raises(ServiceUnavailable, match="no route to host"):
         log_of(cluster, "n1")
     assert dialled.asked == []

@@ -147,7 +147,7 @@ def nobody_listens(api):
     with socket.create_server(("127.0.0.1", 0)) as once:
         port = once.getsockname()[1]
     for component in ("controller-manager", "scheduler"):
-        api.server.set_component_port(component, port)
+        api.server.components.set_port(component, port)
     return port
 
 
@@ -169,7 +169,7 @@ def test_a_component_is_asked_for_its_health(api, tmp_path, status, condition):
         return await serve(answer, "127.0.0.1", 0, tls, HttpLimits(), SystemClock())
 
     server = api._runner.run(listen())
-    api.server.set_component_port("scheduler", server.port)
+    api.server.components.set_port("scheduler", server.port)
     assert api.get("/api/v1/componentstatuses/scheduler").body["conditions"] == [condition]
     api._runner.run(server.close(1))
 
@@ -183,7 +183,7 @@ def test_a_component_that_nobody_runs_is_unhealthy(api, nobody_listens):
 
 def test_a_component_of_the_process_is_asked_directly(api, nobody_listens):
     problems = ["job-controller: stuck", ""]
-    api.server.set_component_check("controller-manager", lambda: problems.pop(0))
+    api.server.components.set_check("controller-manager", lambda: problems.pop(0))
     found = [api.get("/api/v1/componentstatuses/controller-manager").body["conditions"][0] for _ in range(2)]
     assert found == [
         {"type": "Healthy", "status": "False", "message": "job-controller: stuck"},

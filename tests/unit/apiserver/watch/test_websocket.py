@@ -211,7 +211,7 @@ LOG = [b"", b"alive\n", b"x" * 2048, b"x" * 952]
 def test_logs_are_messages_after_an_empty_one(
     api, pods, offered: str | None, chosen: str | None, opcode: int, messages: list[bytes]
 ) -> None:
-    api.server.local_nodes = LoggingNode()
+    api.server.nodes.add_local(LoggingNode())
     path = pods("p", nodeName="n1")
 
     async def test() -> None:
@@ -227,7 +227,7 @@ def test_logs_are_messages_after_an_empty_one(
 
 
 def test_log_handshake_with_unknown_protocols_is_rejected(api, pods) -> None:
-    api.server.local_nodes = LoggingNode()
+    api.server.nodes.add_local(LoggingNode())
     path = pods("p", nodeName="n1")
 
     async def test() -> None:

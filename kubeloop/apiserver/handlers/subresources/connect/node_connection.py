@@ -19,7 +19,7 @@ _KUBELET_PORT = 10250
 
 def local_dialer(server: ApiServer, node: str) -> NodeDialer | None:
     """Return the in-process dialer if it has this node, else None."""
-    return server.local_nodes if server.local_nodes is not None and server.local_nodes.can_reach(node) else None
+    return server.nodes.local_dialer(node)
 
 
 def kubelet_dialer(server: ApiServer, node: str) -> KubeletClient:
@@ -27,14 +27,10 @@ def kubelet_dialer(server: ApiServer, node: str) -> KubeletClient:
 
     Addresses of simulated nodes are not routable: without the node in this process, no connection is tried.
     """
-    found = server.registry.get_object("nodes", "", node)
-    if (
-        server.kubelet_client is None
-        or found is None
-        or found.metadata.annotations.get(SIMULATED_NODE_ANNOTATION) == ""
-    ):
+    found, kubelets = server.registry.get_object("nodes", "", node), server.nodes.kubelets
+    if kubelets is None or found is None or found.metadata.annotations.get(SIMULATED_NODE_ANNOTATION) == "":
         raise unreachable_node_error(server.registry, node)
-    return server.kubelet_client
+    return kubelets
 
 
 def pod_dialer(server: ApiServer, node: str) -> PodDialer:

@@ -98,7 +98,7 @@ def _dialer_of(server: ApiServer, pod: Any, address: HostPort) -> Callable[[Port
     name = pod.spec.node_name
     node = server.registry.get_object("nodes", "", name)
     is_simulated = node is not None and SIMULATED_NODE_ANNOTATION in node.metadata.annotations
-    if server.kubelet_client is not None and not is_simulated:
+    if server.nodes.kubelets is not None and not is_simulated:
         return partial(dial_pod, address)
 
     async def through_node(connection: PortConnection) -> None:
