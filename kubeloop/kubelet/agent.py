@@ -175,8 +175,12 @@ class NodeAgent:
 
     def _new_pod_loop(self) -> Controller[ObjectKey]:
         checks = self._volumes.new_volume_manager(self._events, self._clock, self.kubelet_metrics.volumes)
+        handler = PodAdmitHandler(
+            *(self._pods, self.served_nodes, self._allocator, self.pod_states, self._events),
+            admitter=self._cri_node,
+        )
         managers = PodManagers(
-            PodAdmitHandler(self._pods, self.served_nodes, self._allocator, self.pod_states, self._events),
+            handler,
             self._allocator,
             checks if self._cri_node is None else self._cri_node.new_volume_manager(checks),
             self._status_manager,

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple, Protocol
 
 import msgspec
 
-from kubeloop.api.generated.core_v1 import Container, LifecycleHandler, Pod, Probe, ResourceRequirements
+from kubeloop.api.generated.core_v1 import Container, ContainerUser, LifecycleHandler, Pod, Probe, ResourceRequirements
 from kubeloop.api.kubelet_requests import PodLogOptions, PortConnection, StandardStreams
 
 RunState = Literal["created", "running", "exited"]  # created: about to run, or running its postStart hook
@@ -68,6 +68,7 @@ class ContainerRun(msgspec.Struct, frozen=True, kw_only=True):
     is_pre_stop_started: bool = False  # its preStop hook was started before the stop
     failed_stop_hooks: int = 0  # number of failed preStop hooks of this run
     resources: ResourceRequirements | None = None  # resources it was given; None if unknown
+    user: ContainerUser | None = None  # of its first process, if the runtime reports it
     effective: EffectiveResources | None = None  # as the runtime reports them; None if it does not
     is_resizing: bool = False  # a resize is in progress
     hook_failure: str = ""  # error of its postStart hook, if it failed

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from typing import Protocol
 
 import msgspec
 
@@ -44,12 +45,27 @@ _CLASSES = ("Guaranteed", "Burstable", "BestEffort")  # preempted last to first
 MissingAmounts = Mapping[str, int]  # missing amounts by resource
 
 
+class NodeAdmitter(Protocol):
+    """Admits pods by the machine of a real node, and allocates what they use of it."""
+
+    async def admit(self, pod: Pod, node: Node) -> TerminationReason | None:
+        """Return why a pod is rejected; None if it is admitted."""
+
+
 class PodAdmitHandler:
-    """Admits or rejects the pods of an agent's nodes."""
+    """Admits or rejects the pods of an agent's nodes; `admitter` is that of a real node."""
 
     def __init__(
-        self, pods: Informer, nodes: ServedNodes, allocator: AllocationManager, states: PodStates, events: PodEvents
+        self,
+        pods: Informer,
+        nodes: ServedNodes,
+        allocator: AllocationManager,
+        states: PodStates,
+        events: PodEvents,
+        *,
+        admitter: NodeAdmitter | None = None,
     ) -> None:
+        self._admitter = admitter
         self._pods = pods
         self._nodes = nodes
         self._allocator = allocator
@@ -70,6 +86,17 @@ class PodAdmitHandler:
             self._events.record_rejected(pod, rejection.reason, rejection.message.removeprefix("Pod was rejected: "))
             return msgspec.structs.replace(state, termination_reason=rejection)
         return msgspec.structs.replace(state, allocation=self._allocator.add_pod(pod))
+
+    async def admit_by_machine(self, pod: Pod, node: Node, state: PodState) -> PodState:
+        """Return the state of a pod that was admitted so far, with the rejection by the machine of a real node."""
+        if self._admitter is None or state.allocation is None:
+            return state
+        rejection = await self._admitter.admit(pod, node)
+        if rejection is None:
+            return state
+        self._allocator.remove_pod(pod.spec.node_name, pod.metadata.uid)
+        self._events.record_rejected(pod, rejection.reason, rejection.message.removeprefix("Pod was rejected: "))
+        return msgspec.structs.replace(state, termination_reason=rejection, allocation=None)
 
     def _new_pod_rejection(self, pod: Pod, node: Node) -> TerminationReason | None:
         if self._nodes.is_shutting_down(node):

@@ -43,7 +43,10 @@ fe00::2\tip6-allrouters
 class ContainerMounts:
     """Prepares the mounts of containers on the machine."""
 
-    def __init__(self, paths: NodePaths, volumes: VolumeMounter, cluster_domain: str, clock: Clock) -> None:
+    def __init__(
+        self, paths: NodePaths, volumes: VolumeMounter, cluster_domain: str, clock: Clock, *, relabels: bool = False
+    ) -> None:
+        self._relabels = relabels  # SELinux is enabled
         self._paths = paths
         self._volumes = volumes
         self._cluster_domain = cluster_domain
@@ -92,6 +95,7 @@ class ContainerMounts:
             host_path=str(source),
             readonly=mount.read_only or is_read_only(volume),
             propagation=_PROPAGATION[mount.mount_propagation],
+            selinux_relabel=self._relabels and volume.host_path is None,
         )
 
     def _needs_hosts_file(self, pod: Pod, container: Container) -> bool:
@@ -104,7 +108,7 @@ class ContainerMounts:
         path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
         path.write_text(hosts_file(pod, self._cluster_domain, Path(_HOSTS)))
         path.chmod(0o644)
-        return Mount(container_path=_HOSTS, host_path=str(path))
+        return Mount(container_path=_HOSTS, host_path=str(path), selinux_relabel=True)
 
     def _termination_message_mount(self, pod: Pod, container: Container) -> Mount:
         folder = self._paths.container(pod.metadata.uid, container.name)
@@ -112,7 +116,9 @@ class ContainerMounts:
         path = folder / f"{self._clock.random().getrandbits(32):08x}"
         path.touch()
         path.chmod(0o666)  # the container's user writes it
-        return Mount(container_path=container.termination_message_path, host_path=str(path))
+        return Mount(
+            container_path=container.termination_message_path, host_path=str(path), selinux_relabel=self._relabels
+        )
 
 
 def hosts_file(pod: Pod, cluster_domain: str, node_hosts: Path) -> str:

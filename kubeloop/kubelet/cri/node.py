@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from kubeloop.api.generated.core_v1 import NodeStatus, Pod
+from kubeloop.api.generated.core_v1 import Node, NodeStatus, Pod
 from kubeloop.api.pods.pod import is_active
 from kubeloop.api.quota.amounts import amounts_of
 from kubeloop.client import Client
@@ -35,6 +35,7 @@ from kubeloop.kubelet.cri.gc.image_gc import ImageGCManager, ImageGCPolicy
 from kubeloop.kubelet.cri.gc.log_links import ContainerLogLinks
 from kubeloop.kubelet.cri.gc.log_manager import ContainerLogManager, LogRotationPolicy
 from kubeloop.kubelet.cri.image_manager import ImageManager
+from kubeloop.kubelet.cri.isolation.host_security import read_host_security
 from kubeloop.kubelet.cri.isolation.pod_isolation import IsolationManager
 from kubeloop.kubelet.cri.isolation.runtime_state import RuntimeState
 from kubeloop.kubelet.cri.isolation.user_namespaces import UserNamespaceManager, read_kubelet_range
@@ -55,6 +56,7 @@ from kubeloop.kubelet.eviction.signals import (
 )
 from kubeloop.kubelet.node_status.machine import MachineResources, capacity_of, huge_page_sizes
 from kubeloop.kubelet.node_status.served_nodes import ServedNodes
+from kubeloop.kubelet.sync.pod_state import TerminationReason
 from kubeloop.kubelet.sync.sync_queues import EnqueuePod
 from kubeloop.kubelet.volumes.host.manager import HostVolumeManager
 from kubeloop.kubelet.volumes.host.mounter import VolumeMounter
@@ -130,6 +132,7 @@ class CriNode:
         self._config = config
         self._agent = agent
         self._mounter = VolumeMounter(paths, PayloadReader(agent.client, clock), clock)
+        self._security = read_host_security()
         facts = NodeFacts(
             paths,
             config.addresses,
@@ -138,6 +141,8 @@ class CriNode:
             lambda pod: pod_dns(pod, config.dns),
             lambda: agent.nodes.allocatable_of(config.name),
             lambda: agent.services.list() if agent.services.has_synced else None,
+            self._security,
+            config.settings.seccomp_default,
         )
         images = config.connection.images
         self._actuated = ActuatedState(CheckpointStore(paths.root))
@@ -151,7 +156,9 @@ class CriNode:
         parts = CriParts(
             agent.events,
             ImageManager(images, agent.client, agent.events, config.parallel_pulls),
-            ContainerMounts(paths, self._mounter, config.dns.cluster_domain, clock),
+            ContainerMounts(
+                paths, self._mounter, config.dns.cluster_domain, clock, relabels=self._security.has_selinux
+            ),
             StreamingClient(service),
             isolation,
             self._containers,
@@ -182,6 +189,10 @@ class CriNode:
         """
         self._actuated.restore()
         await self._containers.start()
+
+    async def admit(self, pod: Pod, node: Node) -> TerminationReason | None:
+        """Return why a pod is rejected by this machine; None if it is admitted."""
+        return self._security.rejection(pod, node) if pod.status.phase in ("", "Pending") else None
 
     def health_error(self) -> str:
         """Return why the node is not ready; empty if the runtime answers."""

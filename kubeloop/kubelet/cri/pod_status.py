@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from kubeloop.api.generated.core_v1 import ContainerUser, LinuxContainerUser
 from kubeloop.kubelet.cm.cgroups.resource_config import quota_to_milli_cpu, shares_to_milli_cpu
 from kubeloop.kubelet.cri.config.labels import CONTAINER_NAME, read_container_facts
 from kubeloop.kubelet.cri.container_logs import last_lines
@@ -74,6 +75,7 @@ def run_of(status: ContainerStatus, scheme: str) -> ContainerRun:
         reason="ContainerStatusUnknown" if is_unknown else status.reason,
         message=status.message,
         effective=_effective(status),
+        user=_user(status),
     )
     if run.state != "exited":
         return run
@@ -91,6 +93,14 @@ def _effective(status: ContainerStatus) -> EffectiveResources | None:
         max(linux.memory_limit_in_bytes, 0),
     )
     return found if found != EffectiveResources() else None
+
+
+def _user(status: ContainerStatus) -> ContainerUser | None:
+    linux = status.user.linux if status.user is not None else None
+    if linux is None:
+        return None
+    groups = linux.supplemental_groups
+    return ContainerUser(linux=LinuxContainerUser(uid=linux.uid, gid=linux.gid, supplemental_groups=groups))
 
 
 def _with_termination_message(status: ContainerStatus, run: ContainerRun) -> str:

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import shutil
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -34,6 +34,7 @@ from kubeloop.kubelet.cri.container_mounts import ContainerMounts
 from kubeloop.kubelet.cri.gc.log_links import ContainerLogLinks
 from kubeloop.kubelet.cri.gc.log_manager import remove_logs
 from kubeloop.kubelet.cri.image_manager import ImageManager
+from kubeloop.kubelet.cri.isolation.host_security import HostSecurity
 from kubeloop.kubelet.cri.isolation.pod_isolation import IsolationError, IsolationManager, PodIsolation
 from kubeloop.kubelet.cri.lifecycle.actuated_state import ActuatedState, PodResourceInfo
 from kubeloop.kubelet.cri.lifecycle.hooks import HookRunner
@@ -77,6 +78,8 @@ class NodeFacts:
     dns_of: Callable[[Pod], DNSConfig | None]
     allocatable_of: Callable[[], Mapping[str, str]]
     services_of: Callable[[], Iterable[Service] | None]  # None until they were listed
+    security: HostSecurity = field(default_factory=HostSecurity)
+    seccomp_default: bool = False  # `seccompDefault`
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,6 +271,8 @@ class CriRuntime:
                 mounts,
                 facts.memory,
                 str(facts.paths.seccomp()),
+                facts.seccomp_default,
+                facts.security.masked_paths,
                 target_id=_target_id(pod, container, seen),
                 user_namespace=isolation.user_namespace,
             )

@@ -94,6 +94,7 @@ def _status(pod: Pod, container: Container, seen: PodObservation, memory: PodSta
         resources=_actual_resources(run, resources),
         allocated_resources=resources.requests if run is not None else {},
         volume_mounts=_mounts(container),
+        user=run.user if run is not None else None,
     )
 
 

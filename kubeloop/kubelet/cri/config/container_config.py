@@ -41,6 +41,7 @@ class ContainerInputs(NamedTuple):
     memory: MachineMemory
     seccomp_folder: str
     seccomp_default: bool = False
+    masked_paths: tuple[str, ...] = ()  # of this machine
     target_id: str = ""  # container whose process namespace an ephemeral container shares
     user_namespace: UserNamespace | None = None
 
@@ -51,7 +52,13 @@ def make_container_config(pod: Pod, container: Container, inputs: ContainerInput
     context = container_security_context(
         pod,
         container,
-        SecurityInputs(inputs.image_user, inputs.seccomp_folder, inputs.seccomp_default, inputs.user_namespace),
+        SecurityInputs(
+            inputs.image_user,
+            inputs.seccomp_folder,
+            inputs.seccomp_default,
+            inputs.user_namespace,
+            inputs.masked_paths,
+        ),
     )
     if inputs.target_id:
         context = with_target(context, inputs.target_id)

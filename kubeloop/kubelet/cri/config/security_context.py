@@ -37,6 +37,7 @@ T = TypeVar("T")
 _NO_CONTEXT, _NO_POD_CONTEXT = SecurityContext(), PodSecurityContext()
 _UNMASKED = "Unmasked"
 _APP_ARMOR_NAMES = {"RuntimeDefault": "runtime/default", "Unconfined": "unconfined"}
+APP_ARMOR_ANNOTATION = "container.apparmor.security.beta.kubernetes.io/"
 _HIGHEST_UID = (1 << 31) - 1
 _MASKED_PATHS = (
     *(f"/proc/{one}" for one in ("asound", "acpi", "interrupts", "kcore", "keys", "latency_stats", "timer_list")),
@@ -60,6 +61,7 @@ class SecurityInputs(NamedTuple):
     seccomp_root: str
     seccomp_default: bool = False
     user_namespace: UserNamespace | None = None
+    masked_paths: tuple[str, ...] = ()  # of this machine
 
 
 class ContainerConfigError(Exception):
@@ -77,7 +79,7 @@ def container_security_context(pod: Pod, container: Container, inputs: SecurityI
     run_as_user = _first(own.run_as_user, of_pod.run_as_user)
     image_uid = 0 if user.uid is None and not user.name else user.uid
     profile = _first(own.seccomp_profile, of_pod.seccomp_profile)
-    app_armor = _first(own.app_armor_profile, of_pod.app_armor_profile)
+    app_armor = app_armor_profile(pod, container)
     is_unmasked = own.proc_mount == _UNMASKED
     return LinuxContainerSecurityContext(
         capabilities=_capabilities(own.capabilities),
@@ -91,12 +93,24 @@ def container_security_context(pod: Pod, container: Container, inputs: SecurityI
         supplemental_groups=_groups(of_pod),
         supplemental_groups_policy=_groups_policy(of_pod),
         no_new_privs=own.allow_privilege_escalation is False,
-        masked_paths=() if is_unmasked else _MASKED_PATHS,
+        masked_paths=() if is_unmasked else (*_MASKED_PATHS, *inputs.masked_paths),
         readonly_paths=() if is_unmasked else _READ_ONLY_PATHS,
         seccomp=_seccomp(profile, inputs.seccomp_root, inputs.seccomp_default),
         apparmor=_app_armor(app_armor),
         apparmor_profile=_app_armor_name(app_armor),
     )
+
+
+def app_armor_profile(pod: Pod, container: Container) -> AppArmorProfile | None:
+    """Return the AppArmor profile of a container: its own, that of an annotation of static pods, or the pod's."""
+    own, of_pod = container.security_context or _NO_CONTEXT, pod.spec.security_context or _NO_POD_CONTEXT
+    if own.app_armor_profile is not None:
+        return own.app_armor_profile
+    said = pod.metadata.annotations.get(f"{APP_ARMOR_ANNOTATION}{container.name}")
+    if said is not None and said.startswith("localhost/"):
+        return AppArmorProfile(type="Localhost", localhost_profile=said.removeprefix("localhost/"))
+    named = next((type for type, name in _APP_ARMOR_NAMES.items() if name == said), None)
+    return AppArmorProfile(type=named) if named is not None else of_pod.app_armor_profile
 
 
 def sandbox_security_context(pod: Pod, user_namespace: UserNamespace | None = None) -> LinuxSandboxSecurityContext:
