@@ -54,8 +54,8 @@ _HEALTH_PATHS: Final = ("/healthz", "/livez", "/readyz")
 _APPLY: Final = "application/apply-patch+yaml"
 _WEBSOCKET_SUBRESOURCES: Final = ("exec", "attach", "portforward")
 _SELF: Final = "system:apiserver"
-# Verbs whose requests in one flow belong to one series and take one seat.
-_PLAIN_VERBS: Final = frozenset({"get", "create", "update", "delete"})
+# Verbs whose requests in one flow belong to one series, those of apply apart, and take one seat.
+_PLAIN_VERBS: Final = frozenset({"get", "create", "update", "patch", "delete"})
 _PLAIN_CODES: Final = frozenset({200, 201, 404, 409})
 _MAX_RECORDS: Final = 1024
 _MAX_SAMPLES: Final = 32  # of a record; so few stay in the processor's cache until they are added to the series
@@ -161,16 +161,17 @@ class RequestMetrics:
 
     def record(self, trace: RequestTrace, ctx: RequestContext, response: Response) -> bool:
         """Count a finished request in the record of its flow; returns False if it is not plain enough for that."""
-        flow = trace.flow
-        if flow is None:
+        flow, request = trace.flow, ctx.request
+        if flow is None or request.query or ctx.latency is not None:
+            return False
+        if trace.verb == "patch" and request.headers.get("content-type") == _APPLY:
             return False
         record = flow.record
         if record is None or record.code != response.status or record.resource is not ctx.target.resource:
             record = self._new_record(flow, trace, ctx, response.status)
             if record is None:
                 return False
-        request = ctx.request
-        if request.query or ctx.latency is not None or trace.username != record.username:
+        if trace.username != record.username:
             return False
         body = request.body
         if record.is_sized:

@@ -40,6 +40,27 @@ def test_accumulated_requests_are_in_all_series(tmp_path: Path) -> None:
     run_live_plane(tmp_path, scenario)
 
 
+def test_a_record_begins_with_a_plain_request(tmp_path: Path) -> None:
+    async def scenario(env: LivePlane) -> None:
+        await env.made("POST", f"{MAPS}?dryRun=All", {"metadata": {"name": "a"}})
+        await env.made("POST", MAPS, {"metadata": {"name": "a"}})
+        config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": "v"}}
+        await env.made("PATCH", f"{MAPS}/a?fieldManager=m", config, media="application/apply-patch+yaml")
+        for _ in range(2):
+            await env.made("PATCH", f"{MAPS}/a", {"data": {"k": "v"}}, media="application/merge-patch+json")
+        found = await counts(env)
+        of = 'group="",resource="configmaps",scope="resource",subresource=""'
+        total = (
+            'apiserver_request_total{{code="{}",component="apiserver",dry_run="{}",' + of + ',verb="{}",version="v1"}}'
+        )
+        assert found[total.format(201, "All", "POST")] == 1
+        assert found[total.format(201, "", "POST")] == 1
+        assert found[total.format(200, "", "APPLY")] == 1
+        assert found[total.format(200, "", "PATCH")] == 2
+
+    run_live_plane(tmp_path, scenario)
+
+
 async def counts(env: LivePlane) -> dict[str, float]:
     lines = (line.rpartition(" ") for line in (await env.metrics()).splitlines() if not line.startswith("#"))
     return {name: float(value) for name, _, value in lines}
