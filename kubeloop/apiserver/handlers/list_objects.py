@@ -93,12 +93,12 @@ async def _select(found: RangeResult, prefix: str, at: int, options: ListOptions
     # The number of remaining matches is unknown without evaluating the selector; upstream omits it, too.
     page = ListPage([], at or found.revision)
     slice_size = _SLICE // (1 + selection.size // _TESTS)
-    for number, record in enumerate(found.records, 1):
-        if not number % slice_size:
+    for start in range(0, len(found.records), slice_size):
+        if start:
             await asyncio.sleep(0)  # let the event loop run: the records are a snapshot
-        if selection.matches(record):
+        for record in selection.select(found.records[start : start + slice_size]):
             if limit and len(page.records) == limit:
                 page.continue_token = encode_continue(page.revision, page.records[-1].key.removeprefix(prefix))
-                break
+                return page
             page.records.append(record)
     return page

@@ -6,7 +6,7 @@ Only the fields that a selector reads are decoded; they are cached per object un
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -118,6 +118,19 @@ class ObjectSelector:
             return False
         return self.fields is None or self.fields.matches(self._field_cache.fields(record).__getitem__)
 
+    def select(self, records: Iterable[Record]) -> Iterator[Record]:
+        """Yield the stored objects that match both selectors."""
+        labels = self.labels
+        if labels is None or self.fields is not None:
+            yield from filter(self.matches, records)
+            return
+        known, matches = self._field_cache.known_labels, labels.matches
+        for record in records:
+            found = known.get(record.key)
+            is_current = found is not None and found[0] == record.mod_revision
+            if matches(found[1] if found is not None and is_current else self._field_cache.labels(record)):
+                yield record
+
 
 class SelectorFieldCache:
     """Cache of the labels and selectable fields of one resource's objects, decoded at most once per change."""
@@ -125,7 +138,7 @@ class SelectorFieldCache:
     def __init__(self, resource: Resource, selectable: tuple[str, ...] = ()) -> None:
         """Set up the cache; custom resources pass their selectable fields, others have a table."""
         self._resource = resource
-        self._labels: dict[str, tuple[int, Mapping[str, str]]] = {}
+        self.known_labels: dict[str, tuple[int, Mapping[str, str]]] = {}
         self._fields: dict[str, tuple[int, Mapping[str, str]]] = {}
         own = _FIELDS.get((resource.group, resource.plural), ())
         names = selectable or (*_names_of(resource), *own)
@@ -169,7 +182,7 @@ class SelectorFieldCache:
 
     def labels(self, record: Record) -> Mapping[str, str]:
         """Return the labels of a stored object."""
-        return self._cached(self._labels, record, _labels_of)
+        return self._cached(self.known_labels, record, _labels_of)
 
     def fields(self, record: Record) -> Mapping[str, str]:
         """Return the selectable fields of a stored object, by name."""
@@ -190,7 +203,7 @@ class SelectorFieldCache:
 
     def forget(self, key: str) -> None:
         """Drop the entries of a deleted object."""
-        self._labels.pop(key, None)
+        self.known_labels.pop(key, None)
         self._fields.pop(key, None)
 
     def _fields_of(self, record: Record) -> Mapping[str, str]:

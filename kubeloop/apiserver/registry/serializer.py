@@ -7,7 +7,7 @@ The store keeps an object's JSON without resourceVersion, which is known only af
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -76,6 +76,13 @@ class StoredSerializer:
         if self._convert is not None:
             return b"{" + self.object(value, revision)[len(self._object_head) - len(self._item_head) + 1 :]
         return b"".join((self._item_head, b'%d",' % revision, memoryview(value)[self._skip :]))
+
+    def items(self, records: Sequence[Record]) -> list[bytes]:
+        """Return records as encoded list items."""
+        if self._convert is not None:
+            return [self.item(record.value, record.mod_revision) for record in records]
+        head, skip = self._item_head, self._skip
+        return [b"".join((head, b'%d",' % record.mod_revision, memoryview(record.value)[skip:])) for record in records]
 
     def list(self, metadata: bytes, items: list[bytes]) -> list[bytes]:
         """Return an encoded list in parts: it is written in slices, never joined."""

@@ -90,8 +90,7 @@ def list_response(ctx: RequestContext, storage: ResourceStorage, page: ListPage)
 def _encoded_list(ctx: RequestContext, storage: ResourceStorage, page: ListPage) -> Response:
     form, view = ctx.format, storage.serializer
     if not form.convert:
-        items = [view.item(record.value, record.mod_revision) for record in page.records]
-        parts = view.list(page.metadata(), items)
+        parts = view.list(page.metadata(), view.items(page.records))
         if form is not PLAIN:
             return document_response(ctx, b"".join(parts))
         return Response(200, parts, headers=warning_headers(ctx.warnings) if ctx.has_warnings else ())
