@@ -23,6 +23,7 @@ _SUFFIX_LENGTH = 5
 _VERSION_4 = (0x4 << 76) | (0b10 << 62)
 _RANDOM_BITS = (1 << 128) - 1 ^ (0xF << 76 | 0b11 << 62)
 _SUFFIXES = len(_SUFFIX_ALPHABET) ** _SUFFIX_LENGTH
+_PAIRS = [first + second for second in _SUFFIX_ALPHABET for first in _SUFFIX_ALPHABET]
 
 
 class Clock(Protocol):
@@ -73,8 +74,6 @@ def deterministic_suffix(text: str) -> str:
 
 
 def _suffix(number: int) -> str:
-    letters = []
-    for _ in range(_SUFFIX_LENGTH):
-        number, index = divmod(number, len(_SUFFIX_ALPHABET))
-        letters.append(_SUFFIX_ALPHABET[index])
-    return "".join(letters)
+    """Return the digits of a number in the alphabet's base, the lowest first; two at a time, as it is called often."""
+    pairs = len(_PAIRS)
+    return _PAIRS[number % pairs] + _PAIRS[number // pairs % pairs] + _SUFFIX_ALPHABET[number // (pairs * pairs)]

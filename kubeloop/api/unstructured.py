@@ -79,4 +79,6 @@ _METADATA = msgspec.json.Decoder(ObjectMeta, dec_hook=wire.decode_hook)
 
 def body_document(body: Any) -> Any:
     """Return the value to encode for a body: the document of a custom resource or of an overlay."""
-    return body.document if isinstance(body, (Unstructured, StructPatch)) else body
+    if isinstance(body, (msgspec.Struct, dict)):  # as most are; `Unstructured` is an abstract class's, slow to test
+        return body
+    return body.document if isinstance(body, (StructPatch, Unstructured)) else body

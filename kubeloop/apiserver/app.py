@@ -55,7 +55,12 @@ from kubeloop.apiserver.metrics import ApiServerMetrics
 from kubeloop.apiserver.nonresource.handler import NonResourceHandler
 from kubeloop.apiserver.nonresource.health import HealthChecks
 from kubeloop.apiserver.nonresource.openapi.schemas import DefinitionsSource, built_in_definitions
-from kubeloop.apiserver.registry.consistency import wait_for_request_revision, with_consistency
+from kubeloop.apiserver.registry.consistency import (
+    OBJECT_WRITES,
+    StoreState,
+    retry_stale_rejection,
+    wait_for_request_revision,
+)
 from kubeloop.apiserver.registry.storage import Conversion, ResourceStorage, StorageRegistry
 from kubeloop.apiserver.registry.store import ObjectStore
 from kubeloop.apiserver.request.context import ANONYMOUS, RequestContext, User
@@ -601,8 +606,17 @@ class ApiServer:
                 if ctx.audit is not None:
                     ctx.audit.observe_storage(seconds)
                 response = await self._serve(ctx, verb)
+            elif verb in OBJECT_WRITES:
+                before = store.revision, store.rollbacks
+                try:  # here and not in a function, because nearly all writes need one attempt
+                    response = await self._serve(ctx, verb)
+                except (errors.ApiError, DependentConflict) as rejection:
+                    again = partial(self._serve, ctx, verb)
+                    response = await retry_stale_rejection(store, StoreState(*before), rejection, again)
             else:
-                response = await with_consistency(store, verb, ctx.query, partial(self._serve, ctx, verb))
+                if store.is_shared:
+                    await wait_for_request_revision(store, verb, ctx.query)
+                response = await self._serve(ctx, verb)
             return await self._encode(response) if isinstance(response, DeferredResponse) else response
         except DependentConflict:
             raise errors.conflict(ctx.resource.group, ctx.resource.plural, ctx.target.name) from None

@@ -45,7 +45,13 @@ class RetryingCaller:
             return await self._call_with_retries(call, inf)
         deadline = self._deadlines.begin(call.timeout)
         try:
-            return await self._call_with_retries(call, deadline.when)
+            if self._limiter is not None:
+                return await self._call_with_retries(call, deadline.when)
+            try:  # here, because nearly all calls need neither a wait nor a second attempt
+                return await self._transport.call(call)
+            except (errors.ApiError, ConnectionLost) as error:
+                await self._wait_before_retry(call, error, 1, deadline.when)
+            return await self._call_with_retries(call, deadline.when, 1)
         except asyncio.CancelledError:
             if not deadline.is_own_cancellation():
                 raise
@@ -119,19 +125,23 @@ class RetryingCaller:
         """Close the transport."""
         await self._transport.close()
 
-    async def _call_with_retries(self, call: Call, deadline: float) -> Any:
-        attempt = 0
+    async def _call_with_retries(self, call: Call, deadline: float, attempt: int = 0) -> Any:
         while True:
             attempt += 1
             await self._wait_rate_limit(call)
             try:
                 return await self._transport.call(call)
             except (errors.ApiError, ConnectionLost) as error:
-                delay = self._delay_before_retry(call, error, attempt)
-                # The server's error is more specific than a timeout.
-                if asyncio.get_running_loop().time() + delay >= deadline:
-                    raise
-            await asyncio.sleep(delay)
+                await self._wait_before_retry(call, error, attempt, deadline)
+
+    async def _wait_before_retry(
+        self, call: Call, error: errors.ApiError | ConnectionLost, attempt: int, deadline: float
+    ) -> None:
+        """Wait until the next attempt; raises the error if it is final, or if the deadline is nearer."""
+        delay = self._delay_before_retry(call, error, attempt)
+        if asyncio.get_running_loop().time() + delay >= deadline:
+            raise error  # the server's error is more specific than a timeout
+        await asyncio.sleep(delay)
 
     def _delay_before_retry(self, call: Call, error: errors.ApiError | ConnectionLost, attempt: int) -> float:
         """Return the seconds to wait before the next attempt; raises the error if it is final."""

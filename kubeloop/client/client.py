@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, TypeVar, cast, overload
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from kubeloop.api.generated.meta_v1 import Preconditions
@@ -433,11 +434,13 @@ class Client:
 
     async def _locate(self, obj: Any, namespace: str) -> tuple[Resource, str, str]:
         """Return the resource, namespace and name of an object."""
-        if isinstance(obj, Mapping):
+        is_mapping = not isinstance(obj, Struct) and isinstance(obj, Mapping)  # the first test is fast
+        if is_mapping:
             resource = await self._find(resource_of_object(obj))
+            own_namespace, name = address_of(obj)
         else:
             resource = self._scheme.resource_of(type(obj))
-        own_namespace, name = address_of(obj)
+            own_namespace, name = obj.metadata.namespace, obj.metadata.name
         if resource.namespaced and namespace and own_namespace not in ("", namespace):
             raise UsageError(f"the object is in namespace {own_namespace}, but the call is for {namespace}")
         return resource, (namespace or own_namespace) if resource.namespaced else "", name

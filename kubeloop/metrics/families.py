@@ -20,19 +20,24 @@ class MetricFamily(Generic[Child]):
     def __init__(self, desc: MetricDesc, make: Callable[[], Child]) -> None:
         self.desc = desc
         self._make: Callable[[], Child] = make
-        self._children: dict[tuple[str, ...], Child | Callable[[], float]] = {}
+        # A sample is in one of these.
+        self._children: dict[tuple[str, ...], Child] = {}
+        self._functions: dict[tuple[str, ...], Callable[[], float]] = {}
         self._collect: Callable[[], Collected] | None = None
 
     def with_labels(self, *values: str) -> Child:
         """Return the sample with these label values, created on first use. Keep it for the hot path."""
-        child = self._children.get(values)
-        if child is None or callable(child):
+        try:
+            return self._children[values]
+        except KeyError:
             child = self._children[self._checked(values)] = self._make()
-        return child
+            self._functions.pop(values, None)
+            return child
 
     def set_function(self, function: Callable[[], float], *values: str) -> None:
         """Set a function that returns the sample of these label values on collection."""
-        self._children[self._checked(values)] = function
+        self._functions[self._checked(values)] = function
+        self._children.pop(values, None)
 
     def set_collector(self, collect: Callable[[], Collected]) -> None:
         """Set a function that returns further samples by labels on collection."""
@@ -41,6 +46,7 @@ class MetricFamily(Generic[Child]):
     def drop(self, *values: str) -> None:
         """Remove a sample."""
         self._children.pop(values, None)
+        self._functions.pop(values, None)
 
     def lines(self) -> Iterator[str]:
         """Yield the lines of the text format; none for a family without samples."""
@@ -49,10 +55,9 @@ class MetricFamily(Generic[Child]):
 
     def _samples(self) -> Iterator[Sample]:
         for values, child in list(self._children.items()):
-            if isinstance(child, Histogram | Summary):
-                yield values, child
-            else:
-                yield values, child.value if isinstance(child, MetricValue) else child()
+            yield values, child.value if isinstance(child, MetricValue) else child
+        for values, function in list(self._functions.items()):
+            yield values, function()
 
     def _checked(self, values: tuple[str, ...]) -> tuple[str, ...]:
         desc = self.desc

@@ -21,11 +21,13 @@ class Subscribers:
         # By prefix. Of prefixes that are whole folders a key has few, which are looked up; the others are all tried.
         self._of_folders: dict[str, list[Subscriber]] = {}
         self._of_others: dict[str, list[Subscriber]] = {}
+        self._deepest = 0  # most folders of a prefix
         self._numbers = count()
 
     def add(self, prefix: str, callback: EventCallback, past: Sequence[StoreEvent]) -> Subscriber:
         """Replay past events to a new subscriber, then register it."""
         registry = self._of_folders if prefix.endswith("/") else self._of_others
+        self._deepest = max(self._deepest, prefix.count("/"))
         subscriber = Subscriber(registry, prefix, callback, next(self._numbers))
         registry.setdefault(prefix, []).append(subscriber)
         if past:
@@ -45,10 +47,13 @@ class Subscribers:
 
     def _concerned(self, key: str) -> list[Subscriber]:
         found: list[Subscriber] = []
-        end = key.find("/")
-        while end >= 0:
-            found += self._of_folders.get(key[: end + 1], ())
+        end, folders = -1, self._of_folders
+        for _ in range(self._deepest):
             end = key.find("/", end + 1)
+            if end < 0:
+                break
+            if (subscribers := folders.get(key[: end + 1])) is not None:
+                found += subscribers
         for prefix, subscribers in self._of_others.items():
             if key.startswith(prefix):
                 found += subscribers

@@ -53,6 +53,7 @@ class Attributes:
     annotations: dict[str, str] = field(default_factory=dict)  # for the audit log
     method: str = ""  # HTTP method of the request, as far as authorization depends on it
     latency: RequestLatency | None = None  # adds up the time of webhooks
+    steps: _Steps | None = None  # the plugins' steps for this write, looked up on first use
 
     def warn(self, text: str) -> None:
         """Add a Warning header to the response; each text appears once."""
@@ -288,9 +289,10 @@ class AdmissionChain:
             self._metrics.count_rejection(step.series.names[passed], step.kind, attempt.operation, readings)
 
     def _steps_of(self, attempt: Attributes) -> _Steps:
-        resource = attempt.resource
-        steps = self._steps.get((resource.group, resource.plural, attempt.subresource, attempt.operation))
-        return steps or self._steps_for(attempt.operation, resource, attempt.subresource)
+        steps = attempt.steps
+        if steps is None:
+            steps = attempt.steps = self._steps_for(attempt.operation, attempt.resource, attempt.subresource)
+        return steps
 
     def _steps_for(self, operation: Operation, resource: Resource, subresource: str) -> _Steps:
         key = (resource.group, resource.plural, subresource, operation)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from kubeloop.apiserver.admission import LookupRecord
-from kubeloop.apiserver.background.offload import call_on_owner
+from kubeloop.apiserver.background.offload import WAITING_LOOP, call_on_owner
 from kubeloop.apiserver.registry.storage import ResourceStorage, StorageRegistry
 from kubeloop.store import Record, StoreEvent
 
@@ -35,7 +35,10 @@ class RegistryLookup:
 
     def get_object(self, plural: str, namespace: str, name: str, group: str = "", version: str = "v1") -> Any | None:
         """Return an object by name, or None; decoded again only if its record has changed."""
-        return call_on_owner(self._get_object, (plural, namespace, name, group, version))
+        question = (plural, namespace, name, group, version)
+        if WAITING_LOOP.get() is None:  # as nearly always, and then without a further frame
+            return self._get_object(question)
+        return call_on_owner(self._get_object, question)
 
     def _get_object(self, question: tuple[str, str, str, str, str]) -> Any | None:
         known = self._objects.get(question)
@@ -60,6 +63,8 @@ class RegistryLookup:
 
     def list_objects(self, plural: str, namespace: str = "", group: str = "", version: str = "v1") -> Sequence[Any]:
         """Return all objects of a kind, in one namespace or in all; cached until one of them changes."""
+        if WAITING_LOOP.get() is None:
+            return self._list_objects(plural, namespace, group, version)
         return call_on_owner(self._list_objects, plural, namespace, group, version)
 
     def _list_objects(self, plural: str, namespace: str, group: str, version: str) -> Sequence[Any]:

@@ -42,8 +42,8 @@ _SHORT_YAML: Final = 4 << 10
 # Seconds to wait for the loop's answer to a call from the thread; it is immediate unless the loop has ended.
 _ANSWER_SECONDS: Final = 10.0
 
-# Event loop that waits for the job of the current thread.
-_WAITING_LOOP: Final[ContextVar[asyncio.AbstractEventLoop | None]] = ContextVar("waiting_loop", default=None)
+# Event loop that waits for the job of the current thread; None in the loop itself.
+WAITING_LOOP: Final[ContextVar[asyncio.AbstractEventLoop | None]] = ContextVar("waiting_loop", default=None)
 
 
 class _Job(NamedTuple):
@@ -107,7 +107,7 @@ def _run_jobs(jobs: SimpleQueue[_Job | None]) -> None:
         work, done, loop = job
         if not done.set_running_or_notify_cancel():
             continue  # its waiter has been cancelled
-        _WAITING_LOOP.set(loop)
+        WAITING_LOOP.set(loop)
         try:
             with _frequent_switches():
                 result = work()
@@ -157,7 +157,7 @@ def is_expensive_json(text: bytes) -> bool:
 
 def call_on_owner(question: Callable[..., T], *args: Any) -> T:
     """Call a function that reads data of the event loop: directly in the loop, and from a job through the loop."""
-    loop = _WAITING_LOOP.get()
+    loop = WAITING_LOOP.get()
     return question(*args) if loop is None else call_in_loop(loop, question)(*args)
 
 

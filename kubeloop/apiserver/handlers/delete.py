@@ -153,7 +153,10 @@ class Deletion:
     async def _delete_once(self, record: Record) -> tuple[bool, WriteResult]:
         ctx, storage, options = self._ctx, self.storage, self._options
         await storage.prepare_conversion(record)
-        obj = storage.serializer.decode_stored(record.value, record.mod_revision)
+        if _is_namespace(storage) or _is_definition(storage):  # their status changes, too
+            obj = storage.serializer.decode_stored(record.value, record.mod_revision)
+        else:
+            obj = storage.copy_for_deletion(record)
         if options.ignore_store_read_error_with_cluster_breaking_potential:
             raise _decodable_error(storage, record, obj.metadata.name)
         check_delete_preconditions(storage, obj.metadata, options)

@@ -33,10 +33,10 @@ from kubeloop.apiserver.registry.store import WriteResult
 from kubeloop.apiserver.request.context import InProcessRequest, RequestContext, User
 from kubeloop.apiserver.request.list_options import ListOptions, parse_list_options, parse_revision
 from kubeloop.apiserver.request.negotiation import PLAIN, ResponseFormat
-from kubeloop.apiserver.request.query import Query
+from kubeloop.apiserver.request.query import NO_OPTIONS, Query
 from kubeloop.apiserver.request.routing import PageNotFound, Target
 from kubeloop.apiserver.response.writers import ObjectResponse
-from kubeloop.apiserver.watch.counters import EncodedBatch
+from kubeloop.apiserver.watch.counters import EncodedBatch, WatchEventCounters
 from kubeloop.apiserver.watch.hub import WatchChange, WatchSubscriber, WatchTimers
 from kubeloop.http import Request, Response, StreamResponse
 from kubeloop.store import CompactedError, Record, StoreError, StoreEvent
@@ -56,6 +56,7 @@ _METHODS = {
     "delete": "DELETE",
     "deletecollection": "DELETE",
 }
+_READS = ("get", "list")
 _SUCCESS = {"create": 201}
 _METADATA = ResponseFormat(convert="PartialObjectMetadata")
 _CAUSE = "kubeloop-cause"
@@ -75,7 +76,8 @@ class InProcessTransport:
         """Perform a call; returns objects instead of bytes, and raises the errors that HTTP would return."""
         if call.guard is not None:
             call.guard()
-        remote = self._remote(call)
+        server = self._server
+        remote = self._remote(call) if server.aggregator.remotes else None
         target, query, waiting = self._authorize(call, remote)
         if waiting is not None:
             await waiting
@@ -83,16 +85,25 @@ class InProcessTransport:
             from kubeloop.apiserver.aggregator.local_transport import call_remote
 
             return await call_remote(remote, self._user, call)
-        started = self._server.clock.monotonic()
+        verb, started = call.verb, server.clock.monotonic()
         ctx = self._context(call, target, query)
         try:
-            result = await self._perform(call, ctx)
+            if verb in _READS and not call.subresource and server.is_stored(call.resource):
+                result = await self._read(call, ctx)
+            else:
+                ctx.wants_object = not call.metadata_only
+                response = await server.serve(ctx, verb)
+                if isinstance(response, ObjectResponse):
+                    result = self._result_of_write(response.written, call)
+                else:
+                    result = decode_response(_body_of(response), call)
         except errors.ApiError as error:
-            self._observe(ctx, call.verb, error.code, started)
+            server.metrics.requests.observe_call(ctx, verb, error.code, server.clock.monotonic() - started)
             raise
-        self._observe(ctx, call.verb, _SUCCESS.get(call.verb, 200), started)
-        if is_repeatable_renewal(call):
-            self._server.object_store.lease_renewal_cache.put(self._server.registry, call, self._user, result)
+        code = _SUCCESS.get(verb, 200)
+        server.metrics.requests.observe_call(ctx, verb, code, server.clock.monotonic() - started)
+        if ctx.struct_patch is not None and is_repeatable_renewal(call):
+            server.object_store.lease_renewal_cache.put(server.registry, call, self._user, result)
         return result
 
     async def commit_together(self, calls: Sequence[Call]) -> list[str]:
@@ -140,21 +151,16 @@ class InProcessTransport:
         ctx = self._context(call, target, Query.from_options(call.options))
         return self._server.metrics.requests.series_of_calls(ctx, call.verb, code)
 
-    async def _perform(self, call: Call, ctx: InProcessRequest) -> Any:
-        if call.verb in ("get", "list") and not call.subresource and self._server.is_stored(call.resource):
-            storage = self._server.registry.storage_of(call.resource)
-            if storage.store.is_shared:
-                await _wait_caught_up(storage, call.verb, ctx.query)
-            if storage.conversion is not None:
-                return await self._read_converted(ctx, storage, storage.conversion, call)
-            if call.verb == "get":
-                return self._get(ctx, storage, call)
-            return await self._list(ctx, storage, call)
-        ctx.wants_object = not call.metadata_only
-        response = await self._server.serve(ctx, call.verb)
-        if isinstance(response, ObjectResponse):
-            return self._result_of_write(response.written, call)
-        return decode_response(_body_of(response), call)
+    async def _read(self, call: Call, ctx: InProcessRequest) -> Any:
+        """Get or list stored objects as structs."""
+        storage = self._server.registry.storage_of(call.resource)
+        if storage.store.is_shared:
+            await _wait_caught_up(storage, call.verb, ctx.query)
+        if storage.conversion is not None:
+            return await self._read_converted(ctx, storage, storage.conversion, call)
+        if call.verb == "get":
+            return self._get(ctx, storage, call)
+        return await self._list(ctx, storage, call)
 
     async def _read_converted(
         self, ctx: RequestContext, storage: ResourceStorage, conversion: Conversion, call: Call
@@ -167,10 +173,6 @@ class InProcessTransport:
             return await self._list(ctx, storage, call)
 
         return await read_converted(storage, conversion, call.namespace, call.name, read)
-
-    def _observe(self, ctx: InProcessRequest, verb: str, code: int, started: float) -> None:
-        server = self._server
-        server.metrics.requests.observe_call(ctx, verb, code, server.clock.monotonic() - started)
 
     def _result_of_write(self, written: WriteResult, call: Call) -> Any:
         """Return the result of a write: the shared struct, unless the object has changed since."""
@@ -254,18 +256,19 @@ class InProcessTransport:
             raise errors.generic_server_response(404)
         if verb not in (resource.by_name[call.subresource].verbs if call.subresource else resource.verbs):
             raise errors.generic_server_response(405)
-        request = Request(_METHODS[verb], "", "", {"user-agent": call.user_agent})
-        request.headers["content-type"] = call.patch_type or "application/json"
+        headers = {"user-agent": call.user_agent, "content-type": call.patch_type or "application/json"}
         if call.cause:
-            request.headers[_CAUSE] = call.cause
-        overlay = call.body if isinstance(call.body, StructPatch) else None
-        if call.body is not None and overlay is None:
-            request.body = call.body if isinstance(call.body, bytes) else codec.encode(body_document(call.body))
+            headers[_CAUSE] = call.cause
+        request, body = Request(_METHODS[verb], "", "", headers), call.body
+        overlay = body if isinstance(body, StructPatch) else None
+        if body is not None and overlay is None:
+            request.body = body if isinstance(body, bytes) else codec.encode(body_document(body))
         form = _METADATA if call.metadata_only else PLAIN
         ctx = InProcessRequest(request, target, query, self._user, form, self._server.clock.now)
-        ctx.dry_run = bool(query.text("dryRun"))
+        if query is not NO_OPTIONS:
+            ctx.dry_run = bool(query.text("dryRun"))
         ctx.struct_patch = overlay
-        ctx.has_typed_body = isinstance(call.body, msgspec.Struct) and type(call.body) is resource.type
+        ctx.has_typed_body = type(body) is resource.type and isinstance(body, msgspec.Struct)
         return ctx
 
     def _get(self, ctx: RequestContext, storage: ResourceStorage, call: Call) -> Any:
@@ -331,7 +334,8 @@ class InProcessTransport:
             timers.cancel()
             storage.hub.remove(watcher)
             end()
-            self._observe(ctx, call.verb, 200, started)
+            server = self._server
+            server.metrics.requests.observe_call(ctx, call.verb, 200, server.clock.monotonic() - started)
 
     def is_in_process(self, resource: Resource) -> bool:
         """Return True if this server, and no aggregated one, serves the resource."""
@@ -371,6 +375,16 @@ def _partial(obj: Any) -> PartialObjectMetadata:
     return PartialObjectMetadata(metadata=obj.metadata)
 
 
+class ObjectBatch(EncodedBatch):
+    """Events of one delivery as objects, for all watchers in this process that get the same ones; no bytes."""
+
+    __slots__ = ("events",)
+
+    def __init__(self, events: list[WatchEvent], counters: WatchEventCounters) -> None:
+        super().__init__([], counters)
+        self.events = events
+
+
 class InProcessWatcher(WatchSubscriber):
     """Watcher that queues its events as objects."""
 
@@ -386,19 +400,31 @@ class InProcessWatcher(WatchSubscriber):
 
     def deliver(self, changes: Sequence[WatchChange], shared: dict[object, EncodedBatch]) -> None:
         """Queue the matching changes as shared structs; end the watch if too many are unread."""
-        before = len(self._events)
+        storage = self._storage
+        # Watchers of a whole resource share the events, too.
+        token = (storage, self._metadata_only) if self.selector.is_empty and not self.namespace else self
+        batch = shared.get(token)
+        if not isinstance(batch, ObjectBatch):
+            batch = shared[token] = ObjectBatch(self._events_of(changes), storage.watch_events)
+        if batch.events:
+            self._events += batch.events
+            storage.watch_events.count += len(batch.events)
+        if self._events:
+            self._arrived.set()
+        if len(self._events) > _BACKLOG:
+            self.close()
+
+    def _events_of(self, changes: Sequence[WatchChange]) -> list[WatchEvent]:
+        """Return the matching changes as events."""
+        events: list[WatchEvent] = []
         for change in changes:
             kind, record = self.filter(change)
             if record is not None:
                 obj = self._storage.shared_struct_at(record, change.event.revision)
                 if self._metadata_only:
                     obj = _partial(obj)
-                self._events.append(WatchEvent(kind.decode(), obj, str(change.event.revision)))  # type: ignore[arg-type]
-        if self._events:
-            self._storage.watch_events.count += len(self._events) - before
-            self._arrived.set()
-        if len(self._events) > _BACKLOG:
-            self.close()
+                events.append(WatchEvent(kind.decode(), obj, str(change.event.revision)))  # type: ignore[arg-type]
+        return events
 
     def deliver_state(self, records: Sequence[Record]) -> None:
         """Queue the current records as ADDED events."""

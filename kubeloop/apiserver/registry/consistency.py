@@ -14,7 +14,7 @@ writes                   start from this server's state: the store compares revi
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from kubeloop.api import errors
 from kubeloop.apiserver.request.list_options import decode_continue, parse_revision
@@ -22,39 +22,52 @@ from kubeloop.apiserver.request.query import Query
 from kubeloop.store import DependentConflict, Store
 
 _READS = frozenset({"get", "list", "watch"})
-_OBJECT_WRITES = frozenset({"create", "update", "patch", "delete"})
+OBJECT_WRITES = frozenset({"create", "update", "patch", "delete"})
 _ATTEMPTS = 10  # retries of a quota that several servers charge at once: one of them makes progress each time
 _OVERLOADED = 429
 
 Answer = TypeVar("Answer")
 
 
-async def with_consistency(store: Store, verb: str, query: Query, answer: Callable[[], Awaitable[Answer]]) -> Answer:
-    """Return the answer computed on a store state that is new enough; raises `StoreError` if that is unknown."""
-    if verb in _OBJECT_WRITES:
-        return await _retry_stale_rejection(store, answer)
-    if store.is_shared:
-        await wait_for_request_revision(store, verb, query)
-    return await answer()
+class StoreState(NamedTuple):
+    """State of a store when a write began."""
+
+    revision: int
+    rollbacks: int
 
 
-async def _retry_stale_rejection(store: Store, answer: Callable[[], Awaitable[Answer]]) -> Answer:
+async def retry_stale_rejection(
+    store: Store,
+    before: StoreState,
+    rejection: errors.ApiError | DependentConflict,
+    answer: Callable[[], Awaitable[Answer]],
+) -> Answer:
+    """Repeat a rejected write, unless it was decided on the store's current state; raises a rejection that is final."""
     knows_everything = not store.is_shared
-    for _ in range(_ATTEMPTS - 1):
-        known, lost = store.revision, store.rollbacks
+    for _ in range(_ATTEMPTS - 2):
+        await _wait_unless_final(store, before, rejection, knows_everything=knows_everything)
+        knows_everything, before = True, StoreState(store.revision, store.rollbacks)
         try:
             return await answer()
-        except errors.ApiError as error:
-            if error.code == _OVERLOADED:
-                raise
-            await store.wait_settled()
-            await store.wait_current()
-            if store.rollbacks == lost and (knows_everything or store.revision == known):
-                raise
-        except DependentConflict:
-            await store.wait_current()
-        knows_everything = True
+        except (errors.ApiError, DependentConflict) as error:
+            rejection = error
+    await _wait_unless_final(store, before, rejection, knows_everything=True)
     return await answer()
+
+
+async def _wait_unless_final(
+    store: Store, before: StoreState, rejection: errors.ApiError | DependentConflict, *, knows_everything: bool
+) -> None:
+    """Wait until the store has what the rejected write may have missed; raises the rejection if that is nothing."""
+    if isinstance(rejection, errors.ApiError):
+        if rejection.code == _OVERLOADED:
+            raise rejection
+        await store.wait_settled()
+        await store.wait_current()
+        if store.rollbacks == before.rollbacks and (knows_everything or store.revision == before.revision):
+            raise rejection
+    else:
+        await store.wait_current()
 
 
 async def wait_for_request_revision(store: Store, verb: str, query: Query) -> None:

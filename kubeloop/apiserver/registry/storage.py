@@ -125,6 +125,19 @@ class ResourceStorage:
         known = self._shared_structs.get(record.key)
         return known[2] if known is not None and known[0] is record else self.serializer.decode_record(record)
 
+    def copy_for_deletion(self, record: Record) -> Any:
+        """Return a record as a struct of the stored version whose metadata belongs to the caller.
+
+        All other parts may be shared, and must not be changed.
+        """
+        known = self._shared_structs.get(record.key)
+        if known is None or known[0] is not record or self.serializer.converts:
+            return self.serializer.decode_stored(record.value, record.mod_revision)
+        obj, meta = known[2], known[2].metadata
+        if not isinstance(obj, msgspec.Struct):
+            return self.serializer.decode_stored(record.value, record.mod_revision)
+        return msgspec.structs.replace(obj, metadata=msgspec.structs.replace(meta))
+
     def _with_revision(self, record: Record, known: tuple[Record, int, Any] | None, revision: int) -> Any:
         """Return a deleted object with the revision of its deletion."""
         if known is None or known[0] is not record or not isinstance(known[2], msgspec.Struct):

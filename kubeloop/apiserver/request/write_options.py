@@ -23,6 +23,8 @@ def validate_write_options(query: Query, kind: str) -> None:
 
 def validate_patch_options(query: Query, is_apply: bool) -> None:
     """Validate patch options; apply requires a field manager, other patches forbid `force`."""
+    if not is_apply and not query:
+        return
     found: list[FieldError] = []
     if is_apply:
         if not query.text("fieldManager"):

@@ -86,6 +86,12 @@ class HandlerRegistration:
         function = self._handler.on_update
         return None if function is _ignore else function
 
+    @property
+    def delete_function(self) -> Callable[[Any], None] | None:
+        """Function for deleted objects whose last state is known; None if the handler ignores them."""
+        function = self._handler.on_delete
+        return None if function is _ignore else function
+
     def mark_synced(self) -> None:
         """Mark the initial objects as delivered."""
         self._initial_delivered.set()

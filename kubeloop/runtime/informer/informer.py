@@ -50,6 +50,7 @@ class Informer:
         # Replaced when a handler comes or goes, so that handlers may be added and removed while others are called.
         self._registrations: tuple[HandlerRegistration, ...] = ()
         self._add_functions: tuple[tuple[HandlerRegistration, Callable[[Any], None]], ...] = ()
+        self._delete_functions: tuple[tuple[HandlerRegistration, Callable[[Any], None]], ...] = ()
         self._update_functions: tuple[tuple[HandlerRegistration, Callable[[Any, Any], None]], ...] = ()
         self._has_readers = False
         self._transform: Transform | None = None
@@ -169,6 +170,7 @@ class Informer:
     def _set_registrations(self, every: tuple[HandlerRegistration, ...]) -> None:
         self._registrations = every
         self._add_functions = tuple((one, call) for one in every if (call := one.add_function) is not None)
+        self._delete_functions = tuple((one, call) for one in every if (call := one.delete_function) is not None)
         self._update_functions = tuple((one, update) for one in every if (update := one.update_function) is not None)
 
     def set_transform(self, transform: Transform) -> None:
@@ -210,13 +212,14 @@ class Informer:
 
     def _notify(self, old: Any | None, new: Any | None) -> None:
         """Call all handlers for a change; the loops are here because they run for every event and handler."""
-        if new is None:
+        if type(old) is DeletedFinalStateUnknown:
             for one in self._registrations:
                 one.notify(old, None)
-        elif old is None:
-            for one, handle_add in self._add_functions:
+        elif old is None or new is None:
+            obj, functions = (new, self._add_functions) if old is None else (old, self._delete_functions)
+            for one, handle in functions:
                 try:
-                    handle_add(new)
+                    handle(obj)
                 except Exception as error:  # a failing handler must not affect the cache or other handlers
                     one.record_error(error)
         else:

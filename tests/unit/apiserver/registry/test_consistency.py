@@ -9,8 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from kubeloop.api import errors
-from kubeloop.apiserver.registry.consistency import with_consistency
-from kubeloop.apiserver.request.query import Query
+from kubeloop.apiserver.registry.consistency import StoreState, retry_stale_rejection
 from kubeloop.store import DependentConflict
 
 
@@ -32,7 +31,7 @@ class Store:
         self.waits.append("current")
 
 
-def ask(store: Store, *outcomes: Exception | str, verb: str = "update") -> str:
+def ask(store: Store, *outcomes: Exception | str) -> str:
     """Return the response after attempts with these results."""
     left = list(outcomes)
 
@@ -42,8 +41,15 @@ def ask(store: Store, *outcomes: Exception | str, verb: str = "update") -> str:
             raise outcome
         return outcome
 
+    async def attempt() -> str:
+        before = StoreState(store.revision, store.rollbacks)
+        try:
+            return await answer()
+        except (errors.ApiError, DependentConflict) as rejection:
+            return await retry_stale_rejection(store, before, rejection, answer)  # type: ignore[arg-type]
+
     try:
-        return asyncio.run(with_consistency(store, verb, Query(""), answer))  # type: ignore[arg-type]
+        return asyncio.run(attempt())
     finally:
         assert not left
 
@@ -103,7 +109,8 @@ def test_overtaken_write_is_retried() -> None:
     assert ask(Store(shared=True), DependentConflict("/a"), "done") == "done"
 
 
-def test_read_of_a_single_server_does_not_wait() -> None:
-    store = Store(shared=False)
-    assert ask(store, "found", verb="get") == "found"
-    assert store.waits == []
+def test_last_of_ten_attempts_is_final() -> None:
+    last = errors.conflict("", "configmaps", "b")
+    with pytest.raises(errors.Conflict) as caught:
+        ask(Store(shared=True), *[DependentConflict("/a")] * 9, last)
+    assert caught.value is last
