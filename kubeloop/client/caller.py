@@ -60,21 +60,20 @@ class RetryingCaller:
         finally:
             deadline.end()
 
-    async def commit_together(self, calls: Sequence[Call]) -> list[str]:
-        """Make the writes that need no wait but a common commit, without retries; a rate limiter excludes all.
+    async def commit_together(self, call: Call, names: Sequence[str]) -> list[str]:
+        """Make a write for several objects if it needs no wait but a common commit; a rate limiter excludes that.
 
-        Returns the resourceVersion of each written object, and an empty text for each other call.
+        Returns the resourceVersion of each written object, and an empty text for each other one. There are no retries.
         """
-        timeout = calls[0].timeout if calls else None
-        if timeout is None or self._limiter is not None:
-            return [""] * len(calls)
-        deadline = self._deadlines.begin(timeout)
+        if call.timeout is None or self._limiter is not None:
+            return [""] * len(names)
+        deadline = self._deadlines.begin(call.timeout)
         try:
-            return await commit_together(self._transport, calls)
+            return await commit_together(self._transport, call, names)
         except asyncio.CancelledError:
             if not deadline.is_own_cancellation():
                 raise
-            return [""] * len(calls)
+            return [""] * len(names)
         finally:
             deadline.end()
 

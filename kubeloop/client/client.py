@@ -9,7 +9,6 @@ from contextlib import aclosing
 from typing import Any, TypeVar, cast, overload
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from kubeloop.api.generated.meta_v1 import Preconditions
 from kubeloop.api.kinds import Resource
@@ -299,19 +298,20 @@ class Client:
         return self._scheme.decode(what, await self._caller.call(call))
 
     async def patch_together(
-        self, what: ResourceRef, patches: Mapping[str, Any], namespace: str = "", *, type: str = MERGE_PATCH
+        self, what: ResourceRef, names: Sequence[str], patch: Any, namespace: str = "", *, type: str = MERGE_PATCH
     ) -> frozenset[str]:
-        """Patch those objects of a kind and namespace that can be patched in one commit; returns their names.
+        """Patch those objects of a kind and namespace that can be patched alike in one commit; returns their names.
 
         These are repeated renewals of leases, within the process. All others are left to `patch`, also after an error.
         """
         resource = await self.resolve(what)
-        if not patches:
+        if not names:
             return frozenset()
-        first = self._build_call(resource, "patch", namespace, next(iter(patches)), patch_type=type)
-        calls = [replace(first, name=name, body=patch) for name, patch in patches.items()]
-        versions = await self._caller.commit_together(calls)
-        return frozenset(call.name for call, version in zip(calls, versions, strict=True) if version)
+        call = self._build_call(resource, "patch", namespace, names[0], body=patch, patch_type=type)
+        versions = await self._caller.commit_together(call, names)
+        if all(versions):
+            return frozenset(names)
+        return frozenset([name for name, version in zip(names, versions, strict=True) if version])
 
     async def apply(
         self,

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any, Protocol
 
 from kubeloop.api.kinds import Resource
@@ -29,14 +29,15 @@ class ClientTransport(Transport, Protocol):
         """Yield a response body in the pieces received."""
 
 
-async def commit_together(transport: Transport, calls: Sequence[Call]) -> list[str]:
-    """Make those writes that the transport can make at once, without another wait than for one common commit.
+def commit_together(transport: Transport, call: Call, names: Sequence[str]) -> Awaitable[list[str]]:
+    """Make a write for those of the named objects for which the transport can, in one commit and without another wait.
 
-    Returns the resourceVersion of each written object, and an empty text for each call that was not made or that
-    failed. A transport that can do this has a method of the same name.
+    Returns the resourceVersion of each written object, and an empty text for each that was not written. A transport
+    that can do this has a method of the same name.
     """
-    own = getattr(transport, "commit_together", None)
-    if own is None:
-        return [""] * len(calls)
-    versions: list[str] = await own(calls)
-    return versions
+    own: Callable[[Call, Sequence[str]], Awaitable[list[str]]] | None = getattr(transport, "commit_together", None)
+    return _commit_none(names) if own is None else own(call, names)
+
+
+async def _commit_none(names: Sequence[str]) -> list[str]:
+    return [""] * len(names)

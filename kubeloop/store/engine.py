@@ -108,7 +108,8 @@ class LoggedStore(CommittedState):
             raise StoreClosed("the store is not open for writing")
         if not key.isascii():
             key.encode()  # a key that no log can hold must fail here, not in a batch with others
-        previous = self.peek(key)
+        pending = self._speculative.get(key)
+        previous = self._committed.get(key) if pending is None else pending.record
         if expected is not None and expected != (0 if previous is None else previous.mod_revision):
             raise StoreConflict(previous)
         event = self._speculate(key, value, previous)

@@ -30,7 +30,9 @@ class EventHistory:
     def extend(self, events: Sequence[StoreEvent]) -> None:
         """Append events."""
         self._events.extend(events)
-        self._bytes += sum(map(_footprint, events))
+        for event in events:  # as `_footprint`, without a call for each
+            replaced = 0 if event.previous is None else len(event.previous.value)
+            self._bytes += EVENT_OVERHEAD_BYTES + len(event.key) + replaced
 
     def since(self, revision: int, prefix: str = "") -> list[StoreEvent]:
         """Return events after a revision in order. The cost is proportional to the result, not the history."""

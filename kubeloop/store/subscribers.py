@@ -38,14 +38,21 @@ class Subscribers:
         # Find all subscribers before calling any: one that subscribes meanwhile has these events replayed already.
         """Deliver a batch of events."""
         concerned: dict[Subscriber, list[StoreEvent]] = {}
+        folder, found = "", list[Subscriber]()
         for event in events:
-            for subscriber in self._concerned(event.key):
+            parent = event.key.rpartition("/")[0]
+            if parent != folder or not parent:  # the events of a batch are often of one folder
+                folder, found = parent, self._of_parent(event.key)
+            for subscriber in found:
+                concerned.setdefault(subscriber, []).append(event)
+            for subscriber in self._of_prefixes(event.key) if self._of_others else ():
                 concerned.setdefault(subscriber, []).append(event)
         for subscriber in sorted(concerned, key=_number_of) if len(concerned) > 1 else concerned:
             if subscriber.active:
                 subscriber.deliver(concerned[subscriber])
 
-    def _concerned(self, key: str) -> list[Subscriber]:
+    def _of_parent(self, key: str) -> list[Subscriber]:
+        """Return the subscribers of all folders of a key."""
         found: list[Subscriber] = []
         end, folders = -1, self._of_folders
         for _ in range(self._deepest):
@@ -54,10 +61,11 @@ class Subscribers:
                 break
             if (subscribers := folders.get(key[: end + 1])) is not None:
                 found += subscribers
-        for prefix, subscribers in self._of_others.items():
-            if key.startswith(prefix):
-                found += subscribers
         return found
+
+    def _of_prefixes(self, key: str) -> list[Subscriber]:
+        """Return the subscribers of prefixes that are no folders."""
+        return [one for prefix, subscribers in self._of_others.items() if key.startswith(prefix) for one in subscribers]
 
 
 class Subscriber:

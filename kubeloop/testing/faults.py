@@ -283,9 +283,9 @@ class FaultyTransport:
             raise fault.error(call)
         return answer
 
-    async def commit_together(self, calls: Sequence[Call]) -> list[str]:
-        """Make calls in one commit, unless a fault could hit one of them."""
-        return [""] * len(calls) if self._faults.are_possible else await commit_together(self._inner, calls)
+    async def commit_together(self, call: Call, names: Sequence[str]) -> list[str]:
+        """Make a write for several objects in one commit, unless a fault could hit one of them."""
+        return [""] * len(names) if self._faults.are_possible else await commit_together(self._inner, call, names)
 
     async def watch(self, call: Call) -> AsyncIterator[Sequence[WatchEvent]]:
         """Watch until a fault breaks it."""

@@ -190,7 +190,7 @@ def test_only_repeated_renewals_are_made_together(cluster: Cluster) -> None:
 
     def renew(seconds: int) -> frozenset[str]:
         renewal = LeaseRenewalPatch(_NOW + timedelta(seconds=seconds))
-        return cluster.run(client.patch_together(Lease, {"n1": renewal, "n2": renewal}, LEASE_NAMESPACE))
+        return cluster.run(client.patch_together(Lease, ["n1", "n2"], renewal, LEASE_NAMESPACE))
 
     assert renew(1) == frozenset()  # made by another manager until now
     cluster.run(client.patch(Lease, "n1", LeaseRenewalPatch(_NOW + timedelta(seconds=2)), LEASE_NAMESPACE))

@@ -198,10 +198,10 @@ class AdmissionChain:
         step = self._steps_of(attempt).quota
         return self._run(step, attempt) if step.methods else None
 
-    def admit_repeated_renewal(self, lease: Resource) -> bool:
-        """Count the renewal of a lease that its user has renewed before as admitted.
+    def admits_repeated_renewals(self, lease: Resource) -> bool:
+        """Return True if a lease that its user has renewed before may be renewed again without further admission.
 
-        Returns False if a plugin, policy or webhook must see each renewal.
+        False if a plugin, policy or webhook must see each renewal.
         """
         if self.dynamic_mutate is not None or self.dynamic_validate is not None:
             return False
@@ -209,10 +209,13 @@ class AdmissionChain:
             concerned = [one for one in self.plugins if one.handles("UPDATE", lease, "")]
             steps = self._steps_for("UPDATE", lease, "") if all(one.ignores_renewals for one in concerned) else ()
             self._renewal_steps = tuple(steps)
-        for step in self._renewal_steps:
-            if step.series is not None:
-                step.series.count_repeated()
         return bool(self._renewal_steps)
+
+    def count_repeated_renewals(self, times: int) -> None:
+        """Count renewals without further admission as admitted."""
+        for step in self._renewal_steps or ():
+            if step.series is not None:
+                step.series.count_repeated(times)
 
     def _run(self, step: _Step, attempt: Attributes) -> Awaitable[None] | None:
         """Run plugins in order, and count it.

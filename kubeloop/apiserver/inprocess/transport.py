@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -106,44 +105,39 @@ class InProcessTransport:
             server.object_store.lease_renewal_cache.put(server.registry, call, self._user, result)
         return result
 
-    async def commit_together(self, calls: Sequence[Call]) -> list[str]:
-        """Make repeated renewals of leases in one commit; returns their resourceVersions, "" for other calls."""
-        started = self._server.clock.monotonic()
-        begun = [self._begin_renewal(call) for call in calls]
-        now = self._server.clock.now().replace(microsecond=0)
-        return [
-            "" if written is None else await self._finish_renewal(call, written, started, now)
-            for call, written in zip(calls, begun, strict=True)
-        ]
-
-    def _begin_renewal(self, call: Call) -> asyncio.Future[StoreEvent] | None:
-        """Write a renewal that is known to be allowed; None for calls that must take all steps."""
-        if not is_repeatable_renewal(call) or ADMINISTRATORS not in self._user.groups or self._remote(call) is not None:
-            return None
+    async def commit_together(self, call: Call, names: Sequence[str]) -> list[str]:
+        """Make repeated renewals of leases in one commit; returns their resourceVersions, "" for other objects."""
         server = self._server
-        written = server.object_store.lease_renewal_cache.renew(server.registry, call, self._user)
-        if written is not None:
-            server.metrics.authorization.allowed.fast += 1
-        return written
+        is_allowed = is_repeatable_renewal(call) and ADMINISTRATORS in self._user.groups
+        if not is_allowed or (server.aggregator.remotes and self._remote(call) is not None):
+            return [""] * len(names)
+        started = server.clock.monotonic()
+        renewals = server.object_store.lease_renewal_cache.renew(server.registry, call, names, self._user)
+        written: list[StoreEvent | None] = []
+        for renewal in renewals:
+            try:
+                written.append(None if renewal is None else await renewal.commit())
+            except StoreError as error:
+                server.metrics.storage.count_error(call.verb, call.resource)
+                self._renewal_series(call, store_error_to_api_error(error).code).observe(0.0, 0.0)
+                written.append(None)
+        server.metrics.authorization.allowed.fast += len(renewals) - renewals.count(None)
+        self._record_renewals(call, [one for one in written if one is not None], started)
+        return ["" if one is None else str(one.revision) for one in written]
 
-    async def _finish_renewal(
-        self, call: Call, written: asyncio.Future[StoreEvent], started: float, now: datetime
-    ) -> str:
-        server = self._server
-        try:
-            event = await written
-        except StoreError as error:
-            server.metrics.storage.count_error(call.verb, call.resource)
-            self._renewal_series(call, store_error_to_api_error(error).code).observe(0.0, 0.0)
-            return ""
-        seconds = server.clock.monotonic() - started
-        server.registry.storage_of(call.resource).writes.update.observe(seconds)
-        cause = WriteCause(event.revision, event.key, now, call.verb, self._user.name, call.user_agent, call.cause)
-        server.object_store.causes.append(cause)
+    def _record_renewals(self, call: Call, written: Sequence[StoreEvent], started: float) -> None:
+        """Count durable renewals of one commit, and add them to the journal of causes."""
+        if not written:
+            return
+        server, user = self._server, self._user.name
+        now, seconds = server.clock.now().replace(microsecond=0), server.clock.monotonic() - started
         if self._renewals is None:
             self._renewals = self._renewal_series(call, 200)
-        self._renewals.observe(seconds, 0.0)
-        return str(event.revision)
+        updates, causes = server.registry.storage_of(call.resource).writes.update, server.object_store.causes
+        for event in written:
+            updates.observe(seconds)
+            self._renewals.observe(seconds, 0.0)
+            causes.append(WriteCause(event.revision, event.key, now, call.verb, user, call.user_agent, call.cause))
 
     def _renewal_series(self, call: Call, code: int) -> RequestSeries:
         """Return the series in which renewals with this result are counted."""

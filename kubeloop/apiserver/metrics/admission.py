@@ -67,14 +67,14 @@ class StepSeries:
         self.observe_plugins(readings[: passed + 1])
         return readings
 
-    def count_repeated(self) -> None:
-        """Count a run whose result was known, so that no plugin was called."""
+    def count_repeated(self, times: int) -> None:
+        """Count runs whose result was known, so that no plugin was called."""
         for plugin in self._plugins:
-            plugin.counts[0] += 1
+            plugin.counts[0] += times
         if self._step is not None:
-            self._step.counts[0] += 1
+            self._step.counts[0] += times
         if self._summary is not None:
-            self._summary.count += 1
+            self._summary.count += times
 
     def fold(self) -> None:
         """Count the untimed runs until now, in the lowest bucket of each plugin."""

@@ -9,6 +9,7 @@ somebody else in between. A patch takes 160 µs, such a renewal 18 µs.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
@@ -21,11 +22,11 @@ from kubeloop.api.scalars.wire import MicroTime, Time
 from kubeloop.api.struct_patch import LeaseRenewalPatch
 from kubeloop.apiserver.admission import AdmissionChain
 from kubeloop.apiserver.registry.field_manager import manager_by_agent
-from kubeloop.apiserver.registry.storage import StorageRegistry
+from kubeloop.apiserver.registry.storage import ResourceStorage, StorageRegistry
 from kubeloop.apiserver.request.context import User
 from kubeloop.apiserver.watch.counters import ComparisonOutcome
 from kubeloop.clock import Clock
-from kubeloop.store import Record, StoreEvent
+from kubeloop.store import Record, StoreConflict, StoreEvent
 
 _MAX_ENTRIES: Final = 16_384
 # Stand for the times when an entry is made. The encoder copies them as they are.
@@ -51,11 +52,28 @@ class _Entry(msgspec.Struct, gc=False):
         return b"".join((self.head, manager_time.encode(), self.middle, renew_time.encode(), self.tail))
 
 
+class LeaseRenewal(msgspec.Struct, gc=False):
+    """Renewal that was written to the store; not durable yet."""
+
+    entry: _Entry
+    written: asyncio.Future[StoreEvent]
+    manager_time: str
+    renew_time: str
+
+    async def commit(self) -> StoreEvent:
+        """Wait until the renewal is durable, and let the next one start from it; raises `StoreError`."""
+        event = await self.written
+        entry = self.entry
+        assert event.record is not None, "a renewal deletes nothing"
+        entry.record, entry.manager_time, entry.renew_time = event.record, self.manager_time, self.renew_time
+        return event
+
+
 class LeaseRenewalCache:
     """Cache of renewed leases, by namespace and name.
 
     Invariant: if an entry's record is the newest one of its key, a renewal by the entry's user and agent that takes all
-    steps would store `value` of that renewal's times.
+    steps would store `value` of that renewal's times. The store refuses the write if the record is not the newest one.
     """
 
     def __init__(self, admission: AdmissionChain, clock: Clock) -> None:
@@ -63,27 +81,48 @@ class LeaseRenewalCache:
         self._clock = clock
         self._entries: dict[tuple[str, str], _Entry] = {}
 
-    def renew(self, registry: StorageRegistry, call: Call, user: User) -> asyncio.Future[StoreEvent] | None:
-        """Write a repeatable renewal; returns None if it must take all steps."""
-        entry = self._entries.get((call.namespace, call.name))
-        if entry is None or entry.agent != call.user_agent or entry.user != user:
-            return None
-        store, record = registry.store, entry.record
-        if store.is_shared or store.peek(record.key) is not record:
-            return None
+    def renew(
+        self, registry: StorageRegistry, call: Call, names: Sequence[str], user: User
+    ) -> list[LeaseRenewal | None]:
+        """Write repeatable renewals of the named leases; None for each one that must take all steps."""
+        store = registry.store
+        if store.is_shared:
+            return [None] * len(names)
         manager_time, renew_time = format_time(self._clock.now().replace(microsecond=0)), call.body.renew_time
-        if manager_time < entry.manager_time or renew_time == entry.renew_time:  # other order of managers, or no change
+        entries = [self._entry_for(call, name, user, manager_time) for name in names]
+        if not any(entries) or not self._admission.admits_repeated_renewals(call.resource):
+            return [None] * len(names)
+        renewals: list[LeaseRenewal | None] = []
+        for entry in entries:
+            renewal = None
+            if entry is not None:
+                record, value = entry.record, entry.value(manager_time, renew_time)
+                try:
+                    written = store.write(record.key, value, record.mod_revision)
+                    renewal = LeaseRenewal(entry, written, manager_time, renew_time)
+                except StoreConflict:  # another client has written it
+                    pass
+            renewals.append(renewal)
+        self._count(registry.storage_of(call.resource), [one for one in renewals if one is not None])
+        return renewals
+
+    def _entry_for(self, call: Call, name: str, user: User, manager_time: str) -> _Entry | None:
+        """Return the entry of a lease if the call renews it as the entry's user did; None if it may differ."""
+        entry = self._entries.get((call.namespace, name))
+        if entry is None or entry.agent != call.user_agent or (entry.user is not user and entry.user != user):
             return None
-        if not self._admission.admit_repeated_renewal(call.resource):
-            return None
-        same_managers = manager_time == entry.manager_time
-        outcome: ComparisonOutcome = "unequal_objects_fast" if same_managers else "unequal_objects_slow"
-        registry.storage_of(call.resource).writes.observe_comparison(outcome, 0.0)
-        written = store.write(record.key, entry.value(manager_time, renew_time), record.mod_revision)
-        newest = store.peek(record.key)
-        assert newest is not None, "a write is visible to the next one at once"
-        entry.record, entry.manager_time, entry.renew_time = newest, manager_time, renew_time
-        return written
+        if manager_time < entry.manager_time or call.body.renew_time == entry.renew_time:
+            return None  # another order of managers, or no change
+        return entry
+
+    def _count(self, storage: ResourceStorage, renewals: Sequence[LeaseRenewal]) -> None:
+        """Count renewals in the metrics of the steps that were skipped."""
+        if renewals:
+            self._admission.count_repeated_renewals(len(renewals))
+        for one in renewals:
+            same_managers = one.manager_time == one.entry.manager_time
+            outcome: ComparisonOutcome = "unequal_objects_fast" if same_managers else "unequal_objects_slow"
+            storage.writes.observe_comparison(outcome, 0.0)
 
     def put(self, registry: StorageRegistry, call: Call, user: User, lease: Any) -> None:
         """Cache a lease as a repeatable renewal has returned it, unless the next one could change more than times."""

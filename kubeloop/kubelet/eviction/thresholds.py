@@ -59,8 +59,11 @@ class PressureTracker:
 
     def urgent_condition(self, node: Node) -> str | None:
         """Return the pressure condition whose grace period has passed, memory first; None without any."""
-        name, now = node.metadata.name, self._clock.monotonic()
-        met = [one.condition for one, at in self._first.get(name, {}).items() if now - at >= one.grace_period_seconds]
+        first = self._first.get(node.metadata.name)
+        if not first:
+            return None
+        now = self._clock.monotonic()
+        met = [one.condition for one, at in first.items() if now - at >= one.grace_period_seconds]
         return MEMORY if MEMORY in met else met[0] if met else None
 
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from kubeloop.api.errors import AlreadyExists, NotFound
@@ -43,6 +43,11 @@ class LeaseController:
         left = 0.0 if last is None else self.period - (self._clock.monotonic() - last)
         return left if left >= _RENEW_TOLERANCE_SECONDS else 0.0
 
+    def expired(self, names: Iterable[str]) -> list[str]:
+        """Return those of the nodes whose lease is due."""
+        renewed, latest = self._renewed, self._clock.monotonic() - self.period + _RENEW_TOLERANCE_SECONDS
+        return [name for name in names if name not in renewed or renewed[name] < latest]
+
     def forget(self, name: str) -> None:
         """Let a lease be due at once when its node is back."""
         self._renewed.pop(name, None)
@@ -62,7 +67,7 @@ class LeaseController:
         if not names:
             return frozenset()
         renewal = LeaseRenewalPatch(self._clock.now())
-        renewed = await self._client.patch_together(Lease, dict.fromkeys(names, renewal), LEASE_NAMESPACE)
+        renewed = await self._client.patch_together(Lease, names, renewal, LEASE_NAMESPACE)
         self._renewed.update(dict.fromkeys(renewed, self._clock.monotonic()))
         return renewed
 

@@ -76,8 +76,8 @@ class ServedNodes:
 
     def get_reachable(self, name: str) -> Node | None:
         """Return a served node that runs and is connected, or None."""
-        node = self.get(name)
-        return node if node is not None and not self.state_of(node) else None
+        node: Node | None = self._nodes.get("", name)
+        return node if node is not None and self.serves(node) and not self.state_of(node) else None
 
     def state_of(self, node: Node) -> str:
         """Return the simulated state; empty for a node that runs and is connected."""

@@ -33,10 +33,12 @@ class NodeShutdownManager:
 
     def sync_node(self, node: Node) -> None:
         """Terminate the pods of a node that is shutting down."""
-        name, now = node.metadata.name, self._clock.now()
+        name = node.metadata.name
         if not self._served_nodes.is_shutting_down(node):
-            self._began.pop(name, None)
+            if self._began:
+                self._began.pop(name, None)
             return
+        now = self._clock.now()
         began = self._began.setdefault(name, now)
         running: list[Pod] = [pod for pod in self._pods.by_index(NODE, name) if is_active(pod)]
         others = [pod for pod in running if not _is_critical(pod)]

@@ -12,6 +12,7 @@ from kubeloop.api.requests import STRATEGIC_PATCH
 from kubeloop.client import Client
 from kubeloop.kubelet.node_status.registration import are_conditions_current, node_conditions
 from kubeloop.kubelet.node_status.served_nodes import ServedNodes
+from kubeloop.kubelet.node_status.status_patch import NodeStatusPatch
 from kubeloop.kubelet.volumes.watch import VolumeWatch
 
 NODE_STATUS_REPORT_SECONDS = 300.0
@@ -93,8 +94,5 @@ class NodeStatusReporter:
 
     async def _write(self, node: Node, conditions: tuple[NodeCondition, ...], in_use: tuple[str, ...] | None) -> None:
         """Write a node's conditions, what the setter changed, and its volumes in use unless unchanged (None)."""
-        status: dict[str, Any] = {"conditions": codec.to_plain(conditions), **self._changes(node.status)}
-        if in_use is not None:
-            status["volumesInUse"] = list(in_use)
-        name = node.metadata.name
-        await self._client.patch(Node, name, {"status": status}, type=STRATEGIC_PATCH, subresource="status")
+        patch = NodeStatusPatch(conditions, in_use, self._changes(node.status))
+        await self._client.patch(Node, node.metadata.name, patch, type=STRATEGIC_PATCH, subresource="status")

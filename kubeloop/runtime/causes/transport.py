@@ -37,17 +37,18 @@ class CauseTransport:
         cause.record_write(_write_of(call, answer, ""))
         return answer
 
-    async def commit_together(self, calls: Sequence[Call]) -> list[str]:
-        """Make writes in one commit; they carry the cause, likewise."""
+    async def commit_together(self, call: Call, names: Sequence[str]) -> list[str]:
+        """Make a write for several objects in one commit; it carries the cause, likewise."""
         cause = current_cause()
         if cause is None:
-            return await commit_together(self._inner, calls)
-        text = cause.text
-        calls = [one if one.cause else msgspec.structs.replace(one, cause=text) for one in calls]
-        versions = await commit_together(self._inner, calls)
-        for call, version in zip(calls, versions, strict=True):
+            return await commit_together(self._inner, call, names)
+        if not call.cause:
+            call = msgspec.structs.replace(call, cause=cause.text)
+        versions = await commit_together(self._inner, call, names)
+        resource = _resource_of(call)
+        for name, version in zip(names, versions, strict=True):
             if version:
-                cause.record_write(_write_of(call, None, version))
+                cause.record_write(RecordedWrite(call.verb, resource, call.namespace, name, version))
         return versions
 
     def watch(self, call: Call) -> AsyncIterator[Sequence[WatchEvent]]:
@@ -75,8 +76,12 @@ class CauseTransport:
         await self._inner.close()
 
 
+def _resource_of(call: Call) -> str:
+    return call.resource.group_resource + (f"/{call.subresource}" if call.subresource else "")
+
+
 def _write_of(call: Call, answer: Any, outcome: str) -> RecordedWrite:
-    resource = call.resource.group_resource + (f"/{call.subresource}" if call.subresource else "")
+    resource = _resource_of(call)
     meta = getattr(answer, "metadata", None)
     name = call.name or getattr(meta, "name", "") or ""
     return RecordedWrite(

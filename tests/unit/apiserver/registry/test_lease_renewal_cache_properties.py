@@ -67,7 +67,7 @@ class _Kubelet:
 
     async def _renew(self) -> None:
         renewal = LeaseRenewalPatch(self.cluster.clock.now())
-        if self._cached and await self._client.patch_together(Lease, {_NAME: renewal}, _NAMESPACE):
+        if self._cached and await self._client.patch_together(Lease, [_NAME], renewal, _NAMESPACE):
             self.hits += 1
             return
         try:
