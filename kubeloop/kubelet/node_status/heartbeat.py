@@ -114,8 +114,8 @@ class NodeHeartbeat:
         due = self._schedule.take_due()
         nodes = {name: node for name in due if (node := self._served_nodes.get_reachable(name)) is not None}
         try:
-            renewed = await self._leases.renew_together(self._leases.expired(nodes))
             period = self._leases.period
+            renewed = await self._leases.renew_together(self._leases.expired(nodes, period))
             for name in tuple(nodes):
                 left = period if name in renewed else self._leases.seconds_until_renewal(name)
                 self._finish_beat(nodes[name], left)

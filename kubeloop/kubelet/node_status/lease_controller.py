@@ -43,9 +43,9 @@ class LeaseController:
         left = 0.0 if last is None else self.period - (self._clock.monotonic() - last)
         return left if left >= _RENEW_TOLERANCE_SECONDS else 0.0
 
-    def expired(self, names: Iterable[str]) -> list[str]:
-        """Return those of the nodes whose lease is due."""
-        renewed, latest = self._renewed, self._clock.monotonic() - self.period + _RENEW_TOLERANCE_SECONDS
+    def expired(self, names: Iterable[str], period: float) -> list[str]:
+        """Return those of the nodes whose lease is due; `period` is the present one."""
+        renewed, latest = self._renewed, self._clock.monotonic() - period + _RENEW_TOLERANCE_SECONDS
         return [name for name in names if name not in renewed or renewed[name] < latest]
 
     def forget(self, name: str) -> None:
