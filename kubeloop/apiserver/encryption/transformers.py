@@ -55,14 +55,24 @@ class Transformer:
         return self._head + self._write_cipher.encrypt(plain, key.encode())
 
     def transform_from_storage(self, stored: bytes, key: str) -> bytes:
-        """Decrypt with any matching provider; two of one kind share a prefix. Raises `DecryptionError`."""
-        failures = []
+        """Decrypt with any matching provider; two of one kind share a prefix. Raises `DecryptionError`.
+
+        AES-CBC is not authenticated: one in 256 values can be decrypted with a wrong key. An object of JSON, as all
+        stored values are, is therefore preferred to other bytes.
+        """
+        failures, doubtful = [], []
         for provider in self._providers:
             if stored.startswith(provider.prefix):
                 try:
-                    return provider.decrypt(stored, key.encode())
+                    plain = provider.decrypt(stored, key.encode())
                 except DecryptionError as error:
                     failures.append(str(error))
+                    continue
+                if plain.startswith(b"{") and plain.endswith(b"}"):
+                    return plain
+                doubtful.append(plain)
+        if doubtful:
+            return doubtful[0]
         raise DecryptionError(_summary(failures) or _NO_PREFIX)
 
     @property
