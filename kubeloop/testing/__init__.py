@@ -32,9 +32,11 @@ from kubeloop.testing.builders import (
     service_account,
     stateful_set,
 )
+from kubeloop.testing.cache_guard import CacheMutatedError
 from kubeloop.testing.close_checks import ClusterCheckError
-from kubeloop.testing.cluster import CacheMutatedError, Cluster, LoopEndedError, UnknownKindError
+from kubeloop.testing.cluster import Cluster
 from kubeloop.testing.faults import ClusterFaults, Fault
+from kubeloop.testing.hosted_loops import LoopEndedError, UnknownKindError
 from kubeloop.testing.look import ClusterAssertionError
 
 if TYPE_CHECKING:

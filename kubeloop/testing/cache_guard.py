@@ -3,11 +3,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from kubeloop.apiserver.registry.storage import StorageRegistry
 from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.objects.keys import ObjectKey, key_of
+from kubeloop.testing.look import ClusterAssertionError
+
+
+class CacheMutatedError(ClusterAssertionError):
+    """Shared object that was mutated in place. Types forbid it; mappings within them cannot."""
+
+
+def check_caches(informers: Iterable[Informer], registry: StorageRegistry) -> None:
+    """Raise CacheMutatedError if an object of a cache was modified."""
+    for informer in informers:
+        if (changed := changed_object(informer, registry)) is not None:
+            raise CacheMutatedError(f"{informer.resource.group_resource} {changed} was modified in the shared cache")
 
 
 def changed_object(informer: Informer, registry: StorageRegistry) -> ObjectKey | None:

@@ -13,9 +13,7 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kubeloop.api import codec
 from kubeloop.api.kinds import RESOURCES
-from kubeloop.api.unstructured import Unstructured
 from kubeloop.apiserver.app import ApiServer
 from kubeloop.apiserver.inprocess.transport import InProcessTransport
 from kubeloop.apiserver.request.context import AUTHENTICATED, User
@@ -32,13 +30,15 @@ from kubeloop.runtime.informer.informer import SharedInformerFactory
 from kubeloop.runtime.manager import Loop
 from kubeloop.sim.loop import START, VirtualClock
 from kubeloop.store.memory import MemoryStore
-from kubeloop.testing.cache_guard import changed_object
+from kubeloop.testing.added_status import with_status
+from kubeloop.testing.cache_guard import check_caches
 from kubeloop.testing.close_checks import ClusterCheckError, failing_loop_problems, unused_fault_problems
 from kubeloop.testing.failure_report import describe_cluster
 from kubeloop.testing.faults import ClusterFaults, FaultyTransport
-from kubeloop.testing.look import ClusterAssertionError, LookResult, look_once
+from kubeloop.testing.hosted_loops import COMPONENT, HostedLoops, cancel_tasks
+from kubeloop.testing.look import LookResult, look_once
 from kubeloop.testing.loop import ClusterLoop
-from kubeloop.testing.pending_work import describe_pending_work, missing_kinds
+from kubeloop.testing.pending_work import describe_pending_work
 from kubeloop.testing.plane import CONFIG, InitialRecords, bootstrap_objects, config_of, start_plane
 
 if TYPE_CHECKING:
@@ -53,22 +53,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 ADMIN = User("kubernetes-admin", ("system:masters", AUTHENTICATED))
-COMPONENT = "kubeloop-test"  # source of the loops' events
 # How long `eventually` waits for programs outside, and how long it lets them work between two looks.
 _PATIENCE = 30.0
 _BETWEEN_LOOKS = 0.02
-
-
-class LoopEndedError(ClusterAssertionError):
-    """Unexpected end of a loop that was started with `Cluster.start`."""
-
-
-class UnknownKindError(ClusterAssertionError):
-    """Loop that waits for a kind that is not served."""
-
-
-class CacheMutatedError(ClusterAssertionError):
-    """Shared object that was mutated in place. Types forbid it; mappings within them cannot."""
 
 
 class Cluster:
@@ -99,11 +86,8 @@ class Cluster:
         gates = tuple(feature_gates.split(",")) if feature_gates else ()
         self._loop = ClusterLoop(random.Random(seed) if shuffle else None)
         self._parts = AsyncExitStack()
-        self._loops: dict[str, Loop] = {}  # those under test, and those of simulated nodes
         self._plane_loops: tuple[Loop, ...] = ()
-        self._loop_tasks: dict[str, asyncio.Task[None]] = {}
         self.seed = seed
-        self._may_fail: set[str] = set()  # names of loops
         self._fork_seeds = count(seed + 1)
         self._forks: list[Cluster] = []
         gates_and_groups = {"runtime_config": runtime_config, "feature_gates": feature_gates}
@@ -123,6 +107,7 @@ class Cluster:
         self.async_client = client = Client(CauseTransport(faulty), scheme=self._scheme)
         informers, recorder = SharedInformerFactory(client, self.clock), EventRecorder(client, COMPONENT, self.clock)
         self.context = ControllerContext(client, informers, self.clock, recorder, ManagerConfig(feature_gates=gates))
+        self._hosted = HostedLoops(self.context, self._admin, self.server.registry)  # also those of simulated nodes
         if nodes:
             self.add_nodes(nodes)
 
@@ -147,15 +132,8 @@ class Cluster:
         made = None
         for obj in objects:
             made = self.client.create(obj)
-            made = self._with_status(obj, made)
+            made = with_status(self.client, obj, made)
         return made
-
-    def _with_status(self, wanted: Any, made: Any) -> Any:
-        status = _status_of(wanted)
-        if not status:
-            return made
-        meta, what = made.metadata, _resource_ref(made)
-        return self.client.patch(what, meta.name, {"status": status}, meta.namespace, subresource="status")
 
     def define(self, *kinds: CustomKindDefinition) -> None:
         """Let the server serve custom kinds, as their controller does when it is started."""
@@ -189,7 +167,7 @@ class Cluster:
         """Let time pass; every timer on the way fires at its own moment."""
         whole = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
         self._loop.run(self._loop.advance(whole.total_seconds()))
-        self._check_loops()
+        self._hosted.check()
 
     def eventually(self, look: Callable[[], T], within: float = _PATIENCE) -> T:
         """Return the first true result of `look`, within real seconds if a port is open, else virtual ones.
@@ -203,7 +181,7 @@ class Cluster:
             if clock.monotonic() - began > within:
                 raise AssertionError(self._timeout_text(found, within)) from found.error
             self._loop.run(asyncio.sleep(_BETWEEN_LOOKS))
-            self._check_loops()
+            self._hosted.check()
         return found.value
 
     def _timeout_text(self, last: LookResult[Any], seconds: float) -> str:
@@ -231,32 +209,18 @@ class Cluster:
         Returns when the loop has processed the present objects. Its calls go through `faults`. It is a mistake if its
         reconcile function fails at every try until the end, unless it may fail.
         """
-        loop = self._loop.run(self._host(wire))
-        if may_fail:
-            self._may_fail.add(loop.name)
+        loop = self._loop.run(self._hosted.start(wire, may_fail=may_fail))
         if not self._loop.is_live:
             self.settle()
-            self._check_kinds(loop)
-        return loop
-
-    async def _host(self, wire: Wire | Loop) -> Loop:
-        context = self.context.without_kinds()
-        loop = wire(context) if callable(wire) else wire
-        if loop.name in self._loop_tasks:
-            raise ValueError(f"a loop named {loop.name} is already running")
-        self._loops[loop.name] = loop
-        for kind in context.kinds:
-            await kind.ensure(self._admin)
-        if COMPONENT not in self._loop_tasks:
-            self.context.informers.start()
-            self._loop_tasks[COMPONENT] = asyncio.create_task(self.context.recorder.run())
-        self._loop_tasks[loop.name] = asyncio.create_task(loop.run(), name=loop.name)
+            if (error := self._hosted.unserved_kinds_error(loop)) is not None:
+                self.stop(loop)
+                raise error
         return loop
 
     @property
     def loops(self) -> tuple[Loop, ...]:
         """All loops: those that were started, those of simulated nodes, and those of the control plane."""
-        return (*self._loops.values(), *self._plane_loops)
+        return (*self._hosted.loops, *self._plane_loops)
 
     def add_nodes(self, count: int = 1, *, shape: NodeShape | None = None, events: EventLevel = "all") -> NodeAgent:
         """Add simulated nodes n1, n2, …; once per cluster, before or after `start`. Their calls go through `faults`."""
@@ -264,7 +228,7 @@ class Cluster:
         from kubeloop.kubelet.agent_config import NodeAgentConfig
         from kubeloop.kubelet.node_status.registration import NodeShape
 
-        if PODS in self._loop_tasks:
+        if self._hosted.is_running(PODS):
             raise ValueError("the cluster has simulated nodes: add all of them in one call")
         config = NodeAgentConfig(count=count, shape=shape or NodeShape(), event_level=events, untaint=True)
         fleet = self._loop.run(self._new_fleet(config))
@@ -280,36 +244,12 @@ class Cluster:
         fleet = NodeAgent(self.async_client, self.context.informers, self.clock, config)
         self.server.nodes.add_local(fleet.dialer)
         self.server.serve_virtual_group(fleet.metrics)
-        self._loop_tasks["events of nodes"] = asyncio.create_task(fleet.recorder.run(), name="events of nodes")
+        self._hosted.start_task("events of nodes", fleet.recorder.run())
         return fleet
 
     def stop(self, loop: Loop) -> None:
         """Cancel a loop at once, as if its process had been killed; start another to test recovery."""
-        del self._loops[loop.name]
-        self._loop.run(_cancel_tasks([self._loop_tasks.pop(loop.name)]))
-
-    def _check_loops(self) -> None:
-        for name, task in self._loop_tasks.items():
-            if task.done():
-                raise LoopEndedError(f"{name} has ended") from (None if task.cancelled() else task.exception())
-
-    def _check_kinds(self, loop: Loop) -> None:
-        """Stop a loop and raise UnknownKindError if it waits for a kind that is not served."""
-        missing = missing_kinds(loop, self.server.registry)
-        if missing:
-            self.stop(loop)
-            raise UnknownKindError(
-                f"{loop.name} watches {missing}, which the server does not serve: declare a custom kind in the wiring "
-                "function, context.declare_kind(kind), or serve it before the start, cluster.define(kind). An alpha or "
-                "beta resource needs runtime_config"
-            )
-
-    def _check_caches(self) -> None:
-        for informer in self.context.informers:
-            if (changed := changed_object(informer, self.server.registry)) is not None:
-                raise CacheMutatedError(
-                    f"{informer.resource.group_resource} {changed} was modified in the shared cache"
-                )
+        self._loop.run(self._hosted.stop(loop))
 
     def fork(self, *, seed: int | None = None) -> Cluster:
         """Return an independent cluster with this one's present content; takes milliseconds. It has to be closed.
@@ -373,8 +313,8 @@ class Cluster:
         if self.is_closed:
             return
         try:
-            self._check_loops()
-            self._check_caches()
+            self._hosted.check()
+            check_caches(self.context.informers, self.server.registry)
             if check and (problems := self._problems(strict)):
                 raise ClusterCheckError("\n".join(problems))
         finally:
@@ -385,7 +325,7 @@ class Cluster:
             self._loop.close()
 
     def _problems(self, strict: bool) -> list[str]:
-        under_test = [loop for name, loop in self._loops.items() if name not in self._may_fail]
+        under_test = self._hosted.must_succeed
         problems = list(failing_loop_problems(under_test, defects_only=not strict or self.faults.are_lasting))
         if strict:
             problems += unused_fault_problems(self.faults)
@@ -394,10 +334,10 @@ class Cluster:
         return problems
 
     async def _end(self) -> None:
-        await _cancel_tasks(list(self._loop_tasks.values()))
+        await self._hosted.stop_all()
         await self.context.informers.stop()
         await self._parts.aclose()
-        await _cancel_tasks([one for one in asyncio.all_tasks() if one is not asyncio.current_task()])
+        await cancel_tasks([one for one in asyncio.all_tasks() if one is not asyncio.current_task()])
 
     def __enter__(self) -> Cluster:
         return self
@@ -414,35 +354,6 @@ class Cluster:
         return SyncClient.wrap(client, self._loop)
 
 
-def _status_of(obj: Any) -> Any:
-    """Return an object's status; None if it is the default one."""
-    if isinstance(obj, Mapping):
-        return obj.get("status")
-    status = getattr(obj, "status", None)
-    return None if status is None or _is_default(status) else codec.to_plain(status)
-
-
-def _is_default(status: Any) -> bool:
-    try:
-        return bool(status == type(status)())
-    except TypeError:  # a status of a custom kind may have required fields
-        return False
-
-
-def _resource_ref(obj: Any) -> Any:
-    """Return the class or resource name by which a client addresses an object."""
-    if not isinstance(obj, Unstructured):
-        return type(obj)
-    group, _, version = obj.api_version.rpartition("/")
-    return f"{obj.kind}.{group}/{version}"
-
-
 async def _begin_chaos(chaos: ChaosSession) -> ChaosSession:
     chaos.begin()
     return chaos
-
-
-async def _cancel_tasks(tasks: list[asyncio.Task[None]]) -> None:
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)

@@ -20,7 +20,8 @@ from kubeloop.runtime.informer.informer import SharedInformerFactory
 from kubeloop.runtime.objects.keys import ObjectKey
 from kubeloop.runtime.queue.enqueue import own_key
 from kubeloop.testing import Cluster, config_map, namespace, node, pod
-from kubeloop.testing.cluster import CacheMutatedError, LoopEndedError
+from kubeloop.testing.cache_guard import CacheMutatedError
+from kubeloop.testing.hosted_loops import LoopEndedError
 from tests.unit.testing.counting_controller import NOTE, counting
 
 MakeCluster = Callable[..., Cluster]
