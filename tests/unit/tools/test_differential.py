@@ -194,6 +194,11 @@ def test_objects_created_under_other_names_are_cleaned_up() -> None:
     assert plain <= found
 
 
+def test_shrinking_keeps_the_time_limit_of_a_watch() -> None:
+    steps = (Step("GET", "/a?watch=1&limit=1&timeoutSeconds=1"),)
+    assert shrink(Case("c", steps), lambda case: True).steps == (Step("GET", "/a?timeoutSeconds=1"),)
+
+
 def test_smaller_values_remove_one_part_each() -> None:
     assert list(smaller_values({"kind": "K", "a": {"b": 1}})) == [{"kind": "K"}, {"kind": "K", "a": {}}]
 
