@@ -28,6 +28,16 @@ class MetricRegistry:
         self._histograms: dict[str, MetricFamily[Histogram]] = {}
         self._summaries: dict[str, MetricFamily[Summary]] = {}
         self._refreshers: list[Callable[[], None]] = []
+        self._pages: dict[str, MetricRegistry] = {}
+
+    def page(self, path: str) -> MetricRegistry:
+        """Return the registry of families that are read at another path only, created on first use."""
+        return self._pages.setdefault(path, MetricRegistry())
+
+    @property
+    def pages(self) -> dict[str, MetricRegistry]:
+        """Registries of other pages, by path."""
+        return self._pages
 
     def counter(self, name: str, *labels: str, about: str | None = None) -> MetricFamily[MetricValue]:
         """Return the counter family of a name, created on first use."""

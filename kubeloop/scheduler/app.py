@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.client import Client
+from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.clock import Clock
 from kubeloop.runtime.app import App, LoopContext
 from kubeloop.runtime.controller import Telemetry
@@ -14,6 +16,7 @@ from kubeloop.scheduler.components import NAME
 from kubeloop.scheduler.config.configuration import SchedulerConfig
 from kubeloop.scheduler.framework.registry import PluginRegistry
 from kubeloop.scheduler.scheduler import Scheduler
+from kubeloop.scheduler.status.pod_resources import register_pod_resources
 
 
 class SchedulerApp(App):
@@ -34,5 +37,6 @@ def build_scheduler(
     """Return a scheduler with its own informers."""
     informers = SharedInformerFactory(client, clock, metrics=InformerMetrics(telemetry.registry, "kube-scheduler"))
     scheduler = Scheduler(LoopContext(client, informers, clock, telemetry=telemetry), config, registry)
+    register_pod_resources(telemetry.registry, informers.for_resource(resource_of_class(Pod)).list)
     manager = LoopManager([scheduler], clock, name=NAME, registry=telemetry.registry)
     return SchedulerApp(scheduler, manager, informers)

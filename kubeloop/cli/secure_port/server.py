@@ -29,7 +29,7 @@ from kubeloop.clock import Clock
 from kubeloop.controllers.app.config import ManagerConfig
 from kubeloop.http import HttpLimits, HttpServer, Request, Response, serve
 from kubeloop.http.tls import TlsOptionError, apply_tls_options
-from kubeloop.metrics import HealthCheckMetrics
+from kubeloop.metrics import HealthCheckMetrics, MetricRegistry
 from kubeloop.runtime.manager import LoopStatus
 
 # Upstream's name of what /configz shows.
@@ -72,6 +72,9 @@ class StatusProvider(Protocol):
 
     def metrics(self) -> str:
         """Return the metrics as text."""
+
+    def metrics_pages(self) -> Mapping[str, MetricRegistry]:
+        """Return the metrics of other paths."""
 
     def configz(self) -> Mapping[str, Any]:
         """Return the configuration."""
@@ -116,8 +119,11 @@ class SecurePortHandler:
         accept = request.headers.get("accept", "")
         if request.path == "/flagz":
             return flagz_response(self._told.component, self._told.flags(), accept)
+        further = self._told.metrics_pages()
+        if request.path in further:
+            return Response(200, further[request.path].render().encode(), _METRICS)
         if request.path == "/statusz":
-            paths = (*_HEALTH, *self._pages, _SLIS, "/flagz", "/statusz")
+            paths = (*_HEALTH, *self._pages, *further, _SLIS, "/flagz", "/statusz")
             return statusz_response(self._told.component, self._started, self._clock.now(), paths, accept)
         page = self._pages.get(request.path)
         return page() if page is not None else Response(404, b"404 page not found\n", _TEXT)

@@ -56,6 +56,10 @@ class StatusPages:
         """Return the metrics as text."""
         return self._registry.render()
 
+    def metrics_pages(self) -> Mapping[str, MetricRegistry]:
+        """Return the metrics of other paths."""
+        return self._registry.pages
+
     def configz(self) -> Mapping[str, Any]:
         """Return the configuration."""
         unused = [flag_of(name) for name in unused_flags(self._config)]

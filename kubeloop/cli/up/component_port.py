@@ -59,6 +59,10 @@ class CurrentStatusPages:
         """Return the current metrics."""
         return self._pages().metrics()
 
+    def metrics_pages(self) -> Mapping[str, MetricRegistry]:
+        """Return the metrics of other paths."""
+        return self._registry.pages
+
     def configz(self) -> Mapping[str, Any]:
         """Return the current configuration."""
         return self._pages().configz()

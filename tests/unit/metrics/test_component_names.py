@@ -18,6 +18,7 @@ from kubeloop.scheduler.dra.metrics import DeviceMetrics
 from kubeloop.scheduler.plugins.volumes.volume_binding import register_volume_metrics
 from kubeloop.scheduler.podgroups.metrics import PodGroupMetrics
 from kubeloop.scheduler.status.metrics import SchedulerMetrics
+from kubeloop.scheduler.status.pod_resources import register_pod_resources
 from kubeloop.testing import Cluster, builders
 from tests.metric_facts import differences, facts_of, missing
 
@@ -43,8 +44,6 @@ MANAGER = SHARED | {
 NO_BATCH = "equal pods share results by signature, without upstream's batches"
 NO_ASYNC = "API calls are awaited; there is no dispatcher with a queue"
 SCHEDULER = SHARED | {
-    "kube_pod_resource_limit": "there is no /metrics/resources",
-    "kube_pod_resource_request": "there is no /metrics/resources",
     "scheduler_async_api_call_execution_duration_seconds": NO_ASYNC,
     "scheduler_async_api_call_execution_total": NO_ASYNC,
     "scheduler_batch_attempts_total": NO_BATCH,
@@ -99,9 +98,11 @@ def test_the_schedulers() -> None:
     PodGroupMetrics(registry, SchedulerMetrics(registry), with_groups)
     DeviceMetrics(registry)
     register_volume_metrics(registry)
+    register_pod_resources(registry, lambda: ())
+    resources = registry.page("/metrics/resources")
     facts = facts_of("kube-scheduler")
-    assert differences(registry, facts) == []
-    assert missing(registry, facts) == set(SCHEDULER) | BY_SCHEDULER
+    assert differences(registry, facts) == differences(resources, facts) == []
+    assert missing(registry, facts) - resources.names == set(SCHEDULER) | BY_SCHEDULER
 
 
 def test_the_kubelets(cluster: Cluster) -> None:
