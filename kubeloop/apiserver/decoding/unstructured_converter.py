@@ -78,7 +78,7 @@ def _text_error(value: Any, found: str, shape: GoShape) -> str:
             case "quantity":
                 canonical_quantity(value if found == "string" else number_text(value) or "?")
             case "int-or-string":
-                if found not in ("string", "int64"):
+                if found not in ("string", "int64") or (found == "int64" and not -(2**31) <= value < 2**31):
                     text = f"{kind_of(value)} {number_text(value) or ''}".rstrip()
                     return f"json: cannot unmarshal {text} into Go value of type int32"
             case _ if found != "string":

@@ -118,6 +118,10 @@ def format_element(text: str) -> str:
 
 
 def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        return "".join(f"{name}={_shown(one)}" for name, one in value.items())
+    if isinstance(value, list):
+        return f"[{','.join(map(_shown, value))}]"
     return json.dumps(value, ensure_ascii=False)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from msgspec.structs import replace
+
 from kubeloop.api.generated.apps_v1 import (
     Deployment,
     DeploymentSpec,
@@ -110,9 +112,18 @@ def _validate_strategy(strategy: DeploymentStrategy, path: FieldPath) -> FieldEr
         detail = "may not be specified when strategy `type` is 'Recreate'"
         return [] if strategy.rolling_update is None else [forbidden(at, detail)]
     if strategy.type != "RollingUpdate":
-        return [not_supported(path, to_internal(strategy), ("Recreate", "RollingUpdate"))]
+        return [not_supported(path, to_internal(_with_zeros(strategy)), ("Recreate", "RollingUpdate"))]
     # Defaults complete a rolling update.
     return _validate_rolling(strategy.rolling_update, at) if strategy.rolling_update is not None else []
+
+
+def _with_zeros(strategy: DeploymentStrategy) -> DeploymentStrategy:
+    """Return a strategy whose absent numbers are zero, as they are internally."""
+    rolling = strategy.rolling_update
+    if rolling is None:
+        return strategy
+    numbers = {"max_unavailable": rolling.max_unavailable or 0, "max_surge": rolling.max_surge or 0}
+    return replace(strategy, rolling_update=replace(rolling, **numbers))
 
 
 def _validate_rolling(rolling: RollingUpdateDeployment, path: FieldPath) -> FieldErrors:

@@ -112,6 +112,8 @@ def test_elements_are_rendered_as_in_messages() -> None:
     shown = fieldset.format_path(("f:spec", "f:ports", 'k:{"port":80,"protocol":"TCP"}', 'v:"x"', "i:3", "f:a"))
     assert shown == '.spec.ports[port=80,protocol="TCP"][="x"][3].a'
     assert format_element("v:true") == "[=true]"
+    assert format_element('k:{"name":{}}') == "[name=]"
+    assert format_element('k:{"name":{"a":[1,"b"]}}') == '[name=a=[1,"b"]]'
 
 
 def test_html_characters_are_escaped_as_upstream_does() -> None:

@@ -102,6 +102,13 @@ def test_converter_names_unconvertible_fields(document: dict[str, Any], why: str
     assert conversion_error(document, shape_of("io.k8s.api.core.v1.Pod")) == why
 
 
+@pytest.mark.parametrize("number", [2**31, -(2**31) - 1])
+def test_the_converter_refuses_numbers_beyond_32_bits_where_text_is_allowed(number: int) -> None:
+    document = {"spec": {"strategy": {"rollingUpdate": {"maxSurge": number}}}}
+    said = conversion_error(document, shape_of("io.k8s.api.apps.v1.Deployment"))
+    assert said == f"json: cannot unmarshal number {number} into Go value of type int32"
+
+
 def test_the_converter_reads_base64_through_json() -> None:
     said = conversion_error({"data": {"a": "%"}}, shape_of("io.k8s.api.core.v1.Secret"))
     assert said == "error decoding from json: illegal base64 data at input byte 0"

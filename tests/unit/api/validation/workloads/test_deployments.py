@@ -46,6 +46,9 @@ CASES = [
         ({"spec.strategy": {"type": "S"}},
             ['spec.strategy: Unsupported value: {"Type":"S","RollingUpdate":null}: supported values: '
              '"Recreate", "RollingUpdate"']),
+        ({"spec.strategy": {"type": "S", "rollingUpdate": {"maxSurge": "*"}}},
+            ['spec.strategy: Unsupported value: {"Type":"S","RollingUpdate":{"MaxUnavailable":0,"MaxSurge":"*"}}: '
+             'supported values: "Recreate", "RollingUpdate"']),
         ({"spec.strategy": {"type": "Recreate", "rollingUpdate": {}}},
             ["spec.strategy.rollingUpdate: Forbidden: may not be specified when strategy `type` is 'Recreate'"]),
         ({ROLLING + "maxUnavailable": "x"},
