@@ -351,7 +351,8 @@ class ApiServer:
                 if waiting is not None:
                     await waiting
             if self.fault_injector is None:
-                response = self._read_stored(ctx, verb) or await self.serve(ctx, verb)
+                read = self._read_stored(ctx) if verb == "get" else None
+                response = read if read is not None else await self.serve(ctx, verb)
             else:
                 response = await serve_with_faults(self.fault_injector, ctx, verb, partial(self.serve, ctx, verb))
         except AuthorizationFailed as error:
@@ -628,10 +629,10 @@ class ApiServer:
         """Encode a response that was deferred because its encoding takes long."""
         return await self.worker_thread.run(response.encode)
 
-    def _read_stored(self, ctx: RequestContext, verb: str) -> Response | None:
-        """Return the response to a plain get of a stored object, which waits for nothing; None for other requests."""
+    def _read_stored(self, ctx: RequestContext) -> Response | None:
+        """Return the response to a plain get of a stored object, which waits for nothing; None for other gets."""
         target = ctx.target
-        if verb != "get" or target.subresource or ctx.format is not PLAIN or self.registry.store.is_shared:
+        if target.subresource or ctx.format is not PLAIN or self.registry.store.is_shared:
             return None
         if not self.is_stored(target.resource):
             return None

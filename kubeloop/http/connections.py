@@ -50,7 +50,7 @@ class ServerState:
         self.starter: TaskStarter = task_starter(loop)
         self.tasks: set[asyncio.Task[None]] = set()
         self.closing = False
-        self.activity = asyncio.Event()  # set whenever a connection or a task has ended
+        self.activity = asyncio.Event()  # set whenever a connection or a task has ended while the server closes
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Start a task that may outlive its connection, but not the server."""
@@ -65,4 +65,5 @@ class ServerState:
 
     def _task_ended(self, task: asyncio.Task[None]) -> None:
         self.tasks.discard(task)
-        self.activity.set()
+        if self.closing:
+            self.activity.set()

@@ -105,11 +105,14 @@ class Authenticator:
         return found.user
 
     def _by_certificate(self, request: Request, certificate: bytes) -> User | None:
-        if self._front_proxy is not None:
-            spoken_for = self._front_proxy.user_of(request)
+        proxy = self._front_proxy
+        if proxy is not None:
+            spoken_for = proxy.user_of(request)
             if spoken_for is not None:
                 return spoken_for
-        return user_of_certificate(certificate) if self._can_identify_user(request, certificate) else None
+            if not proxy.can_identify_user(certificate, request.peer_intermediates):
+                return None
+        return user_of_certificate(certificate)
 
     def _can_identify_user(self, request: Request, certificate: bytes) -> bool:
         """Return True if an authority of users has signed a certificate; without front proxies, TLS has checked it."""

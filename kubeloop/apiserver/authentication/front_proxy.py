@@ -35,7 +35,8 @@ class RequestHeaderAuthenticator:
     ) -> None:
         self._config = config
         self._proxies = CertificateVerifier((config.authorities,), now)
-        self._clients = CertificateVerifier(client_authorities, now)
+        # Returns True if a certificate may identify a user itself: those of proxies may not.
+        self.can_identify_user = CertificateVerifier(client_authorities, now).verify
         self._name_headers = frozenset(map(str.lower, config.username_headers))
 
     def user_of(self, request: Request) -> User | None:
@@ -57,10 +58,6 @@ class RequestHeaderAuthenticator:
         config = self._config
         names = (*config.username_headers, *config.uid_headers, *config.group_headers)
         return header in map(str.lower, names) or header.startswith(tuple(map(str.lower, config.extra_prefixes)))
-
-    def can_identify_user(self, certificate: bytes, intermediates: tuple[bytes, ...]) -> bool:
-        """Return True if the certificate may identify a user itself: those of proxies may not."""
-        return self._clients.verify(certificate, intermediates)
 
     def _is_allowed(self, certificate: bytes, intermediates: tuple[bytes, ...]) -> bool:
         allowed = self._config.allowed_names
