@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -64,6 +64,26 @@ class Conversion(Protocol):
     async def to_stored(self, value: bytes) -> bytes:
         """Convert an encoded object to the stored version; raises an ApiError."""
         ...
+
+
+class _Publication:
+    """Publication of a struct while its object is stored; a generator would cost more than what it does."""
+
+    __slots__ = ("_entry", "_key", "_published")
+
+    def __init__(self, published: dict[str, tuple[bytes, Any]], key: str, entry: tuple[bytes, Any]) -> None:
+        self._published = published
+        self._key = key
+        self._entry = entry
+
+    def __enter__(self) -> None:
+        self._published[self._key] = self._entry
+
+    def __exit__(self, *_: object) -> None:
+        self._published.pop(self._key, None)
+
+
+_UNPUBLISHED: Final = nullcontext()
 
 
 class ResourceStorage:
@@ -149,18 +169,14 @@ class ResourceStorage:
         if self._shared_structs:
             self._spec_interner.intern(obj)
 
-    @contextmanager
-    def publish_struct(self, key: str, value: bytes, obj: Any) -> Iterator[None]:
+    def publish_struct(self, key: str, value: bytes, obj: Any) -> AbstractContextManager[None]:
         """Publish a struct while its object is stored, so that in-process watchers share it without decoding.
 
         The caller must not change the object afterwards.
         """
-        if self._shared_structs and not self.serializer.converts and not isinstance(obj, CustomResourceObject):
-            self._published[key] = value, obj
-        try:
-            yield
-        finally:
-            self._published.pop(key, None)
+        if not self._shared_structs or self.serializer.converts or isinstance(obj, CustomResourceObject):
+            return _UNPUBLISHED
+        return _Publication(self._published, key, (value, obj))
 
     def _decode_or_published(self, record: Record) -> Any:
         written = self._published.get(record.key)

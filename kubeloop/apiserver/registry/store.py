@@ -9,7 +9,6 @@ delete: preconditions ─ grace period ─ finalizers ─ mark, or remove
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
@@ -222,10 +221,13 @@ class ObjectStore:
                     return WriteResult(storage.serializer.with_version(value, version) if version else value, 0, True)
             else:
                 storage.intern(stored)
-                with suppress(StoreConflict):
+                try:
                     with storage.publish_struct(key, value, stored):
                         started = self._clock.monotonic()
                         event = await (claim or storage.store).write(key, value, 0)
+                except StoreConflict:
+                    pass
+                else:
                     self._observe_write(ctx, storage.writes.create, started)
                     self.causes.record(ctx, key, event.revision)
                     return WriteResult(event.record.value if event.record else value, event.revision, True, key)
