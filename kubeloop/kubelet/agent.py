@@ -182,7 +182,9 @@ class NodeAgent:
         managers = PodManagers(
             handler,
             self._allocator,
-            checks if self._cri_node is None else self._cri_node.new_volume_manager(checks),
+            checks
+            if self._cri_node is None
+            else self._cri_node.new_volume_manager(checks, self._volumes.claims.volume_of),
             self._status_manager,
         )
         env_sources = ApiEnvSources(self._client)

@@ -178,3 +178,6 @@ class Runtime(Protocol):
 
     def usage(self, pod: Pod) -> Mapping[str, ContainerUsage]:
         """Return the usage of the running containers of a pod."""
+
+    def volume_usage(self, pod: Pod) -> Mapping[str, int]:
+        """Return the bytes that the emptyDir volumes of a pod use on the node's disk, by volume name."""

@@ -6,8 +6,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from pathlib import Path
-
-import msgspec
+from typing import NamedTuple
 
 from kubeloop.api.generated.core_v1 import Container, Pod, VolumeMount
 from kubeloop.clock import Clock
@@ -15,11 +14,13 @@ from kubeloop.kubelet.containers.environment import expand
 from kubeloop.kubelet.cri.config.paths import NodePaths
 from kubeloop.kubelet.cri.config.sandbox_config import hostname_and_domain
 from kubeloop.kubelet.cri.config.security_context import ContainerConfigError
-from kubeloop.kubelet.cri.messages.container import Mount, MountPropagation
+from kubeloop.kubelet.cri.messages.container import Device, Mount, MountPropagation
+from kubeloop.kubelet.cri.messages.image import ImageSpec
 from kubeloop.kubelet.volumes.host import subpath
-from kubeloop.kubelet.volumes.host.mounter import VolumeMounter, is_read_only
+from kubeloop.kubelet.volumes.host.mounter import VolumeMounter
 from kubeloop.kubelet.volumes.host.mounts import remove_tree
-from kubeloop.kubelet.volumes.host.payloads import PayloadError
+from kubeloop.kubelet.volumes.host.payload_error import PayloadError
+from kubeloop.kubelet.volumes.host.persistent import MountedVolume
 
 _HOSTS = "/etc/hosts"
 log = logging.getLogger(__name__)
@@ -40,6 +41,14 @@ fe00::2\tip6-allrouters
 """
 
 
+class MountInputs(NamedTuple):
+    """Inputs of a container's mounts besides the pod."""
+
+    environment: Mapping[str, str]
+    images: Mapping[str, ImageSpec] = {}  # of volumes, by their names
+    supports_recursive_read_only: bool = False  # by the runtime
+
+
 class ContainerMounts:
     """Prepares the mounts of containers on the machine."""
 
@@ -52,23 +61,24 @@ class ContainerMounts:
         self._cluster_domain = cluster_domain
         self._clock = clock
 
-    def prepare(
-        self, pod: Pod, container: Container, environment: Mapping[str, str], *, has_recursive_read_only: bool = False
-    ) -> tuple[Mount, ...]:
-        """Return the mounts of a container of a pod that has its addresses. Raises `ContainerConfigError`.
-
-        Mounts can be recursively read-only if the runtime can do that.
-        """
-        modes = [resolve_recursive_read_only(one, has_recursive_read_only) for one in container.volume_mounts]
-        mounts = [
-            msgspec.structs.replace(self._volume_mount(pod, container, at, environment), recursive_read_only=mode)
-            for at, mode in enumerate(modes)
-        ]
+    def prepare(self, pod: Pod, container: Container, inputs: MountInputs) -> tuple[Mount, ...]:
+        """Return the mounts of a container of a pod that has its addresses. Raises `ContainerConfigError`."""
+        mounts = [self._volume_mount(pod, container, at, inputs) for at in range(len(container.volume_mounts))]
         if self._needs_hosts_file(pod, container):
             mounts.append(self._hosts_mount(pod))
         if container.termination_message_path:
             mounts.append(self._termination_message_mount(pod, container))
         return tuple(mounts)
+
+    def devices(self, pod: Pod, container: Container) -> tuple[Device, ...]:
+        """Return the block devices of a container. Raises `ContainerConfigError`."""
+        found = []
+        for wanted in container.volume_devices:
+            volume = self._locate(pod, container, wanted.name)
+            permissions = "r" if volume.read_only else "mrw"
+            device = Device(container_path=wanted.device_path, host_path=str(volume.path), permissions=permissions)
+            found.append(device)
+        return tuple(found)
 
     def remove_pod(self, uid: str) -> None:
         """Unmount and remove everything of a pod."""
@@ -77,26 +87,42 @@ class ContainerMounts:
         if not remove_tree(self._paths.pod(uid)):
             log.warning("files of pod %s are kept: something is still mounted there", uid)
 
-    def _volume_mount(self, pod: Pod, container: Container, index: int, environment: Mapping[str, str]) -> Mount:
+    def _volume_mount(self, pod: Pod, container: Container, index: int, inputs: MountInputs) -> Mount:
         mount = container.volume_mounts[index]
-        volume = next((one for one in pod.spec.volumes if one.name == mount.name), None)
-        if volume is None:
-            raise ContainerConfigError(f'cannot find volume "{mount.name}" to mount into container "{container.name}"')
-        try:
-            source = self._volumes.path_of(pod, volume)
-        except PayloadError as error:
-            raise ContainerConfigError(str(error)) from None
-        path = expand(mount.sub_path_expr, environment) if mount.sub_path_expr else mount.sub_path
+        path = expand(mount.sub_path_expr, inputs.environment) if mount.sub_path_expr else mount.sub_path
+        is_recursive = resolve_recursive_read_only(mount, inputs.supports_recursive_read_only)
+        propagation = _PROPAGATION[mount.mount_propagation]
+        if (image := inputs.images.get(mount.name)) is not None:
+            return Mount(
+                container_path=mount.mount_path,
+                readonly=True,
+                propagation=propagation,
+                recursive_read_only=is_recursive,
+                image=image,
+                image_sub_path=path,
+            )
+        volume = self._locate(pod, container, mount.name)
+        source = volume.path
         if path:
             target = self._paths.pod(pod.metadata.uid) / "volume-subpaths" / mount.name / container.name / str(index)
             source = _bind_sub_path(source, path, target, f'volumeMount "{mount.name}" of container "{container.name}"')
         return Mount(
             container_path=mount.mount_path,
             host_path=str(source),
-            readonly=mount.read_only or is_read_only(volume),
-            propagation=_PROPAGATION[mount.mount_propagation],
-            selinux_relabel=self._relabels and volume.host_path is None,
+            readonly=mount.read_only or volume.read_only,
+            propagation=propagation,
+            selinux_relabel=self._relabels and volume.can_relabel,
+            recursive_read_only=is_recursive,
         )
+
+    def _locate(self, pod: Pod, container: Container, name: str) -> MountedVolume:
+        volume = next((one for one in pod.spec.volumes if one.name == name), None)
+        if volume is None:
+            raise ContainerConfigError(f'cannot find volume "{name}" to mount into container "{container.name}"')
+        try:
+            return self._volumes.locate(pod, volume)
+        except PayloadError as error:
+            raise ContainerConfigError(str(error)) from None
 
     def _needs_hosts_file(self, pod: Pod, container: Container) -> bool:
         if any(one.mount_path == _HOSTS for one in container.volume_mounts):
@@ -148,16 +174,16 @@ def _bind_sub_path(source: Path, path: str, target: Path, where: str) -> Path:
         raise ContainerConfigError(f"failed to prepare subPath for {where}") from None
 
 
-def resolve_recursive_read_only(mount: VolumeMount, can_be: bool) -> bool:
-    """Return True if a mount is to be recursively read-only. Raises `ContainerConfigError` if it must and cannot be."""
-    mode = mount.recursive_read_only
-    if mode is None or mode == "Disabled":
+def resolve_recursive_read_only(mount: VolumeMount, is_supported: bool) -> bool:
+    """Return True if a mount is to be read-only with everything below it. Raises `ContainerConfigError`."""
+    mode, failed = mount.recursive_read_only, "failed to resolve recursive read-only mode"
+    if mode in (None, "", "Disabled"):
         return False
-    wanted = f'volume "{mount.name}" requested recursive read-only mode, but it is not'
+    wanted = f'{failed}: volume "{mount.name}" requested recursive read-only mode, but it is not'
     if not mount.read_only:
         raise ContainerConfigError(f"{wanted} read-only")
     if mount.mount_propagation not in (None, "None"):
         raise ContainerConfigError(f'{wanted} compatible with propagation "{mount.mount_propagation}"')
-    if mode == "Enabled" and not can_be:
+    if mode == "Enabled" and not is_supported:
         raise ContainerConfigError(f"{wanted} supported by the runtime")
-    return can_be
+    return is_supported

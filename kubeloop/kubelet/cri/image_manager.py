@@ -77,6 +77,22 @@ class ImageManager:
         self._events.record_image_pulled(pod, container, found.size, loop.time() - began)
         return _pulled(found)
 
+    async def ensure_volume_images(
+        self, pod: Pod, container: Container, sandbox: PodSandboxConfig
+    ) -> dict[str, ImageSpec]:
+        """Return the images that a container mounts as volumes, by volume name. Raises `ContainerStartError`."""
+        found = {}
+        mounted = {one.name for one in container.volume_mounts}
+        for volume in pod.spec.volumes:
+            if (source := volume.image) is not None and volume.name in mounted:
+                wanted = Container(image=source.reference, image_pull_policy=source.pull_policy)
+                image = await self.ensure_image(pod, wanted, sandbox)
+                spec = ImageSpec(
+                    image=image.ref, user_specified_image=source.reference, annotations=pod.metadata.annotations
+                )
+                found[volume.name] = spec
+        return found
+
     async def _find(self, container: Container, spec: ImageSpec) -> Image | None:
         try:
             return await self._images.image_status(spec)

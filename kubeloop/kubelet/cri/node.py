@@ -59,8 +59,9 @@ from kubeloop.kubelet.node_status.served_nodes import ServedNodes
 from kubeloop.kubelet.sync.pod_state import TerminationReason
 from kubeloop.kubelet.sync.sync_queues import EnqueuePod
 from kubeloop.kubelet.volumes.host.manager import HostVolumeManager
-from kubeloop.kubelet.volumes.host.mounter import VolumeMounter
+from kubeloop.kubelet.volumes.host.mounter import FindVolume, VolumeMounter
 from kubeloop.kubelet.volumes.host.payloads import PayloadReader
+from kubeloop.kubelet.volumes.host.pod_certificates import PodCertificateManager
 from kubeloop.kubelet.volumes.volume_manager import VolumeManager
 from kubeloop.runtime.informer.informer import Informer
 
@@ -131,7 +132,8 @@ class CriNode:
         service, clock, paths = config.connection.runtime, agent.clock, config.paths
         self._config = config
         self._agent = agent
-        self._mounter = VolumeMounter(paths, PayloadReader(agent.client, clock), clock)
+        certificates = PodCertificateManager(agent.client, clock, agent.events.record_certificate_problem)
+        self._mounter = VolumeMounter(paths, PayloadReader(agent.client, clock, certificates), clock)
         self._security = read_host_security()
         facts = NodeFacts(
             paths,
@@ -200,9 +202,9 @@ class CriNode:
             return f"[container runtime is down, {self._pleg.failure}]"
         return self._pleg.health_error() or self.state.error
 
-    def new_volume_manager(self, checks: VolumeManager) -> HostVolumeManager:
-        """Return the volume manager of the node."""
-        self._volumes = HostVolumeManager(checks, self._mounter, self._agent.events, self._agent.clock)
+    def new_volume_manager(self, checks: VolumeManager, volume_of: FindVolume) -> HostVolumeManager:
+        """Return the volume manager of the node; `volume_of` finds the volumes of claims."""
+        self._volumes = HostVolumeManager(checks, self._mounter, volume_of, self._agent.events, self._agent.clock)
         return self._volumes
 
     def tasks(

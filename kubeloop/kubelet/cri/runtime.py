@@ -30,7 +30,7 @@ from kubeloop.kubelet.cri.config.linux_resources import MachineMemory
 from kubeloop.kubelet.cri.config.paths import NodePaths
 from kubeloop.kubelet.cri.config.sandbox_config import HostnameError, SandboxInputs, make_sandbox_config
 from kubeloop.kubelet.cri.config.security_context import ContainerConfigError
-from kubeloop.kubelet.cri.container_mounts import ContainerMounts
+from kubeloop.kubelet.cri.container_mounts import ContainerMounts, MountInputs
 from kubeloop.kubelet.cri.gc.log_links import ContainerLogLinks
 from kubeloop.kubelet.cri.gc.log_manager import remove_logs
 from kubeloop.kubelet.cri.image_manager import ImageManager
@@ -258,21 +258,22 @@ class CriRuntime:
         sandbox, sandbox_id = self._sandbox_config(pod, 0, isolation), self._cache.sandbox_of(pod.metadata.uid)
         image = await self._parts.images.ensure_image(pod, container, sandbox)
         environment = self._environment(pod, container, found)
+        images = await self._parts.images.ensure_volume_images(pod, container, sandbox)
+        facts = self._facts
         try:
-            facts = self._facts
-            mounts = self._parts.mounts.prepare(
-                pod, container, environment, has_recursive_read_only=isolation.has_recursive_read_only
-            )
             inputs = ContainerInputs(
                 attempt,
                 image.ref,
                 image.user,
                 environment,
-                mounts,
+                self._parts.mounts.prepare(
+                    pod, container, MountInputs(environment, images, isolation.has_recursive_read_only)
+                ),
                 facts.memory,
                 str(facts.paths.seccomp()),
                 facts.seccomp_default,
                 facts.security.masked_paths,
+                devices=self._parts.mounts.devices(pod, container),
                 target_id=_target_id(pod, container, seen),
                 user_namespace=isolation.user_namespace,
             )
@@ -399,6 +400,11 @@ class CriRuntime:
         """Return the usage of the running containers of a pod, as collected last."""
         stats = self._parts.stats
         return stats.usage_of(pod.metadata.uid) if stats is not None else {}
+
+    def volume_usage(self, pod: Pod) -> Mapping[str, int]:
+        """Return the bytes of the emptyDir volumes of a pod, as measured last."""
+        stats = self._parts.stats
+        return stats.volume_usage_of(pod.metadata.uid) if stats is not None else {}
 
     # Helpers.
 

@@ -95,9 +95,21 @@ class PodEvents:
         """Emit SandboxChanged."""
         self._normal(pod, "SandboxChanged", "Pod sandbox changed, it will be killed and re-created.")
 
-    def record_volume_setup_failed(self, pod: Pod, volume: str, why: str) -> None:
-        """Emit FailedMount for a volume whose content is missing."""
-        self._warning(pod, "FailedMount", f'MountVolume.SetUp failed for volume "{volume}" : {why}')
+    def record_volume_setup_failed(
+        self, pod: Pod, volume: str, why: str, step: str = "MountVolume.SetUp failed"
+    ) -> None:
+        """Emit the failure of a step for a volume whose content is missing: FailedMount, or FailedMapVolume."""
+        reason = "FailedMapVolume" if step.startswith("MapVolume") else "FailedMount"
+        self._warning(pod, reason, f'{step} for volume "{volume}" : {why}')
+
+    def record_certificate_problem(self, pod: Pod, reason: str, message: str) -> None:
+        """Emit a problem of a pod certificate."""
+        self._warning(pod, reason, message)
+
+    def record_mount_timeout(self, pod: Pod, unmounted: list[str]) -> None:
+        """Emit FailedMount for volumes that could not be mounted in time."""
+        said = f"unmounted volumes=[{' '.join(unmounted)}], unattached volumes=[], failed to process volumes=[]"
+        self._warning(pod, "FailedMount", f"Unable to attach or mount volumes: {said}: context deadline exceeded")
 
     def record_volumes_not_mounted(
         self, pod: Pod, unmounted: list[str], unattached: list[str], complaints: Mapping[str, str]
@@ -214,7 +226,7 @@ class PodEvents:
 def _reference(pod: Pod, container: Container | None) -> ObjectReference:
     meta = pod.metadata
     path = ""
-    if container is not None:
+    if container is not None and container.name:  # images of volumes belong to no container
         group = "initContainers" if any(one is container for one in pod.spec.init_containers) else "containers"
         path = f"spec.{group}{{{container.name}}}"
     return ObjectReference(

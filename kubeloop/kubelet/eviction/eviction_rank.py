@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from kubeloop.api.generated.core_v1 import Pod, Taint
+from kubeloop.api.generated.core_v1 import Pod, Taint, Volume
 from kubeloop.api.pods.placement import tolerates
 from kubeloop.api.quota.pod_amounts import has_pod_level_resources, limits_of, requests_of
 from kubeloop.api.scalars.quantity import Quantity, QuantityFormat, parse_quantity
@@ -107,15 +107,30 @@ def _bytes(amount: int) -> str:
 
 
 def has_storage_limit(pod: Pod) -> bool:
-    """Return True if a pod has ephemeral storage limits."""
-    return any(STORAGE in one.resources.limits for one in (*app_containers_of(pod), *pod.spec.init_containers))
+    """Return True if a pod has limits of ephemeral storage, or of an emptyDir volume."""
+    containers = (*app_containers_of(pod), *pod.spec.init_containers)
+    return any(STORAGE in one.resources.limits for one in containers) or any(map(_size_limit, pod.spec.volumes))
 
 
-def storage_limit_eviction(pod: Pod, usage: Mapping[str, ContainerUsage]) -> TerminationReason | None:
-    """Return the termination reason if a pod exceeds its ephemeral storage limits; else None."""
+def _size_limit(volume: Volume) -> str:
+    """Return the size limit of an emptyDir volume on disk: the kernel enforces those of volumes in memory."""
+    source = volume.empty_dir
+    return source.size_limit or "" if source is not None and source.medium != "Memory" else ""
+
+
+def storage_limit_eviction(
+    pod: Pod, usage: Mapping[str, ContainerUsage], volumes: Mapping[str, int]
+) -> TerminationReason | None:
+    """Return the termination reason if a pod exceeds limits of ephemeral storage or of a volume; else None."""
     if is_critical_pod(pod):
         return None
-    limit, total = limits_of(pod).get(STORAGE), sum(one.storage_bytes for one in usage.values())
+    for volume in pod.spec.volumes:
+        size = _size_limit(volume)
+        if size and 0 < parse_quantity(size).value() < volumes.get(volume.name, 0):
+            message = f'Usage of EmptyDir volume "{volume.name}" exceeds the limit "{size}". '
+            return TerminationReason(EVICTED, message, grace_period_seconds=EVICTION_GRACE_SECONDS)
+    total = sum(one.storage_bytes for one in usage.values()) + sum(volumes.values())
+    limit = limits_of(pod).get(STORAGE)
     if limit is not None and total > limit.value():
         message = f"Pod ephemeral local storage usage exceeds the total limit of containers {limit}. "
         return TerminationReason(EVICTED, message, grace_period_seconds=EVICTION_GRACE_SECONDS)

@@ -90,7 +90,10 @@ class EvictionManager:
         """Evict all pods over their ephemeral storage limits; return their uids."""
         gone = []
         for pod in self._pods.by_index(_STORAGE_LIMITED_INDEX, name):
-            verdict = storage_limit_eviction(pod, self._runtime.usage(pod)) if is_active(pod) else None
+            runtime = self._runtime
+            verdict = (
+                storage_limit_eviction(pod, runtime.usage(pod), runtime.volume_usage(pod)) if is_active(pod) else None
+            )
             if verdict is not None and self._evict(pod, verdict, {}):
                 gone.append(pod.metadata.uid)
         return tuple(gone)

@@ -222,6 +222,10 @@ class SimulatedRuntime:
             )
         await serve_connection(pod, container, port, connection)
 
+    def volume_usage(self, pod: Pod) -> Mapping[str, int]:
+        """Return nothing: simulated volumes have no contents."""
+        return {}
+
     def usage(self, pod: Pod) -> Mapping[str, ContainerUsage]:
         """Return the usage of the running containers of a pod."""
         found, now = self._pods.get(pod.metadata.uid), self._clock.now()

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from kubeloop.api.generated.core_v1 import PersistentVolume, PersistentVolumeClaim, Pod
+from kubeloop.api.generated.core_v1 import PersistentVolume, PersistentVolumeClaim, Pod, Volume
 from kubeloop.api.pods.volumes import (
     CLAIM_PROTECTION,
     FILESYSTEM,
@@ -36,6 +36,13 @@ class ClaimChecker:
         if found:
             used = used_volumes(pod)
             found = {name: why for name, why in found.items() if name in used}
+        return found
+
+    def volume_of(self, pod: Pod, volume: Volume) -> PersistentVolume | None:
+        """Return the persistent volume that is bound to the claim of a pod's volume."""
+        use = next((one for one in claim_uses(pod) if one.volume.name == volume.name), None)
+        claim = self._claims.get(pod.metadata.namespace, use.name) if use is not None else None
+        found: PersistentVolume | None = self._volumes.get("", claim.spec.volume_name) if claim is not None else None
         return found
 
     def _claim_error(self, pod: Pod, use: PodClaimUse) -> str:

@@ -5,10 +5,21 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+import msgspec
+
 from kubeloop.api.errors import ApiError, NotFound
 from kubeloop.api.generated.authentication_v1 import TokenRequest, TokenRequestStatus
 from kubeloop.api.requests import ListResult
 from kubeloop.client import Client
+from kubeloop.clock import Clock
+from kubeloop.kubelet.volumes.host.payloads import PayloadReader
+from kubeloop.kubelet.volumes.host.pod_certificates import PodCertificateManager
+
+
+def new_reader(client: FakeClient, clock: Clock) -> PayloadReader:
+    """Return a reader of the contents of volumes."""
+    certificates = PodCertificateManager(client.as_client(), clock, lambda pod, reason, message: None)
+    return PayloadReader(client.as_client(), clock, certificates)
 
 
 class FakeClient:
@@ -34,6 +45,15 @@ class FakeClient:
         if found is None or found.metadata.namespace != namespace:
             raise NotFound(f'"{name}" not found')
         return found
+
+    async def create(self, one: Any) -> Any:
+        """Store an object, named by a number if it is to have a generated name."""
+        self._fail()
+        if one.metadata.generate_name:
+            about = msgspec.structs.replace(one.metadata, name=f"{one.metadata.generate_name}{len(self.objects)}")
+            one = msgspec.structs.replace(one, metadata=about)
+        self.put(one)
+        return one
 
     async def list(self, what: type, namespace: str = "", *, fields: str = "") -> Any:
         """Return all objects of a class."""

@@ -21,6 +21,7 @@ from kubeloop.kubelet.cri.config.security_context import (
 from kubeloop.kubelet.cri.messages.container import (
     ContainerConfig,
     ContainerMetadata,
+    Device,
     KeyValue,
     LinuxContainerConfig,
     Mount,
@@ -42,6 +43,7 @@ class ContainerInputs(NamedTuple):
     seccomp_folder: str
     seccomp_default: bool = False
     masked_paths: tuple[str, ...] = ()  # of this machine
+    devices: tuple[Device, ...] = ()
     target_id: str = ""  # container whose process namespace an ephemeral container shares
     user_namespace: UserNamespace | None = None
 
@@ -71,6 +73,7 @@ def make_container_config(pod: Pod, container: Container, inputs: ContainerInput
         working_dir=container.working_dir,
         envs=tuple(KeyValue(key=name, value=value.encode()) for name, value in values.items()),
         mounts=tuple(_with_id_mappings(one, inputs.user_namespace) for one in inputs.mounts),
+        devices=inputs.devices,
         labels=container_labels(pod, container),
         annotations=container_annotations(pod, container, inputs.attempt),
         log_path=f"{container.name}/{inputs.attempt}.log",

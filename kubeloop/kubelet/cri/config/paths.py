@@ -26,6 +26,10 @@ class NodePaths:
         """Return the folder of a pod's volumes."""
         return self.pod(uid) / "volumes"
 
+    def volume_devices(self, uid: str) -> Path:
+        """Return the folder of links to a pod's block devices."""
+        return self.pod(uid) / "volumeDevices"
+
     def plugin(self, uid: str, plugin: str, volume: str) -> Path:
         """Return the folder in which a plugin keeps its notes about a pod's volume."""
         return self.pod(uid) / "plugins" / plugin / volume

@@ -177,6 +177,11 @@ class StatsCollector:
         found = next((one for one in pods if one.pod_ref.uid == uid), None)
         return {one.name: _usage(one) for one in found.containers} if found is not None else {}
 
+    def volume_usage_of(self, uid: str) -> dict[str, int]:
+        """Return the bytes of a pod's emptyDir volumes on the node's disk, by name, as measured last."""
+        found = self._disks.get(uid)
+        return {name: one.bytes for name, one in found.volumes.items()} if found is not None else {}
+
     async def _measure_disks(self, pods: list[Pod]) -> None:
         now = self._clock.monotonic()
         if self._disks_at is None or now - self._disks_at >= _DISK_USAGE_SECONDS:

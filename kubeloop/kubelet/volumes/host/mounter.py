@@ -4,19 +4,24 @@
 from __future__ import annotations
 
 import os
-import stat
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from kubeloop.api.generated.core_v1 import EmptyDirVolumeSource, HostPathVolumeSource, Pod, Volume
+from kubeloop.api.errors import ApiError
+from kubeloop.api.generated.core_v1 import EmptyDirVolumeSource, PersistentVolume, Pod, Volume
 from kubeloop.api.scalars.quantity import parse_quantity
 from kubeloop.clock import Clock
 from kubeloop.kubelet.cri.config.linux_resources import pod_memory_limit
 from kubeloop.kubelet.cri.config.paths import NodePaths
 from kubeloop.kubelet.sync.containers import all_containers_of
+from kubeloop.kubelet.volumes.claims import used_volumes
 from kubeloop.kubelet.volumes.host.atomic_writer import InvalidPathError, write_atomically
+from kubeloop.kubelet.volumes.host.host_path import check_host_path
 from kubeloop.kubelet.volumes.host.mounts import is_mount_point, mount_tmpfs, remove_tree, unmount_all
-from kubeloop.kubelet.volumes.host.payloads import PayloadError, PayloadReader
+from kubeloop.kubelet.volumes.host.ownership import fs_group_of, set_group
+from kubeloop.kubelet.volumes.host.payload_error import PayloadError
+from kubeloop.kubelet.volumes.host.payloads import PayloadReader
+from kubeloop.kubelet.volumes.host.persistent import MountedVolume, PersistentVolumeMounter
 
 _EMPTY_DIR = "kubernetes.io~empty-dir"
 _PLUGINS = {
@@ -26,21 +31,9 @@ _PLUGINS = {
     "projected": "kubernetes.io~projected",
     "empty_dir": _EMPTY_DIR,
 }
-_FILE_TYPES = {
-    stat.S_IFDIR: "Directory",
-    stat.S_IFREG: "File",
-    stat.S_IFSOCK: "Socket",
-    stat.S_IFCHR: "CharDevice",
-    stat.S_IFBLK: "BlockDevice",
-}
-_FILE_TYPE_NAMES = {
-    "Directory": "directory",
-    "File": "file",
-    "Socket": "socket file",
-    "CharDevice": "character device",
-    "BlockDevice": "block device",
-}
-_GROUP_MODE, _READ_ONLY_GROUP_MODE, _GROUP_FOLDER_MODE = 0o660, 0o440, 0o2110
+_WRITTEN = ("config_map", "secret", "downward_api", "projected")
+
+FindVolume = Callable[[Pod, Volume], PersistentVolume | None]  # volume of a claim
 
 
 class VolumeMounter:
@@ -50,25 +43,49 @@ class VolumeMounter:
         self._paths = paths
         self._payloads = payloads
         self._clock = clock
+        self._persistent = PersistentVolumeMounter(paths)
+        self._claimed: dict[str, dict[str, MountedVolume]] = {}  # by pod UID and volume name
 
-    async def set_up(self, pod: Pod, allocatable: Mapping[str, str]) -> None:
-        """Create all volumes of a pod. Raises `PayloadError` for the first that is not available."""
+    async def set_up(self, pod: Pod, allocatable: Mapping[str, str], volume_of: FindVolume) -> list[PayloadError]:
+        """Create the volumes that a pod uses; returns the failures of those that are not available."""
+        used, failures = used_volumes(pod), []
         for volume in pod.spec.volumes:
+            if volume.name not in used:
+                continue
             try:
-                if volume.host_path is not None:
-                    check_host_path(volume.host_path)
-                elif volume.empty_dir is not None:
-                    self._set_up_empty_dir(pod, volume, volume.empty_dir, allocatable)
-                else:
-                    await self._write(pod, volume, allocatable)
+                await self._set_up_volume(pod, volume, allocatable, volume_of)
             except PayloadError as error:
-                raise error.of_volume(volume.name) from None
+                failures.append(error.of_volume(error.volume or volume.name, volume.name))
+            except (ApiError, OSError) as error:
+                failures.append(PayloadError(str(error)).of_volume(volume.name, volume.name))
+        return failures
+
+    async def _set_up_volume(
+        self, pod: Pod, volume: Volume, allocatable: Mapping[str, str], volume_of: FindVolume
+    ) -> None:
+        if is_claimed(volume):
+            self._set_up_claimed(pod, volume, volume_of)
+        elif volume.host_path is not None:
+            check_host_path(volume.host_path)
+        elif volume.empty_dir is not None:
+            self._set_up_empty_dir(pod, volume, volume.empty_dir, allocatable)
+        elif volume.image is None:  # the runtime mounts images
+            await self._write(pod, volume, allocatable)
 
     async def refresh(self, pod: Pod, allocatable: Mapping[str, str]) -> None:
         """Update the contents that the kubelet writes. Raises `PayloadError`."""
+        used = used_volumes(pod)
         for volume in pod.spec.volumes:
-            if volume.host_path is None and volume.empty_dir is None:
+            if volume.name in used and has_payload(volume):
                 await self._write(pod, volume, allocatable)
+
+    def _set_up_claimed(self, pod: Pod, volume: Volume, volume_of: FindVolume) -> None:
+        found, claim = volume_of(pod, volume), volume.persistent_volume_claim
+        if found is None:
+            raise PayloadError("the volume of the claim is not known")
+        read_only = claim is not None and bool(claim.read_only)
+        mounted = self._persistent.set_up(pod, found, read_only=read_only)
+        self._claimed.setdefault(pod.metadata.uid, {})[volume.name] = mounted
 
     async def _write(self, pod: Pod, volume: Volume, allocatable: Mapping[str, str]) -> None:
         folder = self.path_of(pod, volume)
@@ -81,7 +98,7 @@ class VolumeMounter:
             (folder / path).mkdir(mode=0o755, parents=True, exist_ok=True)
         group = fs_group_of(pod)
         try:
-            write_atomically(folder, files, self._clock.now(), lambda: _set_group(folder, group, is_read_only=True))
+            write_atomically(folder, files, self._clock.now(), lambda: set_group(folder, group, is_read_only=True))
         except InvalidPathError as error:
             raise PayloadError(str(error)) from None
 
@@ -101,12 +118,21 @@ class VolumeMounter:
         _make_folder(folder, tmpfs_size(pod, source.size_limit, allocatable) if is_memory else None)
         if source.mode is not None:
             folder.chmod(source.mode)
-        _set_group(folder, fs_group_of(pod), is_read_only=False)
+        set_group(folder, fs_group_of(pod), is_read_only=False)
         ready.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
         ready.touch()
 
+    def locate(self, pod: Pod, volume: Volume) -> MountedVolume:
+        """Return the path of a volume on the machine, and whether containers can write to it. Raises `PayloadError`."""
+        if is_claimed(volume):
+            found = self._claimed.get(pod.metadata.uid, {}).get(volume.name)
+            if found is None:
+                raise PayloadError(f'volume "{volume.name}" is not mounted')
+            return found
+        return MountedVolume(self.path_of(pod, volume), has_payload(volume), can_relabel=volume.host_path is None)
+
     def path_of(self, pod: Pod, volume: Volume) -> Path:
-        """Return the path of a volume on the machine. Raises `PayloadError` for a kind that is not supported."""
+        """Return the path of a volume that is no claim. Raises `PayloadError` for a kind that is not supported."""
         if volume.host_path is not None:
             return Path(volume.host_path.path)
         plugin = next((name for field, name in _PLUGINS.items() if getattr(volume, field) is not None), None)
@@ -117,39 +143,21 @@ class VolumeMounter:
     def tear_down(self, uid: str) -> None:
         """Remove the volumes of a pod; what is mounted into them and cannot be unmounted is kept."""
         self._payloads.remove_pod(uid)
+        self._claimed.pop(uid, None)
         folder = self._paths.volumes(uid)
         unmount_all(folder)
         remove_tree(folder)
+        self._persistent.release_devices()
 
 
-def is_read_only(volume: Volume) -> bool:
+def is_claimed(volume: Volume) -> bool:
+    """Return True for a persistent volume, by a claim of its own or of the pod."""
+    return volume.persistent_volume_claim is not None or volume.ephemeral is not None
+
+
+def has_payload(volume: Volume) -> bool:
     """Return True for a volume whose contents the kubelet writes: containers cannot."""
-    return volume.host_path is None and volume.empty_dir is None
-
-
-def check_host_path(source: HostPathVolumeSource) -> None:
-    """Check a path of the machine by its type, and create it if the type says so. Raises `PayloadError`."""
-    path, kind = Path(source.path), source.type or ""
-    if not kind:
-        return
-    if kind in ("DirectoryOrCreate", "FileOrCreate"):
-        kind = kind.removesuffix("OrCreate")
-        if not path.exists():
-            if kind == "Directory":
-                path.mkdir(mode=0o755, parents=True, exist_ok=True)
-            else:
-                path.touch(mode=0o644)
-            return
-    wanted = _FILE_TYPE_NAMES[kind]
-    try:
-        found = _FILE_TYPES.get(stat.S_IFMT(path.stat().st_mode))
-    except OSError:
-        raise PayloadError(
-            f"hostPath type check failed, {path} is not a {wanted}, unable to determine its type: "
-            f'path "{path}" does not exist'
-        ) from None
-    if found != kind:
-        raise PayloadError(f"hostPath type check failed: {path} is not a {wanted}, it's a {found or 'unknown file'}")
+    return any(getattr(volume, field) is not None for field in _WRITTEN)
 
 
 def tmpfs_size(pod: Pod, size_limit: str | None, allocatable: Mapping[str, str]) -> int:
@@ -173,11 +181,6 @@ def nested_mount_points(pod: Pod, name: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def fs_group_of(pod: Pod) -> int | None:
-    """Return the group that owns the volumes of a pod, if it sets one."""
-    return pod.spec.security_context.fs_group if pod.spec.security_context is not None else None
-
-
 def _make_folder(folder: Path, size: int | None) -> None:
     """Create the folder of a volume with write access for all users; with a size, in memory."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -185,16 +188,3 @@ def _make_folder(folder: Path, size: int | None) -> None:
         folder.chmod(0o777)
     elif not is_mount_point(folder):
         mount_tmpfs(folder, size)
-
-
-def _set_group(folder: Path, group: int | None, *, is_read_only: bool) -> None:
-    """Give a volume to a group, with modes that let it read, and write unless the volume is read-only."""
-    if group is None:
-        return
-    mask = _READ_ONLY_GROUP_MODE if is_read_only else _GROUP_MODE
-    for parent, folders, files in os.walk(folder, topdown=False):
-        for path in (*(os.path.join(parent, name) for name in (*folders, *files)), parent):
-            mode = os.lstat(path).st_mode
-            os.lchown(path, -1, group)
-            if not stat.S_ISLNK(mode):
-                os.chmod(path, stat.S_IMODE(mode) | mask | (_GROUP_FOLDER_MODE if stat.S_ISDIR(mode) else 0))

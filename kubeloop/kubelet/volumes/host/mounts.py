@@ -13,7 +13,7 @@ import subprocess
 from pathlib import Path
 
 _TABLE = Path("/proc/self/mountinfo")
-_MOUNT_POINT = 4  # position of the mount point in a line of the table
+_DEVICE, _MOUNT_POINT = 2, 4  # positions of the device numbers and the mount point in a line of the table
 _ESCAPE = re.compile(r"\\([0-7]{3})")
 
 
@@ -26,6 +26,14 @@ def mount_points(folder: Path) -> list[Path]:
     root = Path(os.path.realpath(folder))
     found = (_unescape(line.split(" ")[_MOUNT_POINT]) for line in _TABLE.read_text().splitlines())
     return [one for one in found if one == root or root in one.parents][::-1]
+
+
+def mount_points_of_device(path: Path) -> list[Path]:
+    """Return the mount points of the file system that a path is on."""
+    device = path.stat().st_dev
+    numbers = f"{os.major(device)}:{os.minor(device)}"
+    lines = (line.split(" ") for line in _TABLE.read_text().splitlines())
+    return [_unescape(line[_MOUNT_POINT]) for line in lines if line[_DEVICE] == numbers]
 
 
 def is_mount_point(path: Path) -> bool:

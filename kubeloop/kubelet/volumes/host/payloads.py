@@ -19,6 +19,7 @@ from kubeloop.api.generated.core_v1 import (
     ConfigMapVolumeSource,
     DownwardAPIVolumeFile,
     Pod,
+    PodCertificateProjection,
     Secret,
     SecretProjection,
     SecretVolumeSource,
@@ -33,6 +34,8 @@ from kubeloop.clock import Clock
 from kubeloop.kubelet.containers.environment import resolve_field_ref, resolve_resource_field_ref
 from kubeloop.kubelet.sync.containers import all_containers_of, find_container
 from kubeloop.kubelet.volumes.host.atomic_writer import FileContent
+from kubeloop.kubelet.volumes.host.payload_error import PayloadError
+from kubeloop.kubelet.volumes.host.pod_certificates import CredentialBundle, PodCertificateManager
 
 DEFAULT_MODE = 0o644
 OWNER_MODE = 0o600  # of tokens and trust bundles with an owner, or with a group, which then may read them
@@ -45,17 +48,6 @@ Files = dict[str, FileContent]
 _KeySource = ConfigMapVolumeSource | ConfigMapProjection | SecretVolumeSource | SecretProjection
 
 log = logging.getLogger(__name__)
-
-
-class PayloadError(Exception):
-    """Raised if the contents of a volume are not available; the message is shown in an event."""
-
-    volume = ""  # name of the volume, if it is known
-
-    def of_volume(self, name: str) -> PayloadError:
-        """Return the error with the name of its volume."""
-        self.volume = name
-        return self
 
 
 class _Defaults(NamedTuple):
@@ -74,13 +66,15 @@ class _IssuedToken(NamedTuple):
 class PayloadReader:
     """Reads the contents of volumes from the API server. Tokens are kept until most of their lifetime has passed."""
 
-    def __init__(self, client: Client, clock: Clock) -> None:
+    def __init__(self, client: Client, clock: Clock, certificates: PodCertificateManager) -> None:
         self._client = client
         self._clock = clock
+        self._certificates = certificates
         self._tokens: dict[tuple[str, str], _IssuedToken] = {}  # by pod UID and audience with lifetime
 
     def remove_pod(self, uid: str) -> None:
-        """Forget the tokens of a pod."""
+        """Forget the tokens and certificates of a pod."""
+        self._certificates.remove_pod(uid)
         self._tokens = {key: one for key, one in self._tokens.items() if key[0] != uid}
 
     async def read(self, pod: Pod, volume: Volume, allocatable: Mapping[str, str]) -> Files | None:
@@ -99,8 +93,12 @@ class PayloadReader:
         if (projected := volume.projected) is not None:
             defaults = _defaults(projected.default_mode, projected.default_user)
             files: Files = {}
-            for source in projected.sources or ():
-                files |= await self._project(pod, source, defaults, allocatable)
+            for index, source in enumerate(projected.sources or ()):
+                if (wanted := source.pod_certificate) is not None:
+                    bundle = await self._certificates.get(pod, volume.name, index, wanted)
+                    files |= _certificate_files(pod, wanted, bundle, defaults)
+                else:
+                    files |= await self._project(pod, source, defaults, allocatable)
             return files
         return None
 
@@ -185,6 +183,18 @@ class PayloadReader:
             raise PayloadError("combination of signerName and labelSelector matched zero ClusterTrustBundles")
         content = join_certificates(one.spec.trust_bundle for one in bundles)
         return {wanted.path: _private_file(pod, content.encode(), wanted.user, defaults)}
+
+
+def _certificate_files(
+    pod: Pod, wanted: PodCertificateProjection, bundle: CredentialBundle, defaults: _Defaults
+) -> Files:
+    """Return the files of a pod certificate: the key and the certificates, in one file or in two."""
+    contents = {
+        wanted.credential_bundle_path: bundle.key + bundle.chain,
+        wanted.key_path: bundle.key,
+        wanted.certificate_chain_path: bundle.chain,
+    }
+    return {path: _private_file(pod, data, wanted.user, defaults) for path, data in contents.items() if path}
 
 
 def join_certificates(bundles: Iterable[str]) -> str:

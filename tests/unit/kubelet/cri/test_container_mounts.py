@@ -16,6 +16,7 @@ from kubeloop.api.generated.core_v1 import (
     EmptyDirVolumeSource,
     HostAlias,
     HostPathVolumeSource,
+    ImageVolumeSource,
     Pod,
     PodIP,
     PodSpec,
@@ -27,13 +28,13 @@ from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.clock import SystemClock
 from kubeloop.kubelet.cri.config.paths import NodePaths
 from kubeloop.kubelet.cri.config.security_context import ContainerConfigError
-from kubeloop.kubelet.cri.container_mounts import ContainerMounts, hosts_file
+from kubeloop.kubelet.cri.container_mounts import ContainerMounts, MountInputs, hosts_file
 from kubeloop.kubelet.cri.messages.container import Mount, MountPropagation
+from kubeloop.kubelet.cri.messages.image import ImageSpec
 from kubeloop.kubelet.volumes.host.mounter import VolumeMounter
 from kubeloop.kubelet.volumes.host.mounts import unmount_all
-from kubeloop.kubelet.volumes.host.payloads import PayloadReader
 from tests.skips import NEEDS_ROOT
-from tests.unit.kubelet.fake_client import FakeClient
+from tests.unit.kubelet.fake_client import FakeClient, new_reader
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason=NEEDS_ROOT)
 DOMAIN = "cluster.local"
@@ -55,20 +56,23 @@ class Machine:
     def __init__(self, folder: Path) -> None:
         self.paths = NodePaths(folder / "kubelet", folder / "logs")
         clock = SystemClock()
-        mounter = VolumeMounter(self.paths, PayloadReader(FakeClient().as_client(), clock), clock)
+        mounter = VolumeMounter(self.paths, new_reader(FakeClient(), clock), clock)
         self.mounts = ContainerMounts(self.paths, mounter, DOMAIN, clock)
         self.host = folder / "host"
         self.host.mkdir()
+        self.has_recursive_mounts = True
 
     def prepare(self, *mounts: VolumeMount, path: str = "", **environment: str) -> tuple[Mount, ...]:
         container = Container(name="c", volume_mounts=mounts, termination_message_path=path)
-        return self.mounts.prepare(self.pod(), container, environment, has_recursive_read_only=True)
+        images = {"image": ImageSpec(image="sha256:1")}
+        return self.mounts.prepare(self.pod(), container, MountInputs(environment, images, self.has_recursive_mounts))
 
     def pod(self) -> Pod:
         volumes = (
             Volume(name="host", host_path=HostPathVolumeSource(path=str(self.host))),
             Volume(name="cm", config_map=ConfigMapVolumeSource(name="one")),
             Volume(name="empty", empty_dir=EmptyDirVolumeSource()),
+            Volume(name="image", image=ImageVolumeSource(reference="example.org/one:1")),
         )
         return Pod(metadata=ObjectMeta(name="pod", namespace="ns", uid="u"), spec=PodSpec(volumes=volumes))
 
@@ -127,7 +131,9 @@ def test_the_hosts_file_is_mounted(
     status = PodStatus(pod_ips=tuple(PodIP(ip=ip) for ip in ips))
     pod = Pod(metadata=ObjectMeta(name="pod", namespace="ns", uid="u"), spec=spec, status=status)
     container = Container(name="c", volume_mounts=(VolumeMount(name="host", mount_path=mounted),))
-    found = [one for one in machine.mounts.prepare(pod, container, {}) if one.host_path.endswith("etc-hosts")]
+    found = [
+        one for one in machine.mounts.prepare(pod, container, MountInputs({})) if one.host_path.endswith("etc-hosts")
+    ]
     assert bool(found) == has_file
     if found:
         assert found[0].container_path == "/etc/hosts"
@@ -169,32 +175,46 @@ def test_mounts_of_volumes(
     assert found.container_path == "/x"
 
 
+def test_images_are_mounted_by_the_runtime(machine: Machine) -> None:
+    (found,) = machine.prepare(VolumeMount(name="image", mount_path="/x", sub_path="bin"))
+    assert (found.host_path, found.image, found.image_sub_path) == ("", ImageSpec(image="sha256:1"), "bin")
+    assert found.readonly
+
+
 @pytest.mark.parametrize(
-    ("mode", "read_only", "propagation", "problem"),
+    ("mount", "message"),
     [
-        ("Enabled", True, None, "supported by the runtime"),
-        ("Enabled", False, None, "read-only"),
-        ("IfPossible", True, "HostToContainer", 'compatible with propagation "HostToContainer"'),
+        (VolumeMount(name="host", mount_path="/x", recursive_read_only="Enabled"), "but it is not read-only"),
+        (
+            VolumeMount(name="host", mount_path="/x", read_only=True, recursive_read_only="Enabled"),
+            "but it is not supported by the runtime",
+        ),
+        (
+            VolumeMount(
+                name="host",
+                mount_path="/x",
+                read_only=True,
+                recursive_read_only="IfPossible",
+                mount_propagation="HostToContainer",
+            ),
+            'but it is not compatible with propagation "HostToContainer"',
+        ),
     ],
 )
-def test_a_mount_that_cannot_be_recursively_read_only_is_refused(
-    machine: Machine, mode: str, read_only: bool, propagation: str | None, problem: str
-) -> None:
-    mount = VolumeMount(
-        name="host", mount_path="/x", read_only=read_only, recursive_read_only=mode, mount_propagation=propagation
+def test_recursive_read_only_mounts_may_be_refused(machine: Machine, mount: VolumeMount, message: str) -> None:
+    machine.has_recursive_mounts = False
+    wanted = (
+        f'^failed to resolve recursive read-only mode: volume "host" requested recursive read-only mode, {message}$'
     )
-    container = Container(name="c", volume_mounts=(mount,))
-    with pytest.raises(ContainerConfigError) as raised:
-        machine.mounts.prepare(machine.pod(), container, {})
-    assert str(raised.value) == f'volume "host" requested recursive read-only mode, but it is not {problem}'
+    with pytest.raises(ContainerConfigError, match=wanted):
+        machine.prepare(mount)
 
 
-def test_recursive_read_only_if_possible_depends_on_the_runtime(machine: Machine) -> None:
+def test_recursive_read_only_mounts_where_possible(machine: Machine) -> None:
     mount = VolumeMount(name="host", mount_path="/x", read_only=True, recursive_read_only="IfPossible")
-    container = Container(name="c", volume_mounts=(mount,))
-    for can_be in (False, True):
-        (found,) = machine.mounts.prepare(machine.pod(), container, {}, has_recursive_read_only=can_be)
-        assert found.recursive_read_only is can_be
+    assert machine.prepare(mount)[0].recursive_read_only
+    machine.has_recursive_mounts = False
+    assert not machine.prepare(mount)[0].recursive_read_only
 
 
 def test_a_missing_volume_is_an_error(machine: Machine) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 from kubeloop.api.generated.core_v1 import Pod
@@ -25,11 +26,11 @@ def new_runtime(fake: FakeRuntime) -> CriRuntime:
         MachineMemory(1),
         "cluster.local",
         lambda pod: None,
-        "/",
         dict,
         tuple,
     )
-    return CriRuntime(fake.as_service(), "containerd://1", facts, cast(Any, None), lambda key: None)
+    parts = SimpleNamespace(resources=SimpleNamespace(pods=None), actuated=SimpleNamespace(get=lambda uid: None))
+    return CriRuntime(fake.as_service(), "containerd://1", facts, cast(Any, parts), lambda key: None)
 
 
 def test_container_whose_start_was_interrupted_is_removed() -> None:

@@ -15,8 +15,8 @@ from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.kubelet.events.pod_events import PodEvents
 from kubeloop.kubelet.sync.pod_state import PodState, UnmountedVolumes
 from kubeloop.kubelet.volumes.host.manager import HostVolumeManager
-from kubeloop.kubelet.volumes.host.mounter import VolumeMounter
-from kubeloop.kubelet.volumes.host.payloads import PayloadError
+from kubeloop.kubelet.volumes.host.mounter import FindVolume, VolumeMounter
+from kubeloop.kubelet.volumes.host.payload_error import PayloadError
 from kubeloop.kubelet.volumes.volume_manager import VolumeManager
 from kubeloop.sim.loop import START, VirtualClock, VirtualLoop, run_virtual
 
@@ -32,28 +32,35 @@ class FakeParts:
         self.is_attached = is_attached
         self.set_ups = 0
         self.messages: list[tuple[str, str]] = []
+        self.timeouts: list[list[str]] = []
 
     async def check_attach_and_mount(self, pod: Pod, node: Node, memory: PodState) -> PodState:
         if self.is_attached:
             return memory
         return msgspec.structs.replace(memory, unmounted_volumes=UnmountedVolumes({}))
 
-    async def set_up(self, pod: Pod, allocatable: Mapping[str, str]) -> None:
+    async def set_up(self, pod: Pod, allocatable: Mapping[str, str], volume_of: FindVolume) -> list[PayloadError]:
         self.set_ups += 1
-        if self.set_ups <= self.failures:
-            raise PayloadError("not there").of_volume("v")
+        return [PayloadError("not there").of_volume("pv", "v")] if self.set_ups <= self.failures else []
 
     async def refresh(self, pod: Pod, allocatable: Mapping[str, str]) -> None:
         self.set_ups += 1
         if self.set_ups <= self.failures:
             raise PayloadError("not there")
 
-    def record_volume_setup_failed(self, pod: Pod, volume: str, message: str) -> None:
+    def record_volume_setup_failed(self, pod: Pod, volume: str, message: str, step: str) -> None:
         self.messages.append((volume, message))
+
+    def record_mount_timeout(self, pod: Pod, unmounted: list[str]) -> None:
+        self.timeouts.append(unmounted)
 
     def manager(self, loop: VirtualLoop) -> HostVolumeManager:
         return HostVolumeManager(
-            cast(VolumeManager, self), cast(VolumeMounter, self), cast(PodEvents, self), VirtualClock(loop)
+            cast(VolumeManager, self),
+            cast(VolumeMounter, self),
+            lambda pod, volume: None,
+            cast(PodEvents, self),
+            VirtualClock(loop),
         )
 
 
@@ -68,10 +75,23 @@ def test_a_failed_set_up_is_repeated_with_growing_delays() -> None:
                 tries.append(loop.time())
             await loop.advance(0.1)
         assert tries == pytest.approx([0, 0.5, 1.5, 3.5], abs=0.11)
-        assert parts.messages == [("v", "not there")] * 3
+        assert parts.messages == [("pv", "not there")] * 3
         assert memory.unmounted_volumes is None
         await manager.check_attach_and_mount(POD, NODE, memory)
         assert parts.set_ups == 4
+
+    loop = VirtualLoop()
+    run_virtual(scenario(), loop=loop)
+
+
+def test_volumes_that_are_missing_for_two_minutes_are_reported() -> None:
+    async def scenario() -> None:
+        parts = FakeParts(failures=1000)
+        manager, memory = parts.manager(loop), BEGIN
+        while loop.time() < 400:
+            memory = await manager.check_attach_and_mount(POD, NODE, memory)
+            await loop.advance(1)
+        assert parts.timeouts == [["v"], ["v"]]  # by the names in the pod
 
     loop = VirtualLoop()
     run_virtual(scenario(), loop=loop)

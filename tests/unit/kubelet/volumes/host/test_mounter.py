@@ -17,8 +17,8 @@ from kubeloop.api.generated.core_v1 import (
     ConfigMapVolumeSource,
     Container,
     EmptyDirVolumeSource,
+    GitRepoVolumeSource,
     HostPathVolumeSource,
-    PersistentVolumeClaimVolumeSource,
     Pod,
     PodSecurityContext,
     PodSpec,
@@ -31,11 +31,12 @@ from kubeloop.api.generated.core_v1 import (
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.clock import SystemClock
 from kubeloop.kubelet.cri.config.paths import NodePaths
-from kubeloop.kubelet.volumes.host.mounter import VolumeMounter, check_host_path, nested_mount_points, tmpfs_size
+from kubeloop.kubelet.volumes.host.host_path import check_host_path
+from kubeloop.kubelet.volumes.host.mounter import VolumeMounter, nested_mount_points, tmpfs_size
 from kubeloop.kubelet.volumes.host.mounts import is_mount_point, mount_points, run_mount, unmount_all
-from kubeloop.kubelet.volumes.host.payloads import PayloadError, PayloadReader
+from kubeloop.kubelet.volumes.host.payload_error import PayloadError
 from tests.skips import NEEDS_ROOT
-from tests.unit.kubelet.fake_client import FakeClient
+from tests.unit.kubelet.fake_client import FakeClient, new_reader
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason=NEEDS_ROOT)
 ABOUT = ObjectMeta(name="one", namespace="ns")
@@ -52,10 +53,12 @@ class Machine:
         self.paths = NodePaths(root, root / "logs")
         self.client = FakeClient(ConfigMap(metadata=ABOUT, data={"a": "1"}), Secret(metadata=ABOUT, data={"b": b"2"}))
         clock = SystemClock()
-        self.mounter = VolumeMounter(self.paths, PayloadReader(self.client.as_client(), clock), clock)
+        self.mounter = VolumeMounter(self.paths, new_reader(self.client, clock), clock)
 
     def set_up(self, pod: Pod) -> list[Path]:
-        asyncio.run(self.mounter.set_up(pod, {"memory": "1Gi"}))
+        failures = asyncio.run(self.mounter.set_up(pod, {"memory": "1Gi"}, lambda pod, volume: None))
+        if failures:
+            raise failures[0]
         return [self.mounter.path_of(pod, one) for one in pod.spec.volumes]
 
     def refresh(self, pod: Pod) -> None:
@@ -70,6 +73,7 @@ def machine(tmp_path: Path) -> Iterator[Machine]:
 
 def make_pod(*volumes: Volume, group: int | None = None, containers: tuple[Container, ...] = ()) -> Pod:
     context = PodSecurityContext(fs_group=group, fs_group_change_policy="OnRootMismatch")
+    containers = containers or (mounts(*((one.name, f"/{one.name}") for one in volumes)),)
     spec = PodSpec(volumes=volumes, security_context=context, containers=containers)
     return Pod(metadata=ObjectMeta(name="pod", namespace="ns", uid="u"), spec=spec)
 
@@ -176,9 +180,20 @@ def test_a_missing_source_names_its_volume(machine: Machine) -> None:
 
 
 def test_unsupported_kinds_are_refused(machine: Machine) -> None:
-    claim = PersistentVolumeClaimVolumeSource(claim_name="c")
     with pytest.raises(PayloadError, match="does not support"):
-        machine.set_up(make_pod(Volume(name="v", persistent_volume_claim=claim)))
+        machine.set_up(make_pod(Volume(name="v", git_repo=GitRepoVolumeSource(repository="r"))))
+
+
+def test_volumes_that_no_container_uses_are_not_set_up(machine: Machine) -> None:
+    gone = Volume(name="v", config_map=ConfigMapVolumeSource(name="gone"))
+    machine.set_up(make_pod(gone, containers=(Container(name="c"),)))
+
+
+def test_other_volumes_are_set_up_in_spite_of_a_failure(machine: Machine) -> None:
+    gone = Volume(name="v", config_map=ConfigMapVolumeSource(name="gone"))
+    with pytest.raises(PayloadError):
+        machine.set_up(make_pod(gone, DISK))
+    assert (machine.paths.root / "pods/u/volumes/kubernetes.io~empty-dir").is_dir()
 
 
 def mounts(*pairs: tuple[str, str]) -> Container:

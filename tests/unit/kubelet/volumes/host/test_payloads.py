@@ -34,9 +34,10 @@ from kubeloop.api.generated.core_v1 import (
 )
 from kubeloop.api.generated.meta_v1 import LabelSelector, ObjectMeta
 from kubeloop.kubelet.volumes.host.atomic_writer import FileContent
-from kubeloop.kubelet.volumes.host.payloads import PayloadError, PayloadReader, common_user_of, join_certificates
+from kubeloop.kubelet.volumes.host.payload_error import PayloadError
+from kubeloop.kubelet.volumes.host.payloads import common_user_of, join_certificates
 from kubeloop.sim.loop import VirtualClock, VirtualLoop, run_virtual
-from tests.unit.kubelet.fake_client import FakeClient
+from tests.unit.kubelet.fake_client import FakeClient, new_reader
 
 ABOUT = ObjectMeta(name="one", namespace="ns")
 CONFIG_MAP = ConfigMap(metadata=ABOUT, data={"a": "1", "b": "2"}, binary_data={"c": b"\xff"})
@@ -55,7 +56,7 @@ POD = make_pod()
 
 def read(volume: Volume, *objects: object, pod: Pod = POD) -> dict[str, FileContent] | None:
     loop = VirtualLoop()
-    reader = PayloadReader(FakeClient(*objects).as_client(), VirtualClock(loop))
+    reader = new_reader(FakeClient(*objects), VirtualClock(loop))
     return run_virtual(reader.read(pod, volume, {"memory": "1Gi"}), loop=loop)
 
 
@@ -205,7 +206,7 @@ def test_a_token_is_refreshed_after_most_of_its_lifetime() -> None:
             return files["token"].data
 
         client = FakeClient()
-        reader = PayloadReader(client.as_client(), VirtualClock(loop))
+        reader = new_reader(client, VirtualClock(loop))
         assert await token() == await token() == b"token-1"
         account, namespace, request = client.requests[0]
         assert (account, namespace, request.spec.audiences) == ("account", "ns", ("vault",))
@@ -234,7 +235,7 @@ def test_a_token_is_refreshed_after_most_of_its_lifetime() -> None:
 
 def test_a_token_of_a_long_lifetime_is_refreshed_daily() -> None:
     async def scenario() -> None:
-        reader = PayloadReader(FakeClient().as_client(), VirtualClock(loop))
+        reader = new_reader(FakeClient(), VirtualClock(loop))
         long = ServiceAccountTokenProjection(path="token", expiration_seconds=30 * 86_400)
         volume = Volume(
             name="v", projected=ProjectedVolumeSource(sources=(VolumeProjection(service_account_token=long),))
