@@ -47,7 +47,12 @@ _NETWORK = {
             "bridge": "cni0",
             "isGateway": True,
             "hairpinMode": True,
-            "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.85.0.0/16"}]], "dataDir": "{folder}/ipam"},
+            "ipam": {
+                "type": "host-local",
+                "ranges": [[{"subnet": "{subnet}"}]],
+                "routes": [{"dst": "0.0.0.0/0"}],
+                "dataDir": "{folder}/ipam",
+            },
         },
         {"type": "portmap", "capabilities": {"portMappings": True}},
     ],
@@ -86,6 +91,10 @@ class Containerd:
             self._process.wait()
             self._process = None
 
+    def run(self, *command: str) -> str:
+        """Run a command in the network namespace and return its output."""
+        return subprocess.run(self.enter(*command), check=True, capture_output=True, text=True).stdout
+
     def import_image(self, archive: Path) -> None:
         """Import an image from an archive."""
         done = self._ctr("--namespace", "k8s.io", "images", "import", str(archive))
@@ -112,11 +121,11 @@ class Containerd:
 
 
 @contextmanager
-def run_containerd(folder: Path, archives: list[Path]) -> Iterator[Containerd]:
+def run_containerd(folder: Path, archives: list[Path], subnet: str = "10.85.0.0/16") -> Iterator[Containerd]:
     """Run a containerd with imported images in a new network namespace; removes everything at the end."""
     namespace = f"kubeloop-{os.getpid()}-{folder.name}"
     found = Containerd(folder, namespace)
-    _write_config(folder)
+    _write_config(folder, subnet)
     cleanup.watch(namespace, folder)
     subprocess.run(["ip", "netns", "add", namespace], check=True)
     try:
@@ -130,8 +139,8 @@ def run_containerd(folder: Path, archives: list[Path]) -> Iterator[Containerd]:
         cleanup.clean(namespace, folder)
 
 
-def _write_config(folder: Path) -> None:
+def _write_config(folder: Path, subnet: str) -> None:
     (folder / "cni").mkdir(parents=True)
     (folder / "config.toml").write_text(_CONFIG.format(folder=folder, pause=PAUSE, handler=HANDLER))
-    network = json.dumps(_NETWORK).replace("{folder}", str(folder))
+    network = json.dumps(_NETWORK).replace("{folder}", str(folder)).replace("{subnet}", subnet)
     (folder / "cni" / "10-pods.conflist").write_text(network)

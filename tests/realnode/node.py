@@ -25,7 +25,8 @@ NODE = "real1"
 class RealNode:
     """One node, its control plane, and kubectl."""
 
-    def __init__(self, runtime: Containerd, folder: Path) -> None:
+    def __init__(self, runtime: Containerd, folder: Path, name: str = NODE, address: str = "127.0.0.1") -> None:
+        self.name, self.address = name, address
         self.runtime = runtime
         self.folder = folder
         self.kubeconfig = folder / "kubeconfig"
@@ -39,6 +40,7 @@ class RealNode:
         """Run the control plane."""
         ports = ("--controller-manager-port", "0", "--scheduler-port", "0", "--port", "0")
         files = ("--data-dir", str(self.folder / "data"), "--kubeconfig", str(self.kubeconfig))
+        files = (*files, "--bind-address", self.address)
         flags = (*ports, *files, "--nodes", "0", "--cloud-provider", "none", "--kubelet-allow-local-addresses")
         process = self.start_program("up", *flags, log="plane.log")
         try:
@@ -49,16 +51,18 @@ class RealNode:
             process.terminate()
             process.wait()
 
-    def start_kubelet(self) -> None:
+    def start_kubelet(self, *flags: str) -> None:
         """Start the kubelet."""
         self._kubelet = self.start_program(
             "kubelet",
-            *("--kubeconfig", str(self.kubeconfig), "--hostname-override", NODE, "--address", "127.0.0.1"),
+            *("--kubeconfig", str(self.kubeconfig), "--hostname-override", self.name),
+            *("--address", self.address),
             *("--container-runtime-endpoint", self.runtime.endpoint, "--root-dir", str(self.root)),
             *("--pod-logs-dir", str(self.pod_logs), "--cgroup-root", self.cgroup_root),
             *("--port", "0", "--healthz-port", "0"),
             # The disk of the machine may be nearly full: not what these tests are about.
             *("--eviction-hard", "memory.available<1Mi", "--image-gc-high-threshold", "100"),
+            *flags,
             log="kubelet.log",
         )
 
