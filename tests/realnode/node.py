@@ -74,7 +74,8 @@ class RealNode:
             self._kubelet = None
 
     def remove_pods(self) -> None:
-        """Delete all pods and wait until nothing of them is left."""
+        """Delete all pods, and what creates pods, and wait until nothing of them is left."""
+        self.kubectl("delete", "deployments,jobs", "--all", "--cascade=foreground", "--wait=false")
         self.kubectl("delete", "pods", "--all", "--all-namespaces", "--grace-period=1", "--wait=true")
         self.eventually(lambda: not self.leftovers())
 
@@ -84,8 +85,13 @@ class RealNode:
         folders = [str(one) for base in (self.root / "pods", self.pod_logs) if base.is_dir() for one in base.iterdir()]
         mounts = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
         mine = [one for one in mounts if one.startswith(str(self.root))]
-        groups = [str(one) for one in Path("/sys/fs/cgroup").glob(f"*{self.cgroup_root}/kubepods/**/pod*")]
-        return [*listed, *folders, *mine, *groups]
+        return [*listed, *folders, *mine, *self.pod_cgroups()]
+
+    def pod_cgroups(self) -> list[str]:
+        """Return the control groups of pods; those that are removed meanwhile are left out."""
+        roots = Path("/sys/fs/cgroup").glob(f"*{self.cgroup_root}/kubepods")
+        found = (os.path.join(path, name) for root in roots for path, names, _ in os.walk(root) for name in names)
+        return [one for one in found if os.path.basename(one).startswith("pod")]
 
     def kubectl(self, *arguments: str, check: bool = True, stdin: str | None = None) -> str:
         """Run kubectl in the namespace and return its output."""
