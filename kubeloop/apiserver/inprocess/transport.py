@@ -262,7 +262,7 @@ class InProcessTransport:
         if query is not NO_OPTIONS:
             ctx.dry_run = bool(query.text("dryRun"))
         ctx.struct_patch = overlay
-        ctx.has_typed_body = type(body) is resource.type and isinstance(body, msgspec.Struct)
+        ctx.has_typed_body = isinstance(body, msgspec.Struct) and type(body) is resource.type
         return ctx
 
     def _get(self, ctx: RequestContext, storage: ResourceStorage, call: Call) -> Any:

@@ -82,7 +82,7 @@ def test_a_host_path_is_used_as_it_is(machine: Machine) -> None:
     source = HostPathVolumeSource(path=str(machine.disk / "new"), type="DirectoryOrCreate")
     volume = PersistentVolume(metadata=ObjectMeta(name="pv"), spec=PersistentVolumeSpec(host_path=source))
     found = machine.mounter.set_up(make_pod("u"), volume, read_only=True)
-    assert found == (machine.disk / "new", True)
+    assert found == (machine.disk / "new", True, False)
     assert (machine.disk / "new").is_dir()
 
 
