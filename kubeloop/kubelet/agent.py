@@ -79,7 +79,7 @@ class NodeAgent:
         self.kubelet_metrics = NodeAgentMetrics()
         self._queues = new_sync_queues(clock, self.kubelet_metrics.registry)
         self._pods, self._nodes = _pods_and_nodes(informers, own)
-        self._signals = SignalTracker(clock, config.cri.eviction_hard) if config.cri is not None else None
+        self._signals = SignalTracker(clock, config.cri.eviction) if config.cri is not None else None
         self.served_nodes = ServedNodes(self._nodes, clock, frozenset(alone.endpoints), signals=self._signals)
         made = nodes_to_register(config, SimulatedRuntime.name, clock)
         self.recorder = EventRecorder(client, COMPONENT, clock)

@@ -14,7 +14,8 @@ PACKAGES = ("kubelet", "scheduler", "cli/kubelet", "cli/up", "testing")
 # Objects of the standard library that take these settings by assignment only, by module.
 ALLOWED = {
     "kubeloop/cli/kubelet/certificates.py": {"self.tls"},
-    "kubeloop/cli/kubelet/flags.py": {"parser"},
+    "kubeloop/cli/kubelet/config_flags.py": {"namespace"},  # of argparse, in an action
+    "kubeloop/cli/kubelet/flags.py": {"parser", "namespace"},
     "kubeloop/cli/up/flags.py": {"parser"},
     "kubeloop/kubelet/cri/lifecycle/http_action.py": {"context"},  # of ssl, which is configured so
     "kubeloop/kubelet/simulated/files.py": {"folder", "entry"},

@@ -15,6 +15,8 @@ from kubeloop.cli.apiserver.run import advertised_address
 from kubeloop.cli.pki.self_signed_certificate import ensure_self_signed
 from kubeloop.client import Client
 from kubeloop.clock import Clock
+from kubeloop.http.tls import TlsOptionError, TlsOptions, apply_tls_options
+from kubeloop.kubelet.config.kubelet_configuration import KubeletConfiguration
 
 _BEGIN, _END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----\n"
 _HERE = ("localhost", "127.0.0.1", "::1")
@@ -24,19 +26,25 @@ _MOST_NAMES = 16  # maximum number of node names in a certificate
 class KubeletCertificates:
     """TLS of the ports of some nodes."""
 
-    def __init__(self, options: argparse.Namespace, nodes: Sequence[str], folder: Path, clock: Clock) -> None:
+    def __init__(
+        self,
+        options: argparse.Namespace,
+        settings: KubeletConfiguration,
+        nodes: Sequence[str],
+        folder: Path,
+        clock: Clock,
+    ) -> None:
         self._options = options
+        self._settings = settings
         self._nodes = nodes
         self._folder = folder
         self._clock = clock
-        self.address = advertised_address(options.address, options.node_ip)
-        self.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self.tls.minimum_version = ssl.TLSVersion.TLSv1_2
-        self.tls.set_alpn_protocols(["http/1.1"])
+        self.address = advertised_address(settings.address, options.node_ip)
+        self.tls = _new_context(settings)
         self.fingerprint = ""
         self._load_pair(*self._pair())
-        if options.client_ca_file is not None:
-            self._trust(options.client_ca_file)
+        if authorities := settings.authentication.x509.client_ca_file:
+            self._trust(Path(authorities))
 
     async def ensure_identity(self) -> None:
         """Bootstrap a kubeconfig for the node unless there is a usable one."""
@@ -49,10 +57,9 @@ class KubeletCertificates:
 
     def rotation_tasks(self, client: Client) -> Iterator[Coroutine[Any, Any, None]]:
         """Yield the coroutines that rotate certificates."""
-        options = self._options
-        if options.bootstrap_kubeconfig is not None and options.rotate_certificates:
+        if self._options.bootstrap_kubeconfig is not None and self._settings.rotate_certificates:
             yield self._rotate_client(client)
-        if options.rotate_server_certificates:
+        if self._settings.server_tls_bootstrap:
             yield self._rotate_serving(client)
 
     async def _rotate_client(self, client: Client) -> None:
@@ -80,13 +87,13 @@ class KubeletCertificates:
         return is_valid(current, self._clock.now()) if current.is_file() else True
 
     def _pair(self) -> tuple[Path, Path]:
-        options = self._options
-        if bool(options.tls_cert_file) != bool(options.tls_private_key_file):
+        certificate, key = self._settings.tls_cert_file, self._settings.tls_private_key_file
+        if bool(certificate) != bool(key):
             raise StartupError("--tls-cert-file and --tls-private-key-file must be given together")
-        if options.rotate_server_certificates and (options.tls_cert_file or len(self._nodes) > 1):
+        if self._settings.server_tls_bootstrap and (certificate or len(self._nodes) > 1):
             raise StartupError("--rotate-server-certificates requires a single node without --tls-cert-file")
-        if options.tls_cert_file:
-            return options.tls_cert_file, options.tls_private_key_file
+        if certificate:
+            return Path(certificate), Path(key)
         hosts = sorted({*_HERE, self.address, *self._nodes[:_MOST_NAMES]})
         return ensure_self_signed(self._folder, "kubelet", hosts, self._clock.now())
 
@@ -104,3 +111,15 @@ class KubeletCertificates:
         except ssl.SSLError as error:
             raise StartupError(f"--client-ca-file {authorities}: {error.reason or error}") from None
         self.tls.verify_mode = ssl.CERT_OPTIONAL
+
+
+def _new_context(settings: KubeletConfiguration) -> ssl.SSLContext:
+    """Return the TLS context of the ports, without a certificate. Raises `StartupError`."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.set_alpn_protocols(["http/1.1"])
+    options = TlsOptions(settings.tls_min_version, settings.tls_cipher_suites, settings.tls_curve_preferences)
+    try:
+        apply_tls_options(context, options, lambda: context)
+    except TlsOptionError as error:
+        raise StartupError(str(error)) from None
+    return context

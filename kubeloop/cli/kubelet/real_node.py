@@ -1,24 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings of a real node from flags: its container runtime, machine, folders and name servers."""
+"""Settings of a real node from its configuration: its container runtime, machine, folders and name servers."""
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import logging
+from pathlib import Path
 
 import msgspec
 
 from kubeloop.api.quota.amounts import amounts_of
+from kubeloop.api.scalars.quantity import parse_quantity
 from kubeloop.grpc.streams import RpcError
 from kubeloop.kubelet.cm.container_manager import ContainerManagerConfig
 from kubeloop.kubelet.cm.node_allocatable import NodeAllocatableConfig, node_allocatable
+from kubeloop.kubelet.config.kubelet_configuration import KubeletConfiguration
 from kubeloop.kubelet.cri.config.dns import DnsSettings, parse_resolv_conf
 from kubeloop.kubelet.cri.config.paths import NodePaths
 from kubeloop.kubelet.cri.gc.image_gc import ImageGCPolicy
 from kubeloop.kubelet.cri.gc.log_manager import LogRotationPolicy
 from kubeloop.kubelet.cri.messages.sandbox import DNSConfig
 from kubeloop.kubelet.cri.node import CriNodeConfig, RuntimeConnection, connect_runtime
+from kubeloop.kubelet.eviction.signals import eviction_policy_of, parse_eviction_hard
 from kubeloop.kubelet.node_status.machine import capacity_of, read_resources, system_info
 from kubeloop.kubelet.node_status.registration import NodeShape
 
@@ -27,24 +30,37 @@ _RETRY_SECONDS = 1.0
 log = logging.getLogger(__name__)
 
 
-async def real_node_config(options: argparse.Namespace, name: str, address: str) -> CriNodeConfig:
+async def real_node_config(settings: KubeletConfiguration, root: Path, name: str, address: str) -> CriNodeConfig:
     """Connect to the container runtime, waiting until it answers, and return the settings of the node."""
-    paths = NodePaths(options.root_dir, options.pod_logs_dir)
+    paths = NodePaths(root, Path(settings.pod_logs_dir))
     return CriNodeConfig(
-        await _connect(options),
+        await _connect(settings),
         name,
         (address,),
         read_resources(paths.root),
         paths,
-        DnsSettings(options.cluster_dns, options.cluster_domain, _host_dns(options)),
+        DnsSettings(settings.cluster_dns, settings.cluster_domain, _host_dns(settings)),
         ContainerManagerConfig(
-            cgroup_root=options.cgroup_root,
-            node_allocatable=NodeAllocatableConfig(hard_eviction=options.eviction_hard),
+            cgroup_root=settings.cgroup_root or "/",
+            node_allocatable=NodeAllocatableConfig(hard_eviction=parse_eviction_hard(settings.eviction_hard)),
         ),
-        log_rotation=LogRotationPolicy(options.container_log_max_size, options.container_log_max_files),
-        image_gc=_image_gc(options),
-        eviction_hard=options.eviction_hard,
+        parallel_pulls=_parallel_pulls(settings),
+        log_rotation=LogRotationPolicy(
+            parse_quantity(settings.container_log_max_size).value(), settings.container_log_max_files
+        ),
+        image_gc=ImageGCPolicy(
+            settings.image_gc_high_threshold_percent,
+            settings.image_gc_low_threshold_percent,
+            settings.image_minimum_gc_age,
+        ),
+        eviction=eviction_policy_of(settings),
+        settings=settings,
     )
+
+
+def _parallel_pulls(settings: KubeletConfiguration) -> int:
+    """Return how many images are pulled at a time; 0 for any number."""
+    return 1 if settings.serialize_image_pulls else settings.max_parallel_image_pulls or 0
 
 
 def machine_shape(shape: NodeShape, node: CriNodeConfig) -> NodeShape:
@@ -63,27 +79,23 @@ def machine_shape(shape: NodeShape, node: CriNodeConfig) -> NodeShape:
     )
 
 
-def _image_gc(options: argparse.Namespace) -> ImageGCPolicy:
-    high, low = options.image_gc_high_threshold, options.image_gc_low_threshold
-    if low >= high:
-        raise ValueError("--image-gc-low-threshold must be less than --image-gc-high-threshold")
-    return ImageGCPolicy(high, low, options.minimum_image_ttl_duration)
-
-
-async def _connect(options: argparse.Namespace) -> RuntimeConnection:
+async def _connect(settings: KubeletConfiguration) -> RuntimeConnection:
+    endpoint, images = settings.container_runtime_endpoint, settings.image_service_endpoint
     told = ""
     while True:
         try:
-            return await connect_runtime(options.container_runtime_endpoint, options.runtime_request_timeout)
+            return await connect_runtime(endpoint, settings.runtime_request_timeout, images)
         except RpcError as error:
             if error.details != told:
-                log.error("the container runtime at %s does not answer: %s", options.container_runtime_endpoint, error)
+                log.error("the container runtime at %s does not answer: %s", endpoint, error)
             told = error.details
         await asyncio.sleep(_RETRY_SECONDS)
 
 
-def _host_dns(options: argparse.Namespace) -> DNSConfig:
+def _host_dns(settings: KubeletConfiguration) -> DNSConfig:
+    if not settings.resolv_conf:
+        return DNSConfig()
     try:
-        return parse_resolv_conf(options.resolv_conf.read_text())
+        return parse_resolv_conf(Path(settings.resolv_conf).read_text())
     except OSError:
         return DNSConfig(servers=("127.0.0.1",))

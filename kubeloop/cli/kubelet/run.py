@@ -13,9 +13,8 @@ import signal
 from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-import msgspec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kubeloop import __version__
 from kubeloop.api.generated.core_v1 import Taint
@@ -23,7 +22,10 @@ from kubeloop.api.kubelet_requests import SERVING_CERTIFICATE_ANNOTATION
 from kubeloop.apiserver.server import StartupError
 from kubeloop.cli.flags.values import flag_values
 from kubeloop.cli.kubelet.certificates import KubeletCertificates
+from kubeloop.cli.kubelet.config_files import load_configuration
+from kubeloop.cli.kubelet.config_flags import effective_values
 from kubeloop.cli.kubelet.flags import NodeNames, names_of
+from kubeloop.cli.kubelet.host_settings import check_host, limit_process
 from kubeloop.cli.kubelet.server import AccessRules, KubeletAccess, KubeletPorts
 from kubeloop.cli.kubelet.zpages import kubelet_zpages
 from kubeloop.cli.local_clusters.registry import state_dir
@@ -39,6 +41,10 @@ from kubeloop.controllers.app.config import ManagerConfig
 from kubeloop.http import HttpLimits, Request, Response, serve
 from kubeloop.kubelet.agent import COMPONENT, NodeAgent
 from kubeloop.kubelet.agent_config import NodeAgentConfig, StandaloneConfig
+from kubeloop.kubelet.config.configuration_parts import LoggingConfiguration
+from kubeloop.kubelet.config.decode import ConfigurationError
+from kubeloop.kubelet.config.kubelet_configuration import KubeletConfiguration
+from kubeloop.kubelet.config.unsupported_fields import fields_without_effect
 from kubeloop.kubelet.node_status.registration import KubeletEndpoint, NodeShape
 from kubeloop.kubelet.simulated.stages import StageError, read_rules
 from kubeloop.runtime.causes.transport import CauseTransport
@@ -48,10 +54,11 @@ from kubeloop.runtime.manager import LoopManager
 if TYPE_CHECKING:
     from kubeloop.kubelet.cri.node import CriNodeConfig
 
-_QPS = 50  # the kubelet's; nodes by the hundred need more
 _DRAIN_SECONDS = 0.5
 _CLOSE_SECONDS = 1.0
 _LOOKUP_TIMEOUT = 5.0
+_UNINITIALIZED = Taint(key="node.cloudprovider.kubernetes.io/uninitialized", value="true", effect="NoSchedule")
+_PROVIDED_IP = "alpha.kubernetes.io/provided-node-ip"
 _TEXT = "text/plain; charset=utf-8"
 
 log = logging.getLogger(__name__)
@@ -67,15 +74,52 @@ def run_kubelet(options: argparse.Namespace) -> int:
 
     async def start() -> KubeletProgram:
         try:
-            program = KubeletProgram(options, names_of(options), SystemClock())
+            if isinstance(settings, ConfigurationError):
+                raise settings
+            _warn(settings, options)
+            if settings.container_runtime_endpoint:
+                _prepare_host(settings)
+            program = KubeletProgram(KubeletOptions(options, settings, names_of(options)), SystemClock())
             await program.start()
         except (ValueError, ConfigError, StageError) as error:
             raise StartupError(str(error)) from None
         started.append(program)
         return program
 
-    code = run_in_foreground(start, logging_format=options.logging_format, verbosity=options.v)
+    settings = _load(options)
+    logs = settings.logging if isinstance(settings, KubeletConfiguration) else LoggingConfiguration()
+    code = run_in_foreground(start, logging_format=logs.format, verbosity=logs.verbosity)
     return code or int(any(program.has_failed for program in started))
+
+
+def _load(options: argparse.Namespace) -> KubeletConfiguration | ConfigurationError:
+    """Return the configuration, which has the settings of the log, or the error to be reported."""
+    try:
+        return load_configuration(options)
+    except ConfigurationError as error:
+        return error
+
+
+def _warn(settings: KubeletConfiguration, options: argparse.Namespace) -> None:
+    if fields := fields_without_effect(settings):
+        log.warning("fields of the configuration without effect: %s", ", ".join(fields))
+    if options.without_effect:
+        log.warning("flags without effect: %s", ", ".join(options.without_effect))
+
+
+def _prepare_host(settings: KubeletConfiguration) -> None:
+    """Check the machine of a real node and set the limits of this process. Raises ValueError."""
+    if problems := check_host(settings):
+        raise ValueError(", ".join(problems))
+    limit_process(settings)
+
+
+class KubeletOptions(NamedTuple):
+    """Flags, configuration and node names of a kubelet."""
+
+    flags: argparse.Namespace
+    settings: KubeletConfiguration
+    names: NodeNames
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +135,8 @@ class _Agent:
 class KubeletProgram:
     """Process with the ports of its nodes, and the nodes."""
 
-    def __init__(
-        self, options: argparse.Namespace, names: NodeNames, clock: Clock, announce: Callable[[str], None] = _print
-    ) -> None:
-        self._options = options
-        self._names = names
+    def __init__(self, options: KubeletOptions, clock: Clock, announce: Callable[[str], None] = _print) -> None:
+        flags, settings, names = self._options, self._settings, self._names = options
         self._clock = clock
         self._announce = announce  # called with one line once all nodes are registered
         self._registered = asyncio.Event()
@@ -103,27 +144,35 @@ class KubeletProgram:
         self._ports = KubeletPorts()
         self._agent: _Agent | None = None
         self.has_failed = False
-        self._zpages = kubelet_zpages(flag_values(options), clock)
-        self._rules = tuple(read_rules(options.node_stages)) if options.node_stages is not None else ()
-        folder = options.cert_dir or state_dir() / "kubelet" / names.all[0]
-        self._serving = KubeletCertificates(options, names.all, folder, clock)
+        self._zpages = kubelet_zpages({**flag_values(flags), **effective_values(settings)}, clock, settings)
+        self._rules = tuple(read_rules(flags.node_stages)) if flags.node_stages is not None else ()
+        folder = flags.cert_dir or state_dir() / "kubelet" / names.all[0]
+        self._serving = KubeletCertificates(flags, settings, names.all, folder, clock)
 
     async def start(self) -> None:
         """Listen, then continue in the background: the API server may not be available yet."""
-        options = self._options
         self._check_identity()
-        if options.container_runtime_endpoint and self._names.count:
+        if self._settings.container_runtime_endpoint and self._names.count:
             raise StartupError("--container-runtime-endpoint runs one real node: it excludes --nodes")
         self._parts.push_async_callback(self._ports.close)
         try:
-            for number, name in enumerate(self._names.all):
-                port = options.port + number if options.port else 0
-                await self._ports.listen(name, options.address, port, self._serving.tls, self._clock)
+            await self._listen()
         except StartupError:
             await self._parts.aclose()
             raise
         await self._open_health()
         self._in_background(self._run_or_end(), "nodes")
+
+    async def _listen(self) -> None:
+        settings, clock = self._settings, self._clock
+        if settings.enable_server:
+            for number, name in enumerate(self._names.all):
+                port = settings.port + number if settings.port else 0
+                await self._ports.listen(name, settings.address, port, self._serving.tls, clock)
+        if settings.read_only_port:
+            if self._names.count:
+                raise StartupError("--read-only-port requires a single node")
+            await self._ports.listen_read_only(self._names.one, settings.address, settings.read_only_port, clock)
 
     def _check_identity(self) -> None:
         """Check that the kubeconfigs are readable; the connection is not tested."""
@@ -168,34 +217,50 @@ class KubeletProgram:
         await self._serving.ensure_identity()
         transport = HttpTransport(load_config(options.kubeconfig), clock, on_warning=log.debug)
         parts.push_async_callback(transport.close)
-        qps = options.kube_api_qps if options.kube_api_qps is not None else 0 if self._names.count else _QPS
-        limiter = TokenBucket(qps, options.kube_api_burst, clock) if qps else None
+        limiter = self._new_limiter()
         client = Client(CauseTransport(transport), user_agent=COMPONENT, limiter=limiter)
         informers = SharedInformerFactory(client, clock)
         cri = await self._real_node()
         fleet = NodeAgent(client, informers, clock, self._config(cri))
         parts.push_async_callback(fleet.close)
         await fleet.start()
-        self._ports.start_serving(fleet.dialer, fleet.get_pod, KubeletAccess(client, clock, _access_rules(options)))
+        access = KubeletAccess(client, clock, _access_rules(self._settings))
+        self._ports.start_serving(fleet.dialer, fleet.get_pod, access)
         informers.start()
         parts.push_async_callback(informers.stop)
         return _Agent(client, informers, fleet, LoopManager(fleet.loops, clock, name=COMPONENT))
 
+    def _new_limiter(self) -> TokenBucket | None:
+        """Return the limit of requests to the API server; many simulated nodes have one only if it is set."""
+        settings = self._settings
+        is_default = settings.kube_api_qps == KubeletConfiguration().kube_api_qps
+        if self._names.count and is_default and not hasattr(self._options, "kube_api_qps"):
+            return None
+        burst = settings.kube_api_burst or 2 * settings.kube_api_qps
+        return TokenBucket(settings.kube_api_qps, burst, self._clock) if settings.kube_api_qps else None
+
     async def _real_node(self) -> CriNodeConfig | None:
         """Connect to the container runtime, if one is given; waits until it answers."""
-        if not self._options.container_runtime_endpoint:
+        if not self._settings.container_runtime_endpoint:
             return None
         from kubeloop.cli.kubelet.real_node import real_node_config
 
-        return await real_node_config(self._options, self._names.one, self._serving.address)
+        root: Path = self._options.root_dir
+        return await real_node_config(self._settings, root, self._names.one, self._serving.address)
 
     def _shape(self, cri: CriNodeConfig | None) -> NodeShape:
-        options = self._options
+        options, settings = self._options, self._settings
+        taints = [Taint(key=one.key, value=one.value, effect=one.effect) for one in settings.register_with_taints]
+        annotations = {SERVING_CERTIFICATE_ANNOTATION: self._serving.fingerprint}
+        if options.cloud_provider == "external":
+            taints.append(_UNINITIALIZED)
+            annotations |= {_PROVIDED_IP: options.node_ip} if options.node_ip else {}
         shape = NodeShape(
-            pods=str(options.max_pods),
+            pods=str(settings.max_pods),
             labels=options.node_labels,
-            annotations={SERVING_CERTIFICATE_ANNOTATION: self._serving.fingerprint},
-            taints=msgspec.convert(options.register_with_taints, tuple[Taint, ...]),
+            annotations=annotations,
+            taints=tuple(taints),
+            provider_id=settings.provider_id,
         )
         if cri is None:
             return shape
@@ -204,34 +269,33 @@ class KubeletProgram:
         return machine_shape(shape, cri)
 
     def _config(self, cri: CriNodeConfig | None) -> NodeAgentConfig:
-        options = self._options
-        address = self._serving.address
+        options, settings = self._options, self._settings
+        address, ports = self._serving.address, self._ports.numbers
         return NodeAgentConfig(
             shape=self._shape(cri),
             cri=cri,
             event_level=options.node_events if cri is None else "all",
             rules=self._rules,
-            static_pods=options.pod_manifest_path,
+            static_pods=Path(settings.static_pod_path) if settings.static_pod_path else None,
             pages=self._zpages,
             standalone=StandaloneConfig(
-                {name: KubeletEndpoint(address, port) for name, port in self._ports.numbers.items()},
+                {name: KubeletEndpoint(address, ports.get(name, 0)) for name in self._names.all},
                 has_node_rights_only=not self._names.count,
-                register_nodes=options.register_node,
-                max_heartbeat_seconds=options.node_status_update_frequency,
+                register_nodes=settings.register_node,
+                max_heartbeat_seconds=settings.node_status_update_frequency,
             ),
         )
 
     async def _tell_when_registered(self, fleet: NodeAgent) -> None:
         await fleet.wait_registered()
-        names, ports = self._names.all, list(self._ports.numbers.values())
+        names, ports = self._names.all, list(self._ports.numbers.values()) or [0]
         which = names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
         where = f"{ports[0]}" if len(ports) == 1 else f"{ports[0]} to {ports[-1]}"
         self._announce(f"kubeloop kubelet {__version__} is ready: node {which} at port {where}")
         self._registered.set()
 
     async def _trust_clients(self, client: Client) -> None:
-        given = self._options.client_ca_file
-        config = ManagerConfig(client_ca_file=str(given) if given else "")
+        config = ManagerConfig(client_ca_file=self._settings.authentication.x509.client_ca_file)
         authorities = ClientCAs(self._serving.tls, client.with_timeout(_LOOKUP_TIMEOUT), config)
         await authorities.refresh()
         await authorities.run()
@@ -240,10 +304,9 @@ class KubeletProgram:
 
     async def _open_health(self) -> None:
         """Open the healthz port; a second program on a machine does without it."""
-        options = self._options
-        if not options.healthz_port:
+        host, port = self._settings.healthz_bind_address, self._settings.healthz_port
+        if not port:
             return
-        host, port = options.healthz_bind_address, options.healthz_port
         try:
             server = await serve(self._health, host, port, None, HttpLimits(), self._clock)
         except OSError as error:
@@ -272,12 +335,14 @@ def _loops_of(fleet: NodeAgent) -> tuple[str, ...]:
     return tuple(loop.name for loop in fleet.loops)
 
 
-def _access_rules(options: argparse.Namespace) -> AccessRules:
+def _access_rules(settings: KubeletConfiguration) -> AccessRules:
+    authentication, authorization = settings.authentication, settings.authorization
     return AccessRules(
-        options.anonymous_auth,
-        options.authentication_token_webhook,
-        options.authorization_mode == "AlwaysAllow",
-        options.authentication_token_webhook_cache_ttl,
-        options.authorization_webhook_cache_authorized_ttl,
-        options.authorization_webhook_cache_unauthorized_ttl,
+        authentication.anonymous.enabled,
+        authentication.webhook.enabled,
+        authorization.mode == "AlwaysAllow",
+        authentication.webhook.cache_ttl,
+        authorization.webhook.cache_authorized_ttl,
+        authorization.webhook.cache_unauthorized_ttl,
+        settings.enable_debugging_handlers,
     )

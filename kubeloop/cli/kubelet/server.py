@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from kubeloop.api import errors
@@ -33,6 +33,10 @@ from kubeloop.kubelet.server.endpoints import subresources_of, verb_of
 
 _TEXT = "text/plain; charset=utf-8"
 _CLOSE_SECONDS = 1.0
+# First segments of paths that enableDebuggingHandlers turns off, and of those of the read-only port.
+_DEBUGGING = frozenset(("run", "exec", "attach", "portForward", "containerLogs", "runningpods", "logs", "debug"))
+_READABLE = frozenset(("healthz", "pods", "stats", "metrics"))
+_ListenAddress = tuple[str, int, ssl.SSLContext | None]
 
 log = logging.getLogger(__name__)
 
@@ -55,6 +59,7 @@ class AccessRules(NamedTuple):
     token_seconds: float = 120.0
     allowed_seconds: float = 300.0
     denied_seconds: float = 30.0
+    has_debugging: bool = True  # logs, commands and forwarded ports are served
 
 
 class KubeletAccess:
@@ -63,6 +68,7 @@ class KubeletAccess:
     def __init__(self, client: Client, clock: Clock, rules: AccessRules | None = None) -> None:
         self._client = client
         self._rules = rules or AccessRules()
+        self.has_debugging = self._rules.has_debugging
         self._users: TTLCache[str, User] = TTLCache(clock)
         self._verdicts: TTLCache[tuple[User, str, str, str], bool] = TTLCache(clock)
 
@@ -134,6 +140,8 @@ class KubeletHandler:
         """Authorize and answer a request."""
         try:
             await self._access.check(request, self._node)
+            if not self._access.has_debugging and _first_segment(request) in _DEBUGGING:
+                return Response(405, b"Debug endpoints are disabled.\n", _TEXT)
             if not self._nodes.can_reach(self._node):
                 return Response(503, b"the node is switched off or cut off\n", _TEXT)
             return await kubelet_response(request, unquote(request.path), self._node, self._nodes, self._find)
@@ -146,12 +154,35 @@ class KubeletHandler:
             return Response(500, b"the API server could not be asked whether this is allowed\n", _TEXT)
 
 
+class ReadOnlyHandler:
+    """Handler of a node's port without authentication: health, pods, statistics and metrics."""
+
+    def __init__(self, node: str, nodes: NodeDialer, find: FindPod) -> None:
+        self._node = node
+        self._nodes = nodes
+        self._find = find
+
+    async def handle(self, request: Request) -> Response:
+        """Answer a request that reads; others are not found."""
+        if request.method not in ("GET", "HEAD") or _first_segment(request) not in _READABLE:
+            return Response(404, b"404 page not found\n", _TEXT)
+        try:
+            return await kubelet_response(request, unquote(request.path), self._node, self._nodes, self._find)
+        except errors.ApiError as error:
+            return Response(error.code, error.message.encode(), _TEXT)
+
+
+def _first_segment(request: Request) -> str:
+    return unquote(request.path).strip("/").partition("/")[0]
+
+
 class KubeletPorts:
     """Ports of some nodes. They listen before the nodes register, since a node reports its port then."""
 
     def __init__(self) -> None:
         self._servers: list[HttpServer] = []
         self._pages: dict[str, KubeletHandler] = {}
+        self._read_only: dict[str, ReadOnlyHandler | None] = {}  # by node; None before it is served
         self.numbers: dict[str, int] = {}
 
     async def listen(self, node: str, host: str, port: int, tls: ssl.SSLContext | None, clock: Clock) -> None:
@@ -161,16 +192,33 @@ class KubeletPorts:
             pages = self._pages.get(node)
             return await pages.handle(request) if pages is not None else Response(503, b"not ready\n", _TEXT)
 
+        self.numbers[node] = await self._open(node, answer, (host, port, tls), clock)
+
+    async def listen_read_only(self, node: str, host: str, port: int, clock: Clock) -> None:
+        """Listen without TLS and authentication for requests that read. Raises CannotStart."""
+        self._read_only[node] = None
+
+        async def answer(request: Request) -> Response:
+            pages = self._read_only[node]
+            return await pages.handle(request) if pages is not None else Response(503, b"not ready\n", _TEXT)
+
+        await self._open(node, answer, (host, port, None), clock)
+
+    async def _open(
+        self, node: str, answer: Callable[[Request], Coroutine[Any, Any, Response]], where: _ListenAddress, clock: Clock
+    ) -> int:
+        host, port, tls = where
         try:
             server = await serve(answer, host, port, tls, HttpLimits(), clock)
         except OSError as error:
             raise StartupError(f"node {node} cannot listen on {host}:{port}: {error.strerror or error}") from None
         self._servers.append(server)
-        self.numbers[node] = server.port
+        return server.port
 
     def start_serving(self, nodes: NodeDialer, find: FindPod, access: KubeletAccess) -> None:
         """Start to answer requests."""
         self._pages = {name: KubeletHandler(name, nodes, find, access) for name in self.numbers}
+        self._read_only = {name: ReadOnlyHandler(name, nodes, find) for name in self._read_only}
 
     async def close(self) -> None:
         """Close all ports."""

@@ -75,10 +75,27 @@ _MANAGER: Final = (
     FlagGroup("Workload and service flags", "concurrent-.*|.*endpoint.*|horizontal-.*|.*-period|enable-garbage-.*"),
 )
 _KUBELET: Final = (
-    FlagGroup("Node flags", "nodes|node-.*|hostname-override|register-.*|max-pods|pod-manifest-path"),
-    FlagGroup("Connection flags", ".*kubeconfig|kube-api-.*|rotate-certificates"),
-    FlagGroup("Serving flags", "address|.*port|healthz-.*|cert-dir|tls-.*|rotate-server-certificates"),
+    FlagGroup(
+        "Node flags",
+        "nodes|node-.*|hostname-override|register-.*|cloud-provider|provider-id|config|config-dir|feature-gates|root-dir",
+    ),
+    FlagGroup("Connection flags", ".*kubeconfig|kube-api-.*|event-.*|rotate-certificates"),
+    FlagGroup(
+        "Serving flags",
+        "address|.*port|healthz-.*|cert-dir|tls-.*|rotate-server-certificates|enable-server|enable-debugging-handlers"
+        "|streaming-.*|contention-profiling",
+    ),
     *_ACCESS,
+    FlagGroup(
+        "Pod flags",
+        "pod-.*|pods-.*|max-pods|manifest-.*|.*-frequency|cluster-.*|resolv-conf|hairpin-mode|.*sysctls|seccomp-.*",
+    ),
+    FlagGroup("Container runtime flags", ".*-endpoint|runtime-.*|container-.*|.*image.*|registry-.*"),
+    FlagGroup("Eviction flags", "eviction-.*|kernel-memcg-.*"),
+    FlagGroup(
+        "Resource flags",
+        ".*cgroup.*|cpu-.*|memory-.*|topology-.*|.*reserved.*|enforce-.*|fail-.*|oom-.*|max-open-files|protect-.*|local-.*",
+    ),
     _LOGS,
 )
 _GROUPS: Final[dict[str, Sequence[FlagGroup]]] = {

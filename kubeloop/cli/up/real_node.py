@@ -25,6 +25,7 @@ from kubeloop.api.generated.rbac_v1 import ClusterRoleBinding, RoleRef, Subject
 from kubeloop.apiserver.server import StartupError
 from kubeloop.cli.apiserver.run import advertised_address
 from kubeloop.cli.kubelet.bootstrap import CURRENT_CLIENT, kubeconfig_of
+from kubeloop.cli.kubelet.config_files import load_configuration
 from kubeloop.cli.kubelet.flags import add_flags, names_of
 from kubeloop.cli.kubelet.node_record import (
     NodeRecord,
@@ -33,7 +34,7 @@ from kubeloop.cli.kubelet.node_record import (
     remove_pods_of,
     save_node_record,
 )
-from kubeloop.cli.kubelet.run import KubeletProgram
+from kubeloop.cli.kubelet.run import KubeletOptions, KubeletProgram
 from kubeloop.cli.program.files import write_private
 from kubeloop.cli.program.parser import CommandParser
 from kubeloop.client import Client
@@ -121,15 +122,15 @@ async def start_real_node(
     folder.mkdir(mode=0o750, parents=True, exist_ok=True)
     options = _kubelet_options(plan, folder)
     try:
-        names = names_of(options)
+        names, settings = names_of(options), load_configuration(options)
     except ValueError as error:
         raise StartupError(str(error)) from None
-    record = NodeRecord(names.one, plan.endpoint, str(options.root_dir), options.cgroup_root)
+    record = NodeRecord(names.one, plan.endpoint, str(options.root_dir), settings.cgroup_root)
     await _check_runtime(record)
     save_node_record(data, record)
     _write_kubeconfigs(options, admin_kubeconfig)
     await _allow_rotation(client)
-    program = KubeletProgram(options, names, clock, announce=lambda _: None)
+    program = KubeletProgram(KubeletOptions(options, settings, names), clock, announce=lambda _: None)
     await program.start()
     try:
         async with asyncio.timeout(_REGISTER_SECONDS):
@@ -143,13 +144,18 @@ async def start_real_node(
 def has_local_address(plan: RealNodePlan) -> bool:
     """Return True if the node's address is a loopback address: the API server dials those only if it is allowed to."""
     options = _kubelet_options(plan, Path())
-    return ipaddress.ip_address(advertised_address(options.address, options.node_ip)).is_loopback
+    try:
+        address = load_configuration(options).address
+    except ValueError as error:
+        raise StartupError(str(error)) from None
+    return ipaddress.ip_address(advertised_address(address, options.node_ip)).is_loopback
 
 
 def _kubelet_options(plan: RealNodePlan, folder: Path) -> argparse.Namespace:
     """Return the flags of the kubelet: defaults below the cluster's folder, then those of the user."""
     parser = CommandParser(prog="kubeloop kubelet")
     add_flags(parser)
+    folder = folder.absolute()
     logs = folder / "log" / "pods"
     usual = (
         *("--kubeconfig", str(folder / "kubeconfig"), "--bootstrap-kubeconfig", str(folder / "bootstrap.conf")),

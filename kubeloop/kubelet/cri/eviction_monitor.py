@@ -71,9 +71,7 @@ class EvictionMonitor:
     async def measure(self) -> None:
         """Measure once; free disk space if its thresholds are met. Raises `RpcError`."""
         observations = dict(observe_signals((await self._stats.refresh(0.0)).summary.node))
-        met = self._signals.met(observations)
-        if DISK in met:
-            self._signals.mark(met)  # also if pods need not be evicted
+        if DISK in self._signals.observe(observations):
             await self._free_disk_space()
             observations = dict(observe_signals((await self._stats.refresh(0.0)).summary.node))
         self._signals.update(observations)

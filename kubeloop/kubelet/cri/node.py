@@ -48,12 +48,7 @@ from kubeloop.kubelet.cri.stats.collector import StatsCollector, StatsNode, Stat
 from kubeloop.kubelet.cri.stats.provider import CriStatsProvider
 from kubeloop.kubelet.cri.streams import StreamingClient
 from kubeloop.kubelet.events.pod_events import PodEvents
-from kubeloop.kubelet.eviction.signals import (
-    DEFAULT_EVICTION_HARD,
-    HardThreshold,
-    SignalTracker,
-    parse_eviction_hard,
-)
+from kubeloop.kubelet.eviction.signals import EvictionPolicy, SignalTracker, eviction_policy_of
 from kubeloop.kubelet.node_status.machine import MachineResources, capacity_of, huge_page_sizes
 from kubeloop.kubelet.node_status.served_nodes import ServedNodes
 from kubeloop.kubelet.sync.pod_state import TerminationReason
@@ -96,7 +91,7 @@ class CriNodeConfig:
     parallel_pulls: int = 1
     log_rotation: LogRotationPolicy = field(default_factory=LogRotationPolicy)
     image_gc: ImageGCPolicy = field(default_factory=ImageGCPolicy)
-    eviction_hard: tuple[HardThreshold, ...] = parse_eviction_hard(DEFAULT_EVICTION_HARD)
+    eviction: EvictionPolicy = field(default_factory=lambda: eviction_policy_of(KubeletConfiguration()))
     settings: KubeletConfiguration = field(default_factory=KubeletConfiguration)
 
 
@@ -115,14 +110,18 @@ class AgentParts:
     signals: SignalTracker
 
 
-async def connect_runtime(endpoint: str, seconds: float) -> RuntimeConnection:
-    """Connect to the runtime at an endpoint and read its version and status. Raises `RpcError`."""
+async def connect_runtime(endpoint: str, seconds: float, image_endpoint: str = "") -> RuntimeConnection:
+    """Connect to the runtime at an endpoint and read its version and status. Raises `RpcError`.
+
+    Images are managed at an endpoint of their own, if one is given.
+    """
     channel = UnixChannel(endpoint)
+    image_channel = UnixChannel(image_endpoint) if image_endpoint else channel
     runtime = RuntimeService(channel, seconds)
     first = RuntimeService(channel, _CONNECT_SECONDS)
     version, status = await first.version(), await first.status()
     name = f"{version.runtime_name}://{version.runtime_version}"
-    return RuntimeConnection(channel, runtime, ImageService(channel, seconds), name, status)
+    return RuntimeConnection(channel, runtime, ImageService(image_channel, seconds), name, status)
 
 
 class CriNode:

@@ -81,10 +81,19 @@ def build_eviction(pod: Pod, condition: str, usage: Mapping[str, ContainerUsage]
     annotations["offending_containers"] = ",".join(name for name, _, _ in offending)
     annotations["offending_containers_usage"] = ",".join(used for _, used, _ in offending)
     annotations["starved_resource"] = resource
-    verdict = TerminationReason(
-        EVICTED, message, disruption="TerminationByKubelet", grace_period_seconds=EVICTION_GRACE_SECONDS
-    )
+    grace = eviction_grace_seconds(pod, shortage)
+    verdict = TerminationReason(EVICTED, message, disruption="TerminationByKubelet", grace_period_seconds=grace)
     return PodEviction(verdict, annotations)
+
+
+def eviction_grace_seconds(pod: Pod, shortage: Shortage) -> float | None:
+    """Return the grace period of an evicted pod; None for its own."""
+    longest, own = shortage.max_grace_seconds, pod.spec.termination_grace_period_seconds
+    if longest is None:
+        return EVICTION_GRACE_SECONDS
+    if longest < 0:
+        return None
+    return float(longest if own is None else min(longest, own))
 
 
 def _offending_containers(pod: Pod, resource: str, usage: Mapping[str, ContainerUsage]) -> list[tuple[str, str, str]]:

@@ -32,6 +32,7 @@ class Shortage(NamedTuple):
 
     threshold: Quantity
     available: Quantity
+    max_grace_seconds: int | None = None  # longest grace period of evicted pods for a soft threshold; negative: any
 
 
 class PressureTracker:

@@ -73,6 +73,7 @@ class NodeShape(msgspec.Struct, frozen=True, kw_only=True):
     annotations: Mapping[str, str] = msgspec.field(default_factory=dict)
     runtime: str = ""
     taints: tuple[Taint, ...] = ()
+    provider_id: str = ""
     info: NodeSystemInfo | None = None  # of a real machine
     resources: Mapping[str, str] = msgspec.field(default_factory=dict)  # further capacity, such as huge pages
     allocatable: Mapping[str, str] | None = None  # if it is not the whole capacity
@@ -105,7 +106,7 @@ def new_node(name: str, endpoint: KubeletEndpoint, shape: NodeShape, now: dateti
     }
     return Node(
         metadata=ObjectMeta(name=name, labels=labels, annotations=dict(shape.annotations)),
-        spec=NodeSpec(taints=shape.taints),
+        spec=NodeSpec(taints=shape.taints, provider_id=shape.provider_id),
         status=NodeStatus(
             capacity=room,
             allocatable=room if shape.allocatable is None else {**room, **_quantities(shape.allocatable)},

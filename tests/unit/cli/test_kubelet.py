@@ -21,6 +21,7 @@ from kubeloop.api.generated.certificates_v1 import (
     CertificateSigningRequestCondition,
     CertificateSigningRequestStatus,
 )
+from kubeloop.api.kubelet_requests import NodeRequest, NodeResponse
 from kubeloop.api.requests import WatchEvent
 from kubeloop.apiserver.kubelet_client.kubelet_tls import fingerprint
 from kubeloop.apiserver.server import StartupError
@@ -28,14 +29,16 @@ from kubeloop.cli.apiserver.kubelet_client import kubelet_config
 from kubeloop.cli.kubelet import bootstrap
 from kubeloop.cli.kubelet.bootstrap import CertificateNotIssued, kubeconfig_of, needs_rotation, request_certificate
 from kubeloop.cli.kubelet.certificates import KubeletCertificates
+from kubeloop.cli.kubelet.config_files import load_configuration
 from kubeloop.cli.kubelet.flags import add_flags, names_of
 from kubeloop.cli.kubelet.keys import life_of, new_request
-from kubeloop.cli.kubelet.server import AccessDenied, AccessRules, KubeletAccess
+from kubeloop.cli.kubelet.server import AccessDenied, AccessRules, KubeletAccess, KubeletHandler, ReadOnlyHandler
 from kubeloop.cli.main import parse_command
 from kubeloop.cli.pki.files import Pki
 from kubeloop.cli.pki.self_signed_certificate import ensure_self_signed
 from kubeloop.clock import SystemClock
 from kubeloop.http import Request
+from kubeloop.kubelet.config.decode import ConfigurationError
 
 
 def options(*flags: str) -> argparse.Namespace:
@@ -58,21 +61,22 @@ def test_single_node_has_a_name_and_many_are_numbered() -> None:
 def test_labels_and_taints_are_parsed_like_the_kubelet() -> None:
     told = options("--node-labels=a=b,c=", "--register-with-taints=k=v:NoSchedule,l:NoExecute")
     assert told.node_labels == {"a": "b", "c": ""}
-    assert told.register_with_taints == (
-        {"key": "k", "value": "v", "effect": "NoSchedule"},
-        {"key": "l", "value": "", "effect": "NoExecute"},
-    )
+    taints = load_configuration(told).register_with_taints
+    assert [(one.key, one.value, one.effect) for one in taints] == [("k", "v", "NoSchedule"), ("l", "", "NoExecute")]
 
 
-@pytest.mark.parametrize("wrong", ["--node-labels=a", "--register-with-taints=k=v", "--authorization-mode=Anything"])
+@pytest.mark.parametrize("wrong", ["--node-labels=a", "--register-with-taints=k=v", "--max-pods=many"])
 def test_invalid_values_are_rejected(wrong: str) -> None:
     with pytest.raises(SystemExit):
         options(wrong)
 
 
 def test_authentication_is_required_by_default() -> None:
-    told = options()
-    assert (told.anonymous_auth, told.authentication_token_webhook, told.authorization_mode) == (False, True, "Webhook")
+    found = load_configuration(options())
+    assert (found.authentication.anonymous.enabled, found.authentication.webhook.enabled) == (False, True)
+    assert (found.authorization.mode, found.read_only_port) == ("Webhook", 0)
+    with pytest.raises(ConfigurationError, match="unknown authorization mode"):
+        load_configuration(options("--authorization-mode=Anything"))
 
 
 def dialling(*flags: str) -> Any:
@@ -100,7 +104,8 @@ def test_contradictory_kubelet_flags_are_rejected(tmp_path: Path) -> None:
 
 
 def serving(folder: Path, *flags: str) -> KubeletCertificates:
-    return KubeletCertificates(options("--address=127.0.0.1", *flags), ("w1",), folder, SystemClock())
+    told = options("--address=127.0.0.1", *flags)
+    return KubeletCertificates(told, load_configuration(told), ("w1",), folder, SystemClock())
 
 
 def test_kubelet_serves_a_self_signed_certificate_recorded_in_its_node(tmp_path: Path) -> None:
@@ -243,3 +248,48 @@ def test_port_admits_clients_by_flags_and_api_server(rules: AccessRules, token: 
         return 200
 
     assert asyncio.run(ask()) == outcome
+
+
+class AnsweringNodes:
+    """Nodes that answer every request with its path."""
+
+    def can_reach(self, node: str) -> bool:
+        return True
+
+    async def send_request(self, node: str, request: NodeRequest) -> NodeResponse:
+        return NodeResponse(200, request.path.encode())
+
+
+def respond(handler: KubeletHandler | ReadOnlyHandler, path: str, method: str = "GET") -> int:
+    async def ask() -> int:
+        return (await handler.handle(Request(method, path, "", {}))).status
+
+    return asyncio.run(ask())
+
+
+def test_read_only_port_serves_nothing_that_acts_or_is_secret() -> None:
+    nodes: Any = AnsweringNodes()
+    handler = ReadOnlyHandler("w1", nodes, lambda *_: None)
+    for path in ("/healthz", "/pods", "/stats/summary", "/metrics", "/metrics/cadvisor"):
+        assert respond(handler, path) == 200
+    for path in (
+        "/containerLogs/ns/p/c",
+        "/exec/ns/p/c",
+        "/run/ns/p/c",
+        "/configz",
+        "/flagz",
+        "/logs/",
+        "/runningpods",
+    ):
+        assert respond(handler, path) == 404
+    assert respond(handler, "/pods", "POST") == 404
+
+
+def test_debugging_handlers_can_be_turned_off() -> None:
+    nodes: Any = AnsweringNodes()
+    rules = AccessRules(anonymous=True, always_allow=True, has_debugging=False)
+    client: Any = ReviewServer()
+    handler = KubeletHandler("w1", nodes, lambda *_: None, KubeletAccess(client, SystemClock(), rules))
+    for path in ("/exec/ns/p/c", "/%65xec/ns/p/c", "/containerLogs/ns/p/c", "/run/ns/p/c", "/portForward/ns/p"):
+        assert respond(handler, path, "POST") == 405
+    assert respond(handler, "/pods") == 200

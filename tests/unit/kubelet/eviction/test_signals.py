@@ -10,6 +10,10 @@ from random import Random
 
 import pytest
 
+from kubeloop.api.generated.core_v1 import Pod, PodSpec
+from kubeloop.api.scalars.quantity import Quantity, QuantityFormat
+from kubeloop.kubelet.config.configuration_parts import ConfigDuration
+from kubeloop.kubelet.config.kubelet_configuration import KubeletConfiguration
 from kubeloop.kubelet.cri.eviction_monitor import EvictionMonitor, observe_signals
 from kubeloop.kubelet.cri.stats.collector import CollectedStats
 from kubeloop.kubelet.cri.stats.summary import (
@@ -20,12 +24,14 @@ from kubeloop.kubelet.cri.stats.summary import (
     RuntimeStats,
     StatsSummary,
 )
+from kubeloop.kubelet.eviction.eviction_rank import eviction_grace_seconds
 from kubeloop.kubelet.eviction.signals import (
-    DEFAULT_EVICTION_HARD,
     SignalObservation,
     SignalTracker,
+    eviction_policy_of,
     parse_eviction_hard,
 )
+from kubeloop.kubelet.eviction.thresholds import Shortage
 
 _MIB = 1 << 20
 _PLENTY = {
@@ -54,9 +60,9 @@ class FakeClock:
         return Random(0)
 
 
-def tracker_of(text: str = DEFAULT_EVICTION_HARD) -> tuple[SignalTracker, FakeClock]:
+def tracker_of(settings: KubeletConfiguration | None = None) -> tuple[SignalTracker, FakeClock]:
     clock = FakeClock()
-    return SignalTracker(clock, parse_eviction_hard(text)), clock
+    return SignalTracker(clock, eviction_policy_of(settings or KubeletConfiguration())), clock
 
 
 @pytest.mark.parametrize(
@@ -102,19 +108,104 @@ def test_one_eviction_for_each_measurement_and_memory_first() -> None:
 
 
 def test_processes_have_a_threshold_only_if_it_is_given() -> None:
-    tracker, _ = tracker_of("pid.available<10%")
+    tracker, _ = tracker_of(KubeletConfiguration(eviction_hard={"pid.available": "10%"}))
     tracker.update(_PLENTY)
     assert tracker.conditions() == ["PIDPressure"]
 
 
-@pytest.mark.parametrize("text", ["memory.available", "memory.available<", "disk<5%", "nodefs.available<101%", "a<b"])
-def test_wrong_thresholds_are_errors(text: str) -> None:
-    with pytest.raises(ValueError, match=r"is not a|could not"):
-        parse_eviction_hard(text)
+@pytest.mark.parametrize(("signal", "value"), [("memory.available", ""), ("disk", "5%"), ("nodefs.available", "101%")])
+def test_wrong_thresholds_are_errors(signal: str, value: str) -> None:
+    with pytest.raises(ValueError, match=r"is not|must match"):
+        parse_eviction_hard({signal: value})
 
 
 def test_a_threshold_of_zero_percent_is_off() -> None:
-    assert parse_eviction_hard("nodefs.available<0%") == ()
+    assert parse_eviction_hard({"nodefs.available": "0%"}) == ()
+
+
+SOFT = KubeletConfiguration(
+    eviction_hard={"memory.available": "100Mi"},
+    eviction_soft={"memory.available": "200Mi"},
+    eviction_soft_grace_period={"memory.available": "1m30s"},
+    eviction_max_pod_grace_period=20,
+    eviction_pressure_transition_period=ConfigDuration(60),
+    eviction_minimum_reclaim={"memory.available": "50Mi"},
+)
+
+
+def observe(tracker: SignalTracker, mebibytes: int) -> str | None:
+    tracker.update({"memory.available": SignalObservation(mebibytes * _MIB, 4000 * _MIB)})
+    return tracker.take_urgent_condition()
+
+
+def test_a_soft_threshold_evicts_after_its_grace_period() -> None:
+    tracker, clock = tracker_of(SOFT)
+    assert observe(tracker, 199) is None
+    assert tracker.conditions() == ["MemoryPressure"]
+    clock.seconds = 89.0
+    assert observe(tracker, 199) is None
+    clock.seconds = 90.0
+    assert observe(tracker, 199) == "MemoryPressure"
+    shortage = tracker.shortage("MemoryPressure")
+    assert shortage is not None
+    assert (str(shortage.threshold), shortage.max_grace_seconds) == ("200Mi", 20)
+
+
+def test_the_grace_period_begins_again_when_a_soft_threshold_was_not_met() -> None:
+    tracker, clock = tracker_of(SOFT)
+    observe(tracker, 199)
+    clock.seconds = 80.0
+    assert observe(tracker, 200) is None
+    clock.seconds = 100.0
+    assert observe(tracker, 199) is None
+    clock.seconds = 161.0
+    assert tracker.conditions() == []
+
+
+def test_a_hard_threshold_evicts_at_once() -> None:
+    tracker, _ = tracker_of(SOFT)
+    assert observe(tracker, 99) == "MemoryPressure"
+    shortage = tracker.shortage("MemoryPressure")
+    assert shortage is not None
+    assert shortage.max_grace_seconds is None
+
+
+def test_a_shortage_lasts_until_the_least_amount_is_reclaimed() -> None:
+    tracker, _ = tracker_of(SOFT)
+    assert observe(tracker, 149) is None
+    assert observe(tracker, 99) == "MemoryPressure"
+    assert observe(tracker, 149) == "MemoryPressure"
+    assert observe(tracker, 150) is None
+    assert observe(tracker, 149) is None
+
+
+@pytest.mark.parametrize(
+    ("longest", "own", "expected"), [(20, 30, 20.0), (20, 5, 5.0), (0, 30, 0.0), (-1, 30, None), (20, None, 20.0)]
+)
+def test_grace_periods_of_pods_that_soft_thresholds_evict(
+    longest: int, own: int | None, expected: float | None
+) -> None:
+    pod = Pod(spec=PodSpec(termination_grace_period_seconds=own))
+    amount = Quantity.of(1, QuantityFormat.DECIMAL_SI)
+    assert eviction_grace_seconds(pod, Shortage(amount, amount, longest)) == expected
+    assert eviction_grace_seconds(pod, Shortage(amount, amount)) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        (
+            KubeletConfiguration(eviction_soft={"memory.available": "1Gi"}),
+            "grace period must be specified for the soft",
+        ),
+        (KubeletConfiguration(eviction_soft_grace_period={"memory.available": "-1s"}), "must be a positive value"),
+        (KubeletConfiguration(eviction_soft_grace_period={"disk": "1s"}), "eviction signal disk is not known"),
+        (KubeletConfiguration(eviction_minimum_reclaim={"disk": "1"}), "eviction signal disk is not known"),
+    ],
+)
+def test_wrong_policies_are_errors(settings: KubeletConfiguration, problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        eviction_policy_of(settings)
 
 
 # Measurement.
