@@ -101,12 +101,16 @@ class NodeAgent:
         endpoints = KubeletEndpoints(self._pods, self.runtime, self._status_manager, clock, status.handlers())
         self.dialer = LocalNodeDialer(self.served_nodes, self.runtime, endpoints)
         self.metrics = MetricsGroup(self._pods, self.served_nodes, self.runtime, clock)
-        self._pod_loop = self._new_pod_loop()
+        self._pod_loop = self._new_pod_loop(config)
         self._node_loop = self._new_node_loop(config)
         self._volumes.register(self._pod_loop, self._node_loop)
         # A kubelet with node rights may not write attachments.
         self._attacher = None if own else attacher.wire(client, informers, self._nodes, self.served_nodes, clock)
-        self._static_loop = self._new_static_loop(config.static_pods) if config.static_pods is not None else None
+        self._static_loop = (
+            self._new_static_loop(config.static_pods, config.settings.file_check_frequency)
+            if config.static_pods is not None
+            else None
+        )
 
     @property
     def loops(self) -> tuple[Controller[ObjectKey], ...]:
@@ -173,7 +177,7 @@ class NodeAgent:
         corrections = made if alone is not None else {}
         return NodeRegistrar(self._client, self.served_nodes, wanted, corrections, untaint=config.untaint)
 
-    def _new_pod_loop(self) -> Controller[ObjectKey]:
+    def _new_pod_loop(self, config: NodeAgentConfig) -> Controller[ObjectKey]:
         checks = self._volumes.new_volume_manager(self._events, self._clock, self.kubelet_metrics.volumes)
         handler = PodAdmitHandler(
             *(self._pods, self.served_nodes, self._allocator, self.pod_states, self._events),
@@ -188,7 +192,8 @@ class NodeAgent:
             self._status_manager,
         )
         env_sources = ApiEnvSources(self._client)
-        syncer = PodSyncer(self.runtime, self._events, self._clock, env_sources, self.kubelet_metrics)
+        restarts = config.settings.max_restart_seconds
+        syncer = PodSyncer(self.runtime, self._events, self._clock, env_sources, self.kubelet_metrics, restarts)
         workers = PodWorkers(self._pods, self.served_nodes, self.pod_states, syncer, managers, self._clock)
         loop = Controller(PODS, workers.reconcile, self._clock, workers=_POD_WORKERS, queue=self._queues.pods)
         loop.watches(self._pods, own_key, _is_relevant_pod_update)
@@ -205,9 +210,12 @@ class NodeAgent:
         alone = config.standalone
         interval = alone.max_heartbeat_seconds if alone is not None else MAX_LEASE_RENEW_SECONDS
         schedule = HeartbeatSchedule(self._queues.nodes, self._clock, interval)
-        leases = LeaseController(self._client, served)
+        leases = LeaseController(self._client, served, config.settings.node_lease_duration_seconds)
         setter = self._cri_node.set_node_status if self._cri_node is not None else None
-        reporter = NodeStatusReporter(self._client, served, self._volumes, self._trouble_of, setter)
+        report_seconds = config.settings.node_status_report_frequency
+        reporter = NodeStatusReporter(
+            self._client, served, self._volumes, self._trouble_of, setter, report_seconds=report_seconds
+        )
         heartbeat = NodeHeartbeat(self._registrar, leases, reporter, schedule, handlers)
         count = max(_NODE_WORKERS, config.count // _NODES_PER_WORKER)
         loop = Controller(HEARTBEATS, heartbeat.reconcile, self._clock, workers=count, queue=self._queues.nodes)
@@ -215,8 +223,8 @@ class NodeAgent:
         self._nodes.add_handler(ResourceEventHandlerFuncs(on_add=self._on_node_added, on_update=self._on_node_changed))
         return loop
 
-    def _new_static_loop(self, folder: Path) -> Controller[ObjectKey]:
-        static = StaticPodController(self._client, self._pods, self.served_nodes, folder, self._clock)
+    def _new_static_loop(self, folder: Path, seconds: float) -> Controller[ObjectKey]:
+        static = StaticPodController(self._client, self._pods, self.served_nodes, folder, self._clock, seconds)
         loop: Controller[ObjectKey] = Controller(STATIC_PODS, static.reconcile, self._clock, workers=1)
         loop.watches(
             self._pods, lambda _: (ALL_STATIC_PODS,), lambda old, new: new is None and bool(index_mirror_pods(old))

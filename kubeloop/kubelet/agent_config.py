@@ -14,6 +14,7 @@ from kubeloop.api.generated.core_v1 import Node
 from kubeloop.api.kubelet_requests import NodeRequest, NodeResponse
 from kubeloop.api.pods.volumes import CONTROLLER_MANAGED_ATTACH_ANNOTATION
 from kubeloop.clock import Clock
+from kubeloop.kubelet.config.kubelet_configuration import KubeletConfiguration
 from kubeloop.kubelet.events.pod_events import EventLevel
 from kubeloop.kubelet.node_status.lease_controller import LEASE_RENEW_SECONDS
 from kubeloop.kubelet.node_status.registration import KUBELET_PORT, KubeletEndpoint, NodeShape, new_node
@@ -54,6 +55,7 @@ class NodeAgentConfig:
     first_port: int = 0  # port of the first node, increasing by one per node; 0 for none
     standalone: StandaloneConfig | None = None  # for a separate program
     cri: CriNodeConfig | None = None  # of a real node; simulated ones without it
+    settings: KubeletConfiguration = field(default_factory=KubeletConfiguration)
     pages: Mapping[str, NodePage] = field(default_factory=dict)  # further endpoints by path segment: flagz, statusz
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from kubeloop.api.errors import Forbidden
+from kubeloop.api.generated.coordination_v1 import Lease
 from kubeloop.api.generated.core_v1 import ConfigMap, Node, Pod, Secret, Taint
 from kubeloop.apiserver.inprocess.transport import InProcessTransport
 from kubeloop.apiserver.request.context import AUTHENTICATED, User
@@ -17,7 +18,15 @@ from kubeloop.client import Client
 from kubeloop.controllers import attach_detach
 from kubeloop.kubelet.agent import NodeAgent
 from kubeloop.kubelet.agent_config import NodeAgentConfig, StandaloneConfig
-from kubeloop.kubelet.node_status.registration import KubeletEndpoint, NodeShape, correction_patches, new_node
+from kubeloop.kubelet.config.configuration_parts import ConfigDuration
+from kubeloop.kubelet.config.kubelet_configuration import KubeletConfiguration
+from kubeloop.kubelet.node_status.registration import (
+    LEASE_NAMESPACE,
+    KubeletEndpoint,
+    NodeShape,
+    correction_patches,
+    new_node,
+)
 from kubeloop.kubelet.node_status.served_nodes import STATE_ANNOTATION, STOPPED
 from kubeloop.runtime.informer.informer import SharedInformerFactory
 from kubeloop.testing import Cluster, builders
@@ -38,9 +47,11 @@ def make_fleet(cluster: Cluster) -> Iterator[MakeFleet]:
         client = Client(InProcessTransport(cluster.server, user))
         informers = SharedInformerFactory(client, cluster.clock)
         endpoints = {name: KubeletEndpoint("10.9.9.9", port + number) for number, name in enumerate(names)}
-        static = chosen.pop("static_pods", None)
+        static, settings = chosen.pop("static_pods", None), chosen.pop("settings", KubeletConfiguration())
         alone = StandaloneConfig(endpoints, **chosen)
-        config = NodeAgentConfig(standalone=alone, event_level="all", shape=shape or NodeShape(), static_pods=static)
+        config = NodeAgentConfig(
+            standalone=alone, event_level="all", shape=shape or NodeShape(), static_pods=static, settings=settings
+        )
         fleet = NodeAgent(client, informers, cluster.clock, config)
 
         async def begin() -> None:
@@ -186,3 +197,31 @@ def test_node_permissions_are_limited(cluster: Cluster, make_fleet: MakeFleet) -
     make_fleet("w1", user=W1, has_node_rights_only=True)
     with pytest.raises(Forbidden):
         cluster.run(Client(InProcessTransport(cluster.server, W1)).list(Pod))
+
+
+def test_duration_of_leases_and_interval_of_statuses_are_those_of_the_configuration(
+    cluster: Cluster, make_fleet: MakeFleet
+) -> None:
+    frequency = ConfigDuration(60)
+    settings = KubeletConfiguration(node_lease_duration_seconds=80, node_status_report_frequency=frequency)
+    make_fleet("a1", settings=settings, max_heartbeat_seconds=20.0)
+    cluster.settle()
+    lease = cluster.client.get(Lease, "a1", LEASE_NAMESPACE)
+    assert lease.spec.lease_duration_seconds == 80
+    versions, renewals = set(), set()
+    for _ in range(18):
+        cluster.advance(seconds=10)
+        versions.add(node(cluster, "a1").status.conditions[0].last_heartbeat_time)
+        renewals.add(cluster.client.get(Lease, "a1", LEASE_NAMESPACE).spec.renew_time)
+    assert len(versions) in (3, 4)
+    assert len(renewals) in (9, 10)
+
+
+def test_a_lease_that_exists_gets_the_duration_of_the_configuration(cluster: Cluster, make_fleet: MakeFleet) -> None:
+    first = make_fleet("a1")
+    cluster.settle()
+    for loop in first.loops:
+        cluster.stop(loop)
+    make_fleet("a1", settings=KubeletConfiguration(node_lease_duration_seconds=80))
+    cluster.settle()
+    assert cluster.client.get(Lease, "a1", LEASE_NAMESPACE).spec.lease_duration_seconds == 80

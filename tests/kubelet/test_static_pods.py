@@ -85,3 +85,10 @@ def test_file_without_a_pod_is_ignored(tmp_path: Path, caplog: pytest.LogCapture
     assert read_manifests(tmp_path / "nowhere") == []
     with pytest.raises(ValueError, match="a name and containers"):
         parse_manifest({"kind": "Pod"})
+
+
+def test_a_single_file_is_a_source_of_static_pods(tmp_path: Path) -> None:
+    write(tmp_path, "a")
+    write(tmp_path, "b")
+    assert len(read_manifests(tmp_path / "a.yaml")) == 1
+    assert read_manifests(tmp_path / "none.yaml") == []

@@ -71,3 +71,21 @@ def test_a_pod_does_not_run_without_its_user_namespace(node: RealNode) -> None:
     inside, outside, length = map(int, node.kubectl("logs", "mapped").split())
     assert (inside, length) == (0, 65536)
     assert outside >= 65536
+
+
+def test_unsafe_sysctls_are_rejected_and_safe_ones_are_set(node: RealNode) -> None:
+    sysctls = [{"name": "net.ipv4.ip_unprivileged_port_start", "value": "80"}]
+    shown = container("c", "cat /proc/sys/net/ipv4/ip_unprivileged_port_start; sleep 600")
+    node.apply(
+        pod("safe", shown, securityContext={"sysctls": sysctls}),
+        pod(
+            "unsafe",
+            container("c", "sleep 600"),
+            securityContext={"sysctls": [{"name": "net.core.somaxconn", "value": "1"}]},
+        ),
+    )
+    status = node.wait_phase("unsafe", "Failed")["status"]
+    assert status["reason"] == "SysctlForbidden"
+    assert status["message"] == 'Pod was rejected: forbidden sysctl: "net.core.somaxconn" not allowlisted'
+    node.wait_ready("safe")
+    assert node.kubectl("logs", "safe").strip() == "80"

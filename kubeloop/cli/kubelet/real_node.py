@@ -11,6 +11,8 @@ import msgspec
 
 from kubeloop.api.quota.amounts import amounts_of
 from kubeloop.api.scalars.quantity import parse_quantity
+from kubeloop.clock import Clock
+from kubeloop.grpc.channel import UnixChannel
 from kubeloop.grpc.streams import RpcError
 from kubeloop.kubelet.cm.container_manager import ContainerManagerConfig
 from kubeloop.kubelet.cm.node_allocatable import NodeAllocatableConfig, node_allocatable
@@ -21,6 +23,8 @@ from kubeloop.kubelet.cri.gc.image_gc import ImageGCPolicy
 from kubeloop.kubelet.cri.gc.log_manager import LogRotationPolicy
 from kubeloop.kubelet.cri.messages.sandbox import DNSConfig
 from kubeloop.kubelet.cri.node import CriNodeConfig, RuntimeConnection, connect_runtime
+from kubeloop.kubelet.cri.services import ImageService
+from kubeloop.kubelet.cri.throttled_images import ThrottledImageService
 from kubeloop.kubelet.eviction.signals import eviction_policy_of, parse_eviction_hard
 from kubeloop.kubelet.node_status.machine import capacity_of, read_resources, system_info
 from kubeloop.kubelet.node_status.registration import NodeShape
@@ -30,11 +34,13 @@ _RETRY_SECONDS = 1.0
 log = logging.getLogger(__name__)
 
 
-async def real_node_config(settings: KubeletConfiguration, root: Path, name: str, address: str) -> CriNodeConfig:
+async def real_node_config(
+    settings: KubeletConfiguration, root: Path, name: str, address: str, clock: Clock
+) -> CriNodeConfig:
     """Connect to the container runtime, waiting until it answers, and return the settings of the node."""
     paths = NodePaths(root, Path(settings.pod_logs_dir))
     return CriNodeConfig(
-        await _connect(settings),
+        await _connect(settings, clock),
         name,
         (address,),
         read_resources(paths.root),
@@ -46,12 +52,16 @@ async def real_node_config(settings: KubeletConfiguration, root: Path, name: str
         ),
         parallel_pulls=_parallel_pulls(settings),
         log_rotation=LogRotationPolicy(
-            parse_quantity(settings.container_log_max_size).value(), settings.container_log_max_files
+            parse_quantity(settings.container_log_max_size).value(),
+            settings.container_log_max_files,
+            settings.container_log_monitor_interval,
         ),
         image_gc=ImageGCPolicy(
             settings.image_gc_high_threshold_percent,
             settings.image_gc_low_threshold_percent,
             settings.image_minimum_gc_age,
+            settings.image_maximum_gc_age,
+            settings.node_status_max_images,
         ),
         eviction=eviction_policy_of(settings),
         settings=settings,
@@ -65,7 +75,9 @@ def _parallel_pulls(settings: KubeletConfiguration) -> int:
 
 def machine_shape(shape: NodeShape, node: CriNodeConfig) -> NodeShape:
     """Return the shape of a node with the resources and facts of the machine."""
-    capacity = capacity_of(node.machine, int(shape.pods))
+    per_core = node.settings.pods_per_core
+    pods = min(int(shape.pods), per_core * node.machine.cpus) if per_core else int(shape.pods)
+    capacity = capacity_of(node.machine, pods)
     basic = ("cpu", "memory", "ephemeral-storage", "pods")
     allocatable = node_allocatable(node.resources.node_allocatable, amounts_of(capacity))
     return msgspec.structs.replace(
@@ -73,18 +85,25 @@ def machine_shape(shape: NodeShape, node: CriNodeConfig) -> NodeShape:
         cpu=capacity["cpu"],
         memory=capacity["memory"],
         storage=capacity["ephemeral-storage"],
+        pods=capacity["pods"],
         resources={name: amount for name, amount in capacity.items() if name not in basic},
         allocatable={name: str(amount) for name, amount in allocatable.items()},
         info=system_info(node.connection.version),
     )
 
 
-async def _connect(settings: KubeletConfiguration) -> RuntimeConnection:
-    endpoint, images = settings.container_runtime_endpoint, settings.image_service_endpoint
+async def _connect(settings: KubeletConfiguration, clock: Clock) -> RuntimeConnection:
+    endpoint, seconds = settings.container_runtime_endpoint, settings.runtime_request_timeout
+
+    def new_images(channel: UnixChannel) -> ImageService:
+        own = UnixChannel(settings.image_service_endpoint) if settings.image_service_endpoint else channel
+        qps, burst = settings.registry_pull_qps, settings.registry_burst
+        return ThrottledImageService(own, seconds, qps, burst, clock) if qps else ImageService(own, seconds)
+
     told = ""
     while True:
         try:
-            return await connect_runtime(endpoint, settings.runtime_request_timeout, images)
+            return await connect_runtime(endpoint, seconds, new_images)
         except RpcError as error:
             if error.details != told:
                 log.error("the container runtime at %s does not answer: %s", endpoint, error)

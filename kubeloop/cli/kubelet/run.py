@@ -246,7 +246,7 @@ class KubeletProgram:
         from kubeloop.cli.kubelet.real_node import real_node_config
 
         root: Path = self._options.root_dir
-        return await real_node_config(self._settings, root, self._names.one, self._serving.address)
+        return await real_node_config(self._settings, root, self._names.one, self._serving.address, self._clock)
 
     def _shape(self, cri: CriNodeConfig | None) -> NodeShape:
         options, settings = self._options, self._settings
@@ -278,6 +278,7 @@ class KubeletProgram:
             rules=self._rules,
             static_pods=Path(settings.static_pod_path) if settings.static_pod_path else None,
             pages=self._zpages,
+            settings=settings,
             standalone=StandaloneConfig(
                 {name: KubeletEndpoint(address, ports.get(name, 0)) for name in self._names.all},
                 has_node_rights_only=not self._names.count,

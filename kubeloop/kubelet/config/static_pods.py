@@ -4,7 +4,7 @@
 Watches: pods, nodes.
 Owns: mirror pods.
 Writes: creates a mirror pod for each manifest on each node; deletes those whose manifest is gone or has changed.
-Wakes itself: every twenty seconds, to read the folder.
+Wakes itself: every twenty seconds (`fileCheckFrequency`), to read the folder.
 Differs from upstream: the mirror pod itself is run, so that deleting it restarts its containers.
 """
 
@@ -40,9 +40,18 @@ log = logging.getLogger(__name__)
 
 
 class StaticPodController:
-    """Reconciles mirror pods with the manifests of a folder."""
+    """Reconciles mirror pods with the manifests of a folder, or of one file."""
 
-    def __init__(self, client: Client, pods: Informer, served_nodes: ServedNodes, folder: Path, clock: Clock) -> None:
+    def __init__(
+        self,
+        client: Client,
+        pods: Informer,
+        served_nodes: ServedNodes,
+        folder: Path,
+        clock: Clock,
+        check_seconds: float = FILE_CHECK_SECONDS,
+    ) -> None:
+        self._check_seconds = check_seconds
         self._client = client
         self._pods = pods
         self._served_nodes = served_nodes
@@ -64,7 +73,7 @@ class StaticPodController:
         for key, pod in wanted.items():
             if key not in there:
                 await self._create(pod)
-        return Result(requeue_after=FILE_CHECK_SECONDS)
+        return Result(requeue_after=self._check_seconds)
 
     def _desired_mirror_pods(self, manifests: Iterable[Pod]) -> dict[ObjectKey, Pod]:
         nodes = [node for node in self._served_nodes if not self._served_nodes.state_of(node)]
@@ -113,11 +122,12 @@ def index_mirror_pods(pod: Pod) -> tuple[str, ...]:
 
 
 def read_manifests(folder: Path) -> list[Pod]:
-    """Return the pods of a folder's files; a file that cannot be read is logged and skipped."""
+    """Return the pods of a folder's files, or of one file; a file that cannot be read is logged and skipped."""
     import yaml  # slow to import, so it is imported only when needed
 
     pods = []
-    for file in sorted(folder.iterdir()) if folder.is_dir() else ():
+    files = sorted(folder.iterdir()) if folder.is_dir() else [folder] if folder.is_file() else []
+    for file in files:
         if file.name.startswith(".") or not file.is_file():
             continue
         try:

@@ -15,8 +15,16 @@ from kubeloop.kubelet.config.kubelet_configuration import KubeletConfiguration
 
 _CHAINS: Final = "no iptables chains are maintained"
 _PROFILES: Final = "there are no Go profiles; use py-spy"
+_LATER_NAMES: Final = """
+cgroupDriver cgroupsPerQOS cpuCFSQuota cpuCFSQuotaPeriod cpuManagerPolicy cpuManagerPolicyOptions
+cpuManagerReconcilePeriod enforceNodeAllocatable kubeReserved kubeReservedCgroup memoryManagerPolicy
+memoryReservationPolicy memorySwap memoryThrottlingFactor reservedMemory reservedSystemCPUs shutdownGracePeriod
+shutdownGracePeriodByPodPriority shutdownGracePeriodCriticalPods singleProcessOOMKill systemReserved
+systemReservedCgroup topologyManagerPolicy topologyManagerPolicyOptions topologyManagerScope
+"""
 # Values other than the default are accepted with a warning.
 NO_EFFECT: Final[Mapping[str, str]] = {
+    **dict.fromkeys(_LATER_NAMES.split(), "not supported yet"),
     "configMapAndSecretChangeDetectionStrategy": "contents are read again within a minute",
     "containerLogMaxWorkers": "one task rotates the logs",
     "contentType": "requests to the API server are JSON",
@@ -25,6 +33,7 @@ NO_EFFECT: Final[Mapping[str, str]] = {
     "enableProfilingHandler": _PROFILES,
     "enableSystemLogHandler": "/logs is not served",
     "enableSystemLogQuery": "/logs is not served",
+    "httpCheckFrequency": "static pods are read from files only",
     "eventBurst": "equal events are aggregated instead",
     "eventRecordQPS": "equal events are aggregated instead",
     "hairpinMode": "the CNI plugin decides",
@@ -40,6 +49,7 @@ NO_EFFECT: Final[Mapping[str, str]] = {
     "systemCgroups": "processes stay in their control groups",
     "tracing": "OpenTelemetry is not supported",
     "volumePluginDir": "there are no flex volumes",
+    "volumeStatsAggPeriod": "volumes are measured once a minute",
 }
 # Values other than the default are refused: pods, or the machine, would be less protected than the file says.
 REFUSED: Final[Mapping[str, str]] = {
@@ -50,6 +60,8 @@ REFUSED: Final[Mapping[str, str]] = {
     "podPidsLimit": "the processes of a pod are not limited yet",
     "qosReserved": "it is not enforced yet",
     "runOnce": "it is deprecated",
+    "staticPodURL": "static pods are read from files only",
+    "staticPodURLHeader": "static pods are read from files only",
 }
 # Values of refused fields that describe what kubeloop does.
 _ACCEPTED: Final[Mapping[str, tuple[Any, ...]]] = {"imagePullCredentialsVerificationPolicy": ("NeverVerify", "")}

@@ -26,6 +26,7 @@ from kubeloop.kubelet.runtime import ContainerStartError
 
 _DEFAULT_REGISTRY = "docker.io"
 _DOCKER_HUB = "index.docker.io"  # key of credentials of the default registry
+_UNLIMITED = 1 << 30
 _SECRET_KEYS = (".dockerconfigjson", ".dockercfg")
 
 
@@ -47,13 +48,13 @@ class PullEvents(Protocol):
 
 
 class ImageManager:
-    """Ensures images, at most `parallel` pulls at a time."""
+    """Ensures images, at most `parallel` pulls at a time; 0 for any number."""
 
     def __init__(self, images: ImageService, client: Client, events: PullEvents, parallel: int) -> None:
         self._images = images
         self._client = client
         self._events = events
-        self._pulls = asyncio.Semaphore(parallel)
+        self._pulls = asyncio.Semaphore(parallel or _UNLIMITED)
 
     async def ensure_image(self, pod: Pod, container: Container, sandbox: PodSandboxConfig) -> PulledImage:
         """Return the image of a container, pulled if its policy requires it. Raises `ContainerStartError`."""

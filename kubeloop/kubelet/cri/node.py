@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import platform
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass, field
 from functools import partial
@@ -20,6 +21,7 @@ from kubeloop.client import Client
 from kubeloop.clock import Clock
 from kubeloop.grpc.channel import UnixChannel
 from kubeloop.grpc.streams import RpcError
+from kubeloop.kubelet.admission.sysctls import FORBIDDEN, kernel_version, new_allowlist
 from kubeloop.kubelet.checkpoints.store import CheckpointStore
 from kubeloop.kubelet.cm.cgroups.hierarchy import CgroupError, read_hierarchy
 from kubeloop.kubelet.cm.cgroups.manager import CgroupManager
@@ -59,6 +61,7 @@ from kubeloop.kubelet.volumes.host.payloads import PayloadReader
 from kubeloop.kubelet.volumes.host.pod_certificates import PodCertificateManager
 from kubeloop.kubelet.volumes.volume_manager import VolumeManager
 from kubeloop.runtime.informer.informer import Informer
+from kubeloop.runtime.objects.keys import key_of
 
 _HOUSEKEEPING_SECONDS = 2.0
 _CONNECT_SECONDS = 10.0
@@ -110,18 +113,20 @@ class AgentParts:
     signals: SignalTracker
 
 
-async def connect_runtime(endpoint: str, seconds: float, image_endpoint: str = "") -> RuntimeConnection:
+async def connect_runtime(
+    endpoint: str, seconds: float, new_images: Callable[[UnixChannel], ImageService] | None = None
+) -> RuntimeConnection:
     """Connect to the runtime at an endpoint and read its version and status. Raises `RpcError`.
 
-    Images are managed at an endpoint of their own, if one is given.
+    `new_images` returns an image service other than the one at the same socket.
     """
     channel = UnixChannel(endpoint)
-    image_channel = UnixChannel(image_endpoint) if image_endpoint else channel
     runtime = RuntimeService(channel, seconds)
+    images = ImageService(channel, seconds) if new_images is None else new_images(channel)
     first = RuntimeService(channel, _CONNECT_SECONDS)
     version, status = await first.version(), await first.status()
     name = f"{version.runtime_name}://{version.runtime_version}"
-    return RuntimeConnection(channel, runtime, ImageService(image_channel, seconds), name, status)
+    return RuntimeConnection(channel, runtime, images, name, status)
 
 
 class CriNode:
@@ -134,6 +139,7 @@ class CriNode:
         certificates = PodCertificateManager(agent.client, clock, agent.events.record_certificate_problem)
         self._mounter = VolumeMounter(paths, PayloadReader(agent.client, clock, certificates), clock)
         self._security = read_host_security()
+        self._sysctls = new_allowlist(config.settings.allowed_unsafe_sysctls, kernel_version(platform.release()))
         facts = NodeFacts(
             paths,
             config.addresses,
@@ -193,6 +199,8 @@ class CriNode:
 
     async def admit(self, pod: Pod, node: Node) -> TerminationReason | None:
         """Return why a pod is rejected by this machine; None if it is admitted."""
+        if problem := self._sysctls.rejection(pod):
+            return TerminationReason(FORBIDDEN, problem, rejected=True)
         return self._security.rejection(pod, node) if pod.status.phase in ("", "Pending") else None
 
     def health_error(self) -> str:
@@ -216,8 +224,8 @@ class CriNode:
         )
         garbage = (self._clean_up(is_known), self._container_gc.run(is_known), self._logs.run())
         images = (self.images.run_list(), self.images.run_gc())
-        watch = (self._pleg.run(), self.state.run(), self._monitor.run(), *self._containers.tasks())
-        return (*watch, *garbage, *images, *((refresh,) if refresh is not None else ()))
+        watch = (self._pleg.run(), self.state.run(), self._monitor.run(), self._resync(pods))
+        return (*watch, *self._containers.tasks(), *garbage, *images, *((refresh,) if refresh is not None else ()))
 
     def set_node_status(self, status: NodeStatus) -> NodeStatus:
         """Return a node's status with the facts about runtime and images that may change."""
@@ -229,6 +237,13 @@ class CriNode:
         """End operations under way and close the connection; containers run on."""
         await self.runtime.close()
         await self._config.connection.channel.close()
+
+    async def _resync(self, pods: Callable[[], Iterable[Pod]]) -> None:
+        """Queue all running pods in the interval of `syncFrequency`, forever."""
+        while True:
+            await asyncio.sleep(self._config.settings.sync_frequency)
+            for pod in pods():
+                self._agent.enqueue(key_of(pod))
 
     async def _clean_up(self, is_known: Callable[[str], bool]) -> None:
         """Remove pods that the runtime has and the API server has not, forever."""

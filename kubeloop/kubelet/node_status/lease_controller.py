@@ -11,7 +11,7 @@ from kubeloop.api.generated.coordination_v1 import Lease
 from kubeloop.api.generated.core_v1 import Node
 from kubeloop.api.struct_patch import LeaseRenewalPatch
 from kubeloop.client import Client
-from kubeloop.kubelet.node_status.registration import LEASE_NAMESPACE, new_lease
+from kubeloop.kubelet.node_status.registration import LEASE_NAMESPACE, LEASE_SECONDS, new_lease
 from kubeloop.kubelet.node_status.served_nodes import ServedNodes
 
 LEASE_RENEW_SECONDS = 10.0
@@ -23,9 +23,10 @@ _RENEW_TOLERANCE_SECONDS = 0.001
 
 
 class LeaseController:
-    """Leases of an agent's nodes, and when they were renewed."""
+    """Leases of an agent's nodes, and when they were renewed: four times in their duration."""
 
-    def __init__(self, client: Client, served_nodes: ServedNodes) -> None:
+    def __init__(self, client: Client, served_nodes: ServedNodes, duration_seconds: int = LEASE_SECONDS) -> None:
+        self._duration_seconds = duration_seconds
         self._client = client
         self.served_nodes = served_nodes
         self._clock = served_nodes.clock
@@ -35,7 +36,9 @@ class LeaseController:
     @property
     def period(self) -> float:
         """Seconds from one renewal of a lease to the next."""
-        return min(max(LEASE_RENEW_SECONDS, len(self.served_nodes) / _RENEWALS_PER_SECOND), MAX_LEASE_RENEW_SECONDS)
+        scale = self._duration_seconds / LEASE_SECONDS
+        slow = len(self.served_nodes) / _RENEWALS_PER_SECOND
+        return min(max(LEASE_RENEW_SECONDS * scale, slow), MAX_LEASE_RENEW_SECONDS * scale)
 
     def seconds_until_renewal(self, name: str) -> float:
         """Return the seconds until a node's lease is due; 0 if it is."""
@@ -57,10 +60,17 @@ class LeaseController:
         name, now = node.metadata.name, self._clock.now()
         if name not in self._renewed or not await self._patch(name, now):
             try:
-                await self._client.create(new_lease(node, now))
+                await self._client.create(new_lease(node, now, self._duration_seconds))
             except AlreadyExists:
                 await self._patch(name, now)
+                await self._correct_duration(name)
         self._renewed[name] = self._clock.monotonic()
+
+    async def _correct_duration(self, name: str) -> None:
+        """Change the duration of a lease that exists, unless it is the usual one."""
+        if self._duration_seconds != LEASE_SECONDS:
+            patch = {"spec": {"leaseDurationSeconds": self._duration_seconds}}
+            await self._client.patch(Lease, name, patch, LEASE_NAMESPACE)
 
     async def renew_together(self, names: Sequence[str]) -> frozenset[str]:
         """Renew those of the leases that can be renewed in one commit; returns the names of their nodes."""

@@ -186,14 +186,14 @@ def _condition_contents(pressures: frozenset[str], trouble: str) -> dict[str, tu
     return said
 
 
-def new_lease(node: Node, now: datetime) -> Lease:
+def new_lease(node: Node, now: datetime, seconds: int = LEASE_SECONDS) -> Lease:
     """Return the Lease of a node."""
     name = node.metadata.name
     owner = OwnerReference(api_version="v1", kind="Node", name=name, uid=node.metadata.uid)
     return Lease(
         metadata=ObjectMeta(name=name, namespace=LEASE_NAMESPACE, owner_references=(owner,)),
         spec=LeaseSpec(
-            holder_identity=name, lease_duration_seconds=LEASE_SECONDS, renew_time=MicroTime(format_micro_time(now))
+            holder_identity=name, lease_duration_seconds=seconds, renew_time=MicroTime(format_micro_time(now))
         ),
     )
 

@@ -35,7 +35,10 @@ class NodeStatusReporter:
         volumes: VolumeWatch,
         trouble_of: Callable[[Node], str],
         setter: SetNodeStatus | None = None,
+        *,
+        report_seconds: float = NODE_STATUS_REPORT_SECONDS,
     ) -> None:
+        self._report_seconds = report_seconds
         self._setter = setter
         self._client = client
         self._served_nodes = served_nodes
@@ -57,7 +60,7 @@ class NodeStatusReporter:
         """Return True if a node's status must be written."""
         name = node.metadata.name
         last = self._reported.get(name)
-        if last is None or self._clock.monotonic() - last >= NODE_STATUS_REPORT_SECONDS:
+        if last is None or self._clock.monotonic() - last >= self._report_seconds:
             return True
         pressures, status = self._served_nodes.node_pressures(node), node.status
         if not are_conditions_current(status.conditions, pressures, self._trouble_of(node)):

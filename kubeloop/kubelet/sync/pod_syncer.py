@@ -32,8 +32,15 @@ class PodSyncer:
     """Syncs pods by one runtime."""
 
     def __init__(
-        self, runtime: Runtime, events: PodEvents, clock: Clock, sources: EnvSources, metrics: NodeAgentMetrics
+        self,
+        runtime: Runtime,
+        events: PodEvents,
+        clock: Clock,
+        sources: EnvSources,
+        metrics: NodeAgentMetrics,
+        max_restart_seconds: float = MAX_BACKOFF_SECONDS,
     ) -> None:
+        self._max_restart_seconds = max_restart_seconds
         self._metrics = metrics
         self._runtime = runtime
         self._sources = sources
@@ -154,7 +161,8 @@ class PodSyncer:
                 memory, name, image_pulls.waiting_in_back_off(container.image, waits.pull_backoff, now)
             )
         if last is not None and last.finished_at is not None and not last.is_reset:
-            back_off = next_backoff(memory.backoffs.get(name), last.finished_at, now)
+            before, longest = memory.backoffs.get(name), self._max_restart_seconds
+            back_off = next_backoff(before, last.finished_at, now, longest)
             memory = msgspec.structs.replace(memory, backoffs={**memory.backoffs, name: back_off})
         try:
             found = await self._sources.resolve(pod, container)

@@ -80,8 +80,10 @@ class RestartBackOff(msgspec.Struct, frozen=True):
         return finished_at + timedelta(seconds=self.delay)
 
 
-def next_backoff(before: RestartBackOff | None, finished_at: datetime, now: datetime) -> RestartBackOff:
+def next_backoff(
+    before: RestartBackOff | None, finished_at: datetime, now: datetime, longest: float = MAX_BACKOFF_SECONDS
+) -> RestartBackOff:
     """Return the back-off after a start: the first failure has no delay, the next one has this one."""
     if before is None or before.expiration(finished_at) is None:
-        return RestartBackOff(INITIAL_BACKOFF_SECONDS, now)
-    return RestartBackOff(min(before.delay * 2, MAX_BACKOFF_SECONDS), now)
+        return RestartBackOff(min(INITIAL_BACKOFF_SECONDS, longest), now)
+    return RestartBackOff(min(before.delay * 2, longest), now)

@@ -13,7 +13,7 @@ import pytest
 
 from kubeloop.api.kubelet_requests import NodeRequest
 from kubeloop.cli.kubelet.config_files import drop_ins, load_configuration
-from kubeloop.cli.kubelet.config_flags import CONFIG_FLAGS, effective_values
+from kubeloop.cli.kubelet.config_flags import CONFIG_FLAGS, effective_values, flag_overrides
 from kubeloop.cli.kubelet.flags import add_flags
 from kubeloop.cli.kubelet.host_settings import check_host
 from kubeloop.cli.kubelet.run import _warn
@@ -99,8 +99,6 @@ def test_maps_and_lists_of_flags() -> None:
         "--eviction-hard=nodefs.available<5%",
         "--eviction-soft=memory.available<2Gi",
         "--eviction-soft-grace-period=memory.available=1m",
-        "--manifest-url-header=a:1,b:2",
-        "--manifest-url-header=a:3",
         "--feature-gates=MemoryQoS=false",
         "--feature-gates=NodeLogQuery=true",
         "--system-reserved=cpu=1,memory=1Gi",
@@ -109,7 +107,9 @@ def test_maps_and_lists_of_flags() -> None:
     )
     assert found.eviction_hard == {"memory.available": "1Gi", "nodefs.available": "5%"}
     assert found.eviction_soft_grace_period == {"memory.available": "1m"}
-    assert found.static_pod_url_header == {"a": ("1", "3"), "b": ("2",)}
+    assert flag_overrides(options("--manifest-url-header=a:1,b:2", "--manifest-url-header=a:3")) == {
+        ("staticPodURLHeader",): {"a": ["1", "3"], "b": ["2"]}
+    }
     assert found.feature_gates == {"MemoryQoS": False, "NodeLogQuery": True}
     assert found.system_reserved == {"cpu": "1", "memory": "1Gi"}
     assert [(one.numa_node, one.limits) for one in found.reserved_memory] == [

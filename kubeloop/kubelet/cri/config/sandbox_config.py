@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from kubeloop.api.generated.core_v1 import ContainerPort, Pod
+from kubeloop.kubelet.admission.sysctls import normalize_name
 from kubeloop.kubelet.cri.config.labels import sandbox_labels
 from kubeloop.kubelet.cri.config.linux_resources import overhead_resources, sandbox_resources
 from kubeloop.kubelet.cri.config.security_context import sandbox_security_context
@@ -55,7 +56,7 @@ def make_sandbox_config(pod: Pod, inputs: SandboxInputs) -> PodSandboxConfig:
         linux=LinuxPodSandboxConfig(
             cgroup_parent=inputs.cgroup_parent,
             security_context=sandbox_security_context(pod, inputs.user_namespace),
-            sysctls={one.name: one.value for one in context.sysctls} if context is not None else {},
+            sysctls={normalize_name(one.name): one.value for one in context.sysctls} if context is not None else {},
             overhead=overhead_resources(pod),
             resources=sandbox_resources(pod),
         ),

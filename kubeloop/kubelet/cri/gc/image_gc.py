@@ -31,11 +31,13 @@ class ImageGCError(Exception):
 
 
 class ImageGCPolicy(NamedTuple):
-    """Usage in percent from which images are removed, usage to reach, and least age of a removed image in seconds."""
+    """Limits of image garbage collection; ages in seconds."""
 
-    high_percent: int = 85
-    low_percent: int = 80
-    min_age: float = 120.0
+    high_percent: int = 85  # usage from which images are removed
+    low_percent: int = 80  # usage to reach
+    min_age: float = 120.0  # of a removed image
+    max_age: float = 0.0  # since its last use, from which an image is removed; 0 for none
+    max_node_images: int = _MOST_IMAGES  # in the status of the node; -1 for all
 
 
 class ImageStore(Protocol):
@@ -84,6 +86,7 @@ class ImageGCManager:
         self._policy = policy
         self._record_warning = record_warning
         self._records: dict[str, _ImageRecord] = {}  # by image ID
+        self._began = clock.monotonic()
         self._listed: tuple[ContainerImage, ...] | None = None
 
     def node_images(self) -> tuple[ContainerImage, ...] | None:
@@ -94,7 +97,7 @@ class ImageGCManager:
         """List the images forever."""
         while True:
             try:
-                self._listed = node_images_of(await self._images.list_images())
+                self._listed = node_images_of(await self._images.list_images(), self._policy.max_node_images)
             except RpcError as error:
                 log.info("images could not be listed: %s", error.format())
             await asyncio.sleep(_LIST_SECONDS)
@@ -117,7 +120,7 @@ class ImageGCManager:
     async def collect(self) -> None:
         """Remove unused images if the usage is above the high threshold. Raises `ImageGCError` and `RpcError`."""
         began = self._clock.monotonic()
-        candidates = await self._unused(began)
+        candidates = await self._free_old(await self._unused(began), began)
         fs = runtime_stats(await self._images.image_fs_info(), "").image_fs
         capacity, available = (fs.capacity_bytes or 0, fs.available_bytes or 0) if fs is not None else (0, 0)
         if not capacity:
@@ -138,6 +141,17 @@ class ImageGCManager:
             )
             self._record_warning("FreeDiskSpaceFailed", message)
             raise ImageGCError(message)
+
+    async def _free_old(self, candidates: list[_ImageRecord], now: float) -> list[_ImageRecord]:
+        """Remove images that were not used for the longest age; return the others.
+
+        Uses before the start are not known, so that the age counts from there.
+        """
+        longest = self._policy.max_age
+        if not longest or now - self._began <= longest:
+            return candidates
+        await self._free([one for one in candidates if now - one.last_used > longest], now, None)
+        return [one for one in candidates if one.image.id in self._records]
 
     async def delete_unused(self) -> None:
         """Remove all unused images, to end disk pressure. Raises `ImageGCError` and `RpcError`."""
@@ -178,9 +192,9 @@ class ImageGCManager:
         return freed
 
 
-def node_images_of(images: tuple[Image, ...]) -> tuple[ContainerImage, ...]:
-    """Return the largest images, as in the status of a node."""
-    largest = sorted(images, key=lambda one: (-one.size, one.id))[:_MOST_IMAGES]
+def node_images_of(images: tuple[Image, ...], most: int = _MOST_IMAGES) -> tuple[ContainerImage, ...]:
+    """Return the largest images, as in the status of a node; all of them for -1."""
+    largest = sorted(images, key=lambda one: (-one.size, one.id))[: None if most < 0 else most]
     return tuple(
         ContainerImage(names=(*one.repo_digests, *one.repo_tags)[:_MOST_NAMES], size_bytes=one.size) for one in largest
     )

@@ -23,10 +23,11 @@ log = logging.getLogger(__name__)
 
 
 class LogRotationPolicy(NamedTuple):
-    """Size from which a log is rotated, and number of files of one container, the present one included."""
+    """Size from which a log is rotated, number of files of one container, the present one included, and interval."""
 
     max_size: int = 10 << 20
     max_files: int = 5
+    monitor_seconds: float = MONITOR_SECONDS
 
 
 class LogService(Protocol):
@@ -57,7 +58,7 @@ class ContainerLogManager:
                 await self.rotate_logs()
             except RpcError as error:
                 log.warning("logs could not be rotated: %s", error.format())
-            await asyncio.sleep(MONITOR_SECONDS)
+            await asyncio.sleep(self._policy.monitor_seconds)
 
     async def rotate_logs(self) -> None:
         """Rotate the logs that are too large. Raises `RpcError` if containers cannot be listed."""

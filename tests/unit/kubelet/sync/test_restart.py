@@ -66,6 +66,15 @@ def test_backoff_doubles_up_to_the_maximum() -> None:
     assert delays == [10, 20, 40, 80, 160, 300, 300, 300]
 
 
+def test_backoff_can_have_another_maximum() -> None:
+    for longest, expected in ((25.0, [10, 20, 25, 25]), (3.0, [3, 3, 3, 3])):
+        delays, back_off = [], None
+        for _ in range(4):
+            back_off = next_backoff(back_off, NOW, NOW, longest)
+            delays.append(back_off.delay)
+        assert delays == expected
+
+
 @given(delay=st.floats(INITIAL_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS), ran=st.floats(0, 3 * BACKOFF_RESET_SECONDS))
 @settings(max_examples=50)
 def test_long_running_container_resets_the_backoff(delay: float, ran: float) -> None:

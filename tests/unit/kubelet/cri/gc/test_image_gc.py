@@ -38,7 +38,7 @@ class FakeClock:
 class Node:
     """Images of a node with a disk of 1000 bytes."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, policy: ImageGCPolicy | None = None) -> None:
         self.images = {id: Image(id=id, size=30) for id in ("a", "b", "c")}
         self.used_images = {"a"}
         self.capacity, self.other_bytes = 1000, 770
@@ -47,7 +47,7 @@ class Node:
         self.clock = FakeClock()
         monkeypatch.setattr(image_gc, "runtime_stats", lambda info, time: RuntimeStats(image_fs=self.fs()))
         record = lambda reason, message: self.warnings.append((reason, message))  # noqa: E731
-        self.manager = ImageGCManager(self, self, self.clock, ImageGCPolicy(), record)
+        self.manager = ImageGCManager(self, self, self.clock, policy or ImageGCPolicy(), record)
 
     def fs(self) -> FsStats:
         used = self.other_bytes + sum(one.size for one in self.images.values())
@@ -157,3 +157,22 @@ def test_node_status_lists_the_largest_images() -> None:
 )
 def test_sizes_are_formatted_for_readers(size: int, text: str) -> None:
     assert format_size(size) == text
+
+
+def test_images_that_were_not_used_for_the_longest_age_are_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+    node = Node(monkeypatch, ImageGCPolicy(max_age=1000.0))
+    node.other_bytes = 0
+    node.used_images = {"a", "b"}
+    node.collect()
+    node.used_images = {"a"}
+    node.collect(600.0)
+    assert set(node.images) == {"a", "b", "c"}
+    node.collect(200.0)
+    assert set(node.images) == {"a", "b"}
+    node.collect(300.0)
+    assert set(node.images) == {"a"}
+
+
+def test_the_number_of_images_in_the_status_can_be_set() -> None:
+    images = tuple(Image(id=str(number), size=number) for number in range(60))
+    assert [len(node_images_of(images, most)) for most in (-1, 0, 3, 50)] == [60, 0, 3, 50]
