@@ -44,7 +44,7 @@ from kubeloop.kubelet.simulated.addresses import PodAddressAllocator, network_of
 from kubeloop.kubelet.simulated.runtime import SimulatedRuntime
 from kubeloop.kubelet.status.status_manager import StatusManager
 from kubeloop.kubelet.sync.pod_states import PodStates
-from kubeloop.kubelet.sync.pod_syncer import PodSyncer
+from kubeloop.kubelet.sync.pod_syncer import PodSyncer, SyncOptions
 from kubeloop.kubelet.sync.pod_workers import PodManagers, PodWorkers
 from kubeloop.kubelet.sync.sync_queues import new_sync_queues
 from kubeloop.kubelet.sync.termination import TERMINAL_PHASES
@@ -192,8 +192,9 @@ class NodeAgent:
             self._status_manager,
         )
         env_sources = ApiEnvSources(self._client)
-        restarts = config.settings.max_restart_seconds
-        syncer = PodSyncer(self.runtime, self._events, self._clock, env_sources, self.kubelet_metrics, restarts)
+        probes = self._cri_node.probe_workers if self._cri_node is not None else None
+        options = SyncOptions(config.settings.max_restart_seconds, probes)
+        syncer = PodSyncer(self.runtime, self._events, self._clock, env_sources, self.kubelet_metrics, options)
         workers = PodWorkers(self._pods, self.served_nodes, self.pod_states, syncer, managers, self._clock)
         loop = Controller(PODS, workers.reconcile, self._clock, workers=_POD_WORKERS, queue=self._queues.pods)
         loop.watches(self._pods, own_key, _is_relevant_pod_update)

@@ -27,6 +27,7 @@ from kubeloop.kubelet.cm.cgroups.hierarchy import CgroupError, read_hierarchy
 from kubeloop.kubelet.cm.cgroups.manager import CgroupManager
 from kubeloop.kubelet.cm.container_manager import ContainerManager, ContainerManagerConfig, read_process_limit
 from kubeloop.kubelet.config.kubelet_configuration import KubeletConfiguration
+from kubeloop.kubelet.containers.probe_workers import ProbeWorkers
 from kubeloop.kubelet.cri.config.dns import DnsSettings, pod_dns
 from kubeloop.kubelet.cri.config.linux_resources import MachineMemory
 from kubeloop.kubelet.cri.config.paths import NodePaths
@@ -173,6 +174,7 @@ class CriNode:
             self._stats,
         )
         self.runtime = CriRuntime(service, config.connection.version, facts, parts, agent.enqueue)
+        self.probe_workers = ProbeWorkers(self.runtime, agent.enqueue)
         self._pleg = GenericPLEG(service, clock, self.runtime.on_pod_change)
         self._volumes: HostVolumeManager | None = None
         self._logs = ContainerLogManager(service, clock, config.log_rotation)
@@ -235,6 +237,7 @@ class CriNode:
 
     async def close(self) -> None:
         """End operations under way and close the connection; containers run on."""
+        await self.probe_workers.close()
         await self.runtime.close()
         await self._config.connection.channel.close()
 

@@ -115,7 +115,6 @@ class CriRuntime:
         self._prober = Prober(service)
         self._operations = ContainerOperations(service, self._hooks, self._on_operation_end)
         self._resizer = PodResizer(service, parts.resources.pods, parts.actuated, facts.memory)
-        self._reset: set[str] = set()  # IDs of runs that only count as attempts
         self._starts: dict[str, asyncio.Task[None]] = {}  # starts under way, by pod UID
 
     # Changes that others see.
@@ -146,17 +145,10 @@ class CriRuntime:
         """Return the present state of a pod."""
         seen = self._operations.overlay(await self._without_unstarted(pod.metadata.uid))
         given = self._parts.actuated.get(pod.metadata.uid)
-        if not self._reset and given is None:
+        if given is None:
             return seen
-        runs = {name: tuple(self._with_state(one, given) for one in found) for name, found in seen.runs.items()}
-        pod_level = given.pod_level if given is not None else None
-        return msgspec.structs.replace(seen, runs=runs, pod_level_resources=pod_level)
-
-    def _with_state(self, run: ContainerRun, given: PodResourceInfo | None) -> ContainerRun:
-        resources = actuated_resources(given, run.container) if run.state == "running" else None
-        if resources is None and run.id not in self._reset:
-            return run
-        return msgspec.structs.replace(run, resources=resources, is_reset=run.id in self._reset)
+        runs = {name: tuple(_with_resources(one, given) for one in found) for name, found in seen.runs.items()}
+        return msgspec.structs.replace(seen, runs=runs, pod_level_resources=given.pod_level)
 
     async def _without_unstarted(self, uid: str) -> PodObservation:
         """Return the state of a pod after removing containers that were created, and whose start was interrupted."""
@@ -226,7 +218,7 @@ class CriRuntime:
     async def reset_pod(self, pod: Pod) -> None:
         """Reset a pod whose containers have all exited; their runs only count as attempts."""
         seen = await self.get_pod_status(pod)
-        self._reset |= {found[0].id for found in seen.runs.values() if found}
+        self._operations.mark_reset(_bare(found[0].id) for found in seen.runs.values() if found)
 
     # Containers.
 
@@ -353,12 +345,13 @@ class CriRuntime:
     def forget_containers(self, kept: set[str]) -> None:
         """Forget containers that the runtime does not have any more."""
         self._cache.forget_containers(kept)
+        self._operations.retain(kept)
 
     async def _remove_old_runs(self, pod: Pod, seen: PodObservation, name: str) -> None:
         """Remove all runs of a container but the last one, with their logs, before another begins."""
         for run in seen.runs.get(name, ())[_KEPT_RUNS - 1 :]:
-            self._reset.discard(run.id)
             await self._service.remove_container(_bare(run.id))
+            self._operations.forget({_bare(run.id)})
             remove_logs(self._facts.paths.logs(pod) / name / f"{run.attempt}.log")
 
     # Access.
@@ -450,6 +443,11 @@ def _target_id(pod: Pod, container: Container, seen: PodObservation) -> str:
     if (run := seen.last_run(name)) is None:
         raise ContainerConfigError(f"unable to find target container {name}")
     return _bare(run.id)
+
+
+def _with_resources(run: ContainerRun, given: PodResourceInfo) -> ContainerRun:
+    resources = actuated_resources(given, run.container) if run.state == "running" else None
+    return run if resources is None else msgspec.structs.replace(run, resources=resources)
 
 
 def _bare(id: str) -> str:

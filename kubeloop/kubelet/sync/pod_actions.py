@@ -62,6 +62,11 @@ class PodSyncActions(msgspec.Struct, kw_only=True):
             )
         )
 
+    def take_probes(self) -> list[DueProbe]:
+        """Remove and return the probes, which are run beside the sync."""
+        probes, self.probes_to_run = self.probes_to_run, []
+        return probes
+
     def request_sandbox(self) -> None:
         """Create a sandbox."""
         self.create_sandbox = True

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -16,16 +17,26 @@ from kubeloop.kubelet.containers import image_pulls, probes
 from kubeloop.kubelet.containers.env_sources import CONFIG_ERROR, EnvSources
 from kubeloop.kubelet.containers.environment import sub_path_error
 from kubeloop.kubelet.events.pod_events import PodEvents
-from kubeloop.kubelet.runtime import ContainerStartError, PodObservation, PodResizeError, Runtime
+from kubeloop.kubelet.runtime import ContainerStartError, PodObservation, PodResizeError, ProbeResult, Runtime
 from kubeloop.kubelet.sync.compute_pod_actions import compute_pod_actions
 from kubeloop.kubelet.sync.containers import find_container
 from kubeloop.kubelet.sync.pod_actions import PodSyncActions
 from kubeloop.kubelet.sync.pod_state import ContainerWaiting, PodState, PreStopHookRun
 from kubeloop.kubelet.sync.restart import INITIAL_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS, next_backoff
 
+if TYPE_CHECKING:
+    from kubeloop.kubelet.containers.probe_workers import ProbeWorkers
+
 # Limit of steps per sync; a pod with more containers continues in its next turn.
 _MAX_STEPS = 100
 StopHooks = Mapping[str, PreStopHookRun]
+
+
+class SyncOptions(NamedTuple):
+    """Options of the syncer of a node."""
+
+    max_restart_seconds: float = MAX_BACKOFF_SECONDS
+    probe_workers: ProbeWorkers | None = None  # of a real node; without them a sync waits for its probes
 
 
 class PodSyncer:
@@ -38,9 +49,9 @@ class PodSyncer:
         clock: Clock,
         sources: EnvSources,
         metrics: NodeAgentMetrics,
-        max_restart_seconds: float = MAX_BACKOFF_SECONDS,
+        options: SyncOptions | None = None,
     ) -> None:
-        self._max_restart_seconds = max_restart_seconds
+        self._max_restart_seconds, self._probe_workers = options or SyncOptions()
         self._metrics = metrics
         self._runtime = runtime
         self._sources = sources
@@ -55,7 +66,11 @@ class PodSyncer:
                 memory = self._record_pending_starts(pod, seen, memory)
             if memory.stop_hooks:
                 memory = self._record_failed_stop_hooks(pod, seen, memory)
+            if self._probe_workers is not None:
+                memory = self._take_probe_results(pod, seen, memory, self._probe_workers)
             decision = compute_pod_actions(pod, seen, memory, now)
+            if self._probe_workers is not None:
+                self._probe_workers.start(pod, decision.take_probes())
             memory = self._remember(pod, decision, memory)
             if not decision.has_actions:
                 return decision, seen, memory
@@ -65,11 +80,13 @@ class PodSyncer:
 
     async def sync_terminated_pod(self, pod: Pod) -> None:
         """Release the sandbox of a pod that has terminated."""
+        self._cancel_probes(pod.metadata.uid)
         await self._runtime.stop_pod_sandbox(pod)
 
     async def remove_pod(self, uid: str) -> None:
         """Remove a pod that is gone from the runtime."""
         self._metrics.remove_pod(uid)
+        self._cancel_probes(uid)
         await self._runtime.remove_pod(uid)
 
     def _remember(self, pod: Pod, decision: PodSyncActions, memory: PodState) -> PodState:
@@ -226,6 +243,21 @@ class PodSyncer:
 
     async def _probe(self, pod: Pod, due: probes.DueProbe, memory: PodState) -> PodState:
         answer = await self._runtime.probe(pod, due.container, due.kind, due.probe)
+        return self._record_probe(pod, due, answer, memory)
+
+    def _cancel_probes(self, uid: str) -> None:
+        if self._probe_workers is not None:
+            self._probe_workers.remove_pod(uid)
+
+    def _take_probe_results(self, pod: Pod, seen: PodObservation, memory: PodState, workers: ProbeWorkers) -> PodState:
+        """Record the results of probes since the last sync, except those of runs that have ended."""
+        for due, answer in workers.take_finished(pod.metadata.uid):
+            run = seen.last_run(due.container.name)
+            if run is not None and run.id == due.run.id and run.state == "running":
+                memory = self._record_probe(pod, due, answer, memory)
+        return memory
+
+    def _record_probe(self, pod: Pod, due: probes.DueProbe, answer: ProbeResult, memory: PodState) -> PodState:
         self._events.record_probe(pod, due, answer)
         if not answer.is_error:
             self._metrics.count_probe(pod, due.container.name, due.kind, ok=answer.ok)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Set
 from typing import Any
 
 import msgspec
@@ -30,6 +30,8 @@ class ContainerOperations:
         self._hooks = hooks
         self._on_end = on_end
         self._containers: dict[str, _ContainerProgress] = {}  # by container ID
+        self._reset: set[str] = set()  # IDs of containers whose runs only count as attempts
+        self._missing: frozenset[str] = frozenset()  # IDs that the last list of the runtime did not have
 
     def start_post_start(self, pod: Pod, container: Container, id: str) -> None:
         """Start the postStart hook of a container."""
@@ -50,13 +52,27 @@ class ContainerOperations:
 
     def overlay(self, seen: PodObservation) -> PodObservation:
         """Return an observation with what is known of the operations on its containers."""
-        if not self._containers:
+        if not self._containers and not self._reset:
             return seen
         runs = {name: tuple(map(self._with_progress, found)) for name, found in seen.runs.items()}
         return msgspec.structs.replace(seen, runs=runs)
 
-    def forget(self, ids: set[str]) -> None:
+    def mark_reset(self, ids: Iterable[str]) -> None:
+        """Let the present runs of containers only count as attempts."""
+        self._reset.update(ids)
+
+    def retain(self, kept: Set[str]) -> None:
+        """Forget the containers that two lists of the runtime in a row did not have.
+
+        A container that was created during the first list is in the second one.
+        """
+        missing = frozenset((*self._containers, *self._reset)) - kept
+        self.forget(missing & self._missing)
+        self._missing = missing - self._missing
+
+    def forget(self, ids: Set[str]) -> None:
         """Forget containers that are gone."""
+        self._reset -= ids
         for id in ids & self._containers.keys():
             for task in self._containers.pop(id).tasks():
                 task.cancel()
@@ -76,8 +92,10 @@ class ContainerOperations:
         return found
 
     def _with_progress(self, run: ContainerRun) -> ContainerRun:
-        progress = self._containers.get(run.id.rpartition("/")[2])
-        return run if progress is None else progress.overlay(run)
+        id = run.id.rpartition("/")[2]
+        progress = self._containers.get(id)
+        run = run if progress is None else progress.overlay(run)
+        return msgspec.structs.replace(run, is_reset=True) if id in self._reset else run
 
 
 class _ContainerProgress:

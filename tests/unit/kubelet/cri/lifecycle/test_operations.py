@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -117,5 +118,43 @@ def test_a_failed_post_start_hook_is_reported() -> None:
         assert node.run().state == "running"
         assert node.run().hook_failure.startswith('Exec lifecycle hook ([false]) for Container "main" in Pod "p_ns(u)"')
         assert node.ends == 1
+
+    play(scenario)
+
+
+def test_progress_of_containers_that_the_runtime_has_no_more_is_forgotten() -> None:
+    async def scenario(node: Node) -> None:
+        for number in range(100):
+            node.operations.stop(POD, "main", f"c{number}", 1, None)
+        node.operations.mark_reset(f"c{number}" for number in range(50, 150))
+        await asyncio.sleep(10)
+        kept = {"c99"}
+        node.operations.retain(kept)
+        assert len(node.operations._containers) == 100  # some may be younger than the list
+        node.operations.retain(kept)
+        assert set(node.operations._containers) == kept
+        assert node.operations._reset == kept
+
+    play(scenario)
+
+
+def test_a_container_that_is_younger_than_the_list_is_not_forgotten() -> None:
+    async def scenario(node: Node) -> None:
+        node.stop(1)
+        node.operations.retain(set())
+        node.operations.retain({"c"})
+        node.operations.retain(set())
+        assert "c" in node.operations._containers
+
+    play(scenario)
+
+
+def test_runs_of_a_reset_pod_only_count_as_attempts() -> None:
+    async def scenario(node: Node) -> None:
+        assert not node.run().is_reset
+        node.operations.mark_reset(["c"])
+        assert node.run().is_reset
+        node.operations.forget({"c"})
+        assert not node.run().is_reset
 
     play(scenario)
