@@ -14,6 +14,7 @@ from kubeloop.api.scalars.quantity import parse_quantity
 from kubeloop.clock import Clock
 from kubeloop.grpc.channel import UnixChannel
 from kubeloop.grpc.streams import RpcError
+from kubeloop.kubelet.cm.cgroups.resource_config import PodCgroupPolicy
 from kubeloop.kubelet.cm.container_manager import ContainerManagerConfig
 from kubeloop.kubelet.cm.node_allocatable import NodeAllocatableConfig, node_allocatable
 from kubeloop.kubelet.config.kubelet_configuration import KubeletConfiguration
@@ -30,6 +31,7 @@ from kubeloop.kubelet.node_status.machine import capacity_of, read_resources, sy
 from kubeloop.kubelet.node_status.registration import NodeShape
 
 _RETRY_SECONDS = 1.0
+_NOTHING_ENFORCED = "none"
 
 log = logging.getLogger(__name__)
 
@@ -46,10 +48,7 @@ async def real_node_config(
         read_resources(paths.root),
         paths,
         DnsSettings(settings.cluster_dns, settings.cluster_domain, _host_dns(settings)),
-        ContainerManagerConfig(
-            cgroup_root=settings.cgroup_root or "/",
-            node_allocatable=NodeAllocatableConfig(hard_eviction=parse_eviction_hard(settings.eviction_hard)),
-        ),
+        container_manager_config(settings),
         parallel_pulls=_parallel_pulls(settings),
         log_rotation=LogRotationPolicy(
             parse_quantity(settings.container_log_max_size).value(),
@@ -65,6 +64,23 @@ async def real_node_config(
         ),
         eviction=eviction_policy_of(settings),
         settings=settings,
+    )
+
+
+def container_manager_config(settings: KubeletConfiguration) -> ContainerManagerConfig:
+    """Return the settings of the control groups."""
+    return ContainerManagerConfig(
+        cgroup_root=settings.cgroup_root or "/",
+        cgroup_driver="systemd" if settings.cgroup_driver == "systemd" else "cgroupfs",
+        node_allocatable=NodeAllocatableConfig(
+            settings.system_reserved,
+            settings.kube_reserved,
+            parse_eviction_hard(settings.eviction_hard),
+            frozenset(settings.enforce_node_allocatable) - {_NOTHING_ENFORCED},
+            settings.system_reserved_cgroup,
+            settings.kube_reserved_cgroup,
+        ),
+        pods=PodCgroupPolicy(pids_limit=settings.pod_pids_limit),
     )
 
 

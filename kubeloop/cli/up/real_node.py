@@ -125,7 +125,7 @@ async def start_real_node(
         names, settings = names_of(options), load_configuration(options)
     except ValueError as error:
         raise StartupError(str(error)) from None
-    record = NodeRecord(names.one, plan.endpoint, str(options.root_dir), settings.cgroup_root)
+    record = NodeRecord(names.one, plan.endpoint, str(options.root_dir), settings.cgroup_root or "/")
     await _check_runtime(record)
     save_node_record(data, record)
     _write_kubeconfigs(options, admin_kubeconfig)

@@ -16,11 +16,10 @@ from kubeloop.kubelet.config.kubelet_configuration import KubeletConfiguration
 _CHAINS: Final = "no iptables chains are maintained"
 _PROFILES: Final = "there are no Go profiles; use py-spy"
 _LATER_NAMES: Final = """
-cgroupDriver cgroupsPerQOS cpuCFSQuota cpuCFSQuotaPeriod cpuManagerPolicy cpuManagerPolicyOptions
-cpuManagerReconcilePeriod enforceNodeAllocatable kubeReserved kubeReservedCgroup memoryManagerPolicy
+cpuCFSQuota cpuCFSQuotaPeriod cpuManagerPolicy cpuManagerPolicyOptions cpuManagerReconcilePeriod memoryManagerPolicy
 memoryReservationPolicy memorySwap memoryThrottlingFactor reservedMemory reservedSystemCPUs shutdownGracePeriod
-shutdownGracePeriodByPodPriority shutdownGracePeriodCriticalPods singleProcessOOMKill systemReserved
-systemReservedCgroup topologyManagerPolicy topologyManagerPolicyOptions topologyManagerScope
+shutdownGracePeriodByPodPriority shutdownGracePeriodCriticalPods singleProcessOOMKill topologyManagerPolicy
+topologyManagerPolicyOptions topologyManagerScope
 """
 # Values other than the default are accepted with a warning.
 NO_EFFECT: Final[Mapping[str, str]] = {
@@ -53,11 +52,11 @@ NO_EFFECT: Final[Mapping[str, str]] = {
 }
 # Values other than the default are refused: pods, or the machine, would be less protected than the file says.
 REFUSED: Final[Mapping[str, str]] = {
+    "cgroupsPerQOS": "pods are always below control groups of their classes",
     "defaultPodSysctls": "they are not applied yet",
     "enableControllerAttachDetach": "only the controller attaches volumes",
     "imagePullCredentialsVerificationPolicy": "credentials of present images are not verified yet",
     "preloadedImagesVerificationAllowlist": "credentials of present images are not verified yet",
-    "podPidsLimit": "the processes of a pod are not limited yet",
     "qosReserved": "it is not enforced yet",
     "runOnce": "it is deprecated",
     "staticPodURL": "static pods are read from files only",

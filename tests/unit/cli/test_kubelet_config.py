@@ -16,6 +16,7 @@ from kubeloop.cli.kubelet.config_files import drop_ins, load_configuration
 from kubeloop.cli.kubelet.config_flags import CONFIG_FLAGS, effective_values, flag_overrides
 from kubeloop.cli.kubelet.flags import add_flags
 from kubeloop.cli.kubelet.host_settings import check_host
+from kubeloop.cli.kubelet.real_node import container_manager_config
 from kubeloop.cli.kubelet.run import _warn
 from kubeloop.cli.kubelet.zpages import kubelet_zpages
 from kubeloop.clock import SystemClock
@@ -228,3 +229,27 @@ def test_a_machine_that_the_configuration_excludes_is_refused(
     found = check_host(KubeletConfiguration(**fields), machine(tmp_path, **facts))
     assert len(found) == bool(problem)
     assert problem in "".join(found)
+
+
+def test_reservations_and_limits_of_processes_reach_the_control_groups() -> None:
+    found = container_manager_config(
+        load(
+            "--cgroup-driver=systemd",
+            "--system-reserved=cpu=1",
+            "--kube-reserved=memory=1Gi",
+            "--kube-reserved-cgroup=/kube",
+            "--enforce-node-allocatable=pods,kube-reserved",
+            "--pod-max-pids=100",
+            "--eviction-hard=memory.available<1Gi",
+        )
+    )
+    assert (found.cgroup_root, found.cgroup_driver, found.pods.pids_limit) == ("/", "systemd", 100)
+    node = found.node_allocatable
+    assert (node.system_reserved, node.kube_reserved, node.kube_reserved_cgroup) == (
+        {"cpu": "1"},
+        {"memory": "1Gi"},
+        "/kube",
+    )
+    assert node.enforced == {"pods", "kube-reserved"}
+    assert [(one.signal, one.amount) for one in node.hard_eviction] == [("memory.available", 1 << 30)]
+    assert container_manager_config(load("--enforce-node-allocatable=none")).node_allocatable.enforced == frozenset()

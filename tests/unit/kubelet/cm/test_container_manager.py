@@ -18,7 +18,8 @@ from kubeloop.kubelet.cm.node_allocatable import (
     node_allocatable,
     validate_node_allocatable,
 )
-from kubeloop.kubelet.eviction.signals import DEFAULT_EVICTION_HARD, parse_eviction_hard
+from kubeloop.kubelet.config.kubelet_configuration import DEFAULT_EVICTION_HARD
+from kubeloop.kubelet.eviction.signals import parse_eviction_hard
 from tests.unit.kubelet.cm.cgroups.fake_cgroups import FakeCgroupV1
 
 CAPACITY = amounts_of(
