@@ -60,6 +60,15 @@ class PodStatusCache:
                 self._observations[uid] = found
         return found
 
+    async def remove_unstarted(self, uid: str) -> None:
+        """Remove containers that were created, and whose start was interrupted: they would never run or exit."""
+        runs = (await self.get(uid)).runs.values()
+        unstarted = [run.id.rpartition("/")[2] for found in runs for run in found if run.state == "created"]
+        for id in unstarted:
+            await self._runtime.remove_container(id)
+        if unstarted:
+            self.invalidate(uid)
+
     async def _read(self, uid: str) -> PodObservation:
         chosen = {POD_UID: uid}
         sandboxes = await self._runtime.list_pod_sandboxes(chosen)

@@ -143,23 +143,15 @@ class CriRuntime:
 
     async def get_pod_status(self, pod: Pod) -> PodObservation:
         """Return the present state of a pod."""
-        seen = self._operations.overlay(await self._without_unstarted(pod.metadata.uid))
-        given = self._parts.actuated.get(pod.metadata.uid)
+        uid = pod.metadata.uid
+        if uid not in self._starts:
+            await self._cache.remove_unstarted(uid)
+        seen = self._operations.overlay(await self._cache.get(uid))
+        given = self._parts.actuated.get(uid)
         if given is None:
             return seen
         runs = {name: tuple(_with_resources(one, given) for one in found) for name, found in seen.runs.items()}
         return msgspec.structs.replace(seen, runs=runs, pod_level_resources=given.pod_level)
-
-    async def _without_unstarted(self, uid: str) -> PodObservation:
-        """Return the state of a pod after removing containers that were created, and whose start was interrupted."""
-        seen = await self._cache.get(uid)
-        unstarted = [run for found in seen.runs.values() for run in found if run.state == "created"]
-        if not unstarted or uid in self._starts:
-            return seen
-        for run in unstarted:
-            await self._service.remove_container(_bare(run.id))
-        self._cache.invalidate(uid)
-        return await self._cache.get(uid)
 
     # Sandboxes.
 
