@@ -109,7 +109,7 @@ def _validate_eviction_update(tags: DeclarativeValidation, new: Eviction, old: E
 
 
 def _validate_eviction_status(tags: DeclarativeValidation, new: Eviction, old: Eviction, now: datetime) -> FieldErrors:
-    """Validate a status: its writers, of whom there are several, may only go on as the eviction controller would."""
+    """Validate a status, which several clients write: only transitions of the eviction controller are accepted."""
     path = _STATUS.child("conditions")
     errors = validate_conditions(new.status.conditions, path)
     reverted = list(_reverted(new.status, old.status))
