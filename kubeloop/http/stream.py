@@ -57,9 +57,14 @@ class ResponseStream:
             self._on_close.append(callback)
 
     def close(self) -> None:
-        """End the response properly; the connection may serve another request."""
+        """End the response properly; the connection may serve another request.
+
+        The end is written apart from the data: kube-apiserver forwards logs to WebSockets, and drops data that it reads
+        together with the end.
+        """
         if self.closed:
             return
+        self._write_buffer.flush()
         self._write_buffer.put_corked(LAST_CHUNK)
         self.connection_lost()
         self._on_end()

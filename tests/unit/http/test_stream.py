@@ -4,6 +4,7 @@
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable
+from typing import Any, cast
 
 from kubeloop.http import (
     HttpHooks,
@@ -269,3 +270,26 @@ def test_paused_outbox_keeps_its_bytes_until_the_peer_reads(run):
         assert (transport.writes, outbox.buffered, outbox.is_congested) == ([b"held"], 0, False)
 
     run(check())
+
+
+class Writes:
+    """Transport that records each write."""
+
+    def __init__(self) -> None:
+        self.seen: list[bytes] = []
+
+    def write(self, data: bytes) -> None:
+        self.seen.append(bytes(data))
+
+
+def test_end_is_written_apart_from_the_data() -> None:
+    async def scenario() -> list[bytes]:
+        transport = Writes()
+        buffer = WriteBuffer(cast(Any, transport), Cork(asyncio.get_running_loop()), lambda: None)
+        stream = ResponseStream(buffer, 1 << 20, lambda: None, lambda: None)
+        stream.write(encode_chunk(b"data"))
+        stream.close()
+        await asyncio.sleep(0)
+        return transport.seen
+
+    assert asyncio.run(scenario()) == [b"4\r\ndata\r\n", b"0\r\n\r\n"]
