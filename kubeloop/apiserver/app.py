@@ -355,14 +355,8 @@ class ApiServer:
                 response = read if read is not None else await self.serve(ctx, verb)
             else:
                 response = await serve_with_faults(self.fault_injector, ctx, verb, partial(self.serve, ctx, verb))
-        except AuthorizationFailed as error:
-            response = Response(500, authorization_failure_text(request, error), TEXT, NO_SNIFF)
-        except errors.ApiError as error:
-            response = status_response(error, course.current_warnings, request)
-        except PageNotFound:
-            response = not_found_response()
-        except StoreError as error:
-            response = status_response(store_error_to_api_error(error), request=request)
+        except (AuthorizationFailed, errors.ApiError, PageNotFound, StoreError) as error:
+            response = _failure_response(error, request, course)
         if course.ctx is not None:
             if not self.metrics.requests.record(course, course.ctx, response):
                 response = self._observe(course, course.ctx, response)
@@ -751,6 +745,19 @@ class ApiServer:
         self._crds.close()
         self.registry.close_watches()
         self.metrics.close()
+
+
+def _failure_response(
+    error: AuthorizationFailed | errors.ApiError | PageNotFound | StoreError, request: Request, course: RequestTrace
+) -> Response:
+    """Return the response to a request that failed."""
+    if isinstance(error, AuthorizationFailed):
+        return Response(500, authorization_failure_text(request, error), TEXT, NO_SNIFF)
+    if isinstance(error, errors.ApiError):
+        return status_response(error, course.current_warnings, request)
+    if isinstance(error, PageNotFound):
+        return not_found_response()
+    return status_response(store_error_to_api_error(error), request=request)
 
 
 def _cache_control(response: Response) -> tuple[tuple[str, str], ...]:
