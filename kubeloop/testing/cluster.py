@@ -107,7 +107,7 @@ class Cluster:
         self.async_client = client = Client(CauseTransport(faulty), scheme=self._scheme)
         informers, recorder = SharedInformerFactory(client, self.clock), EventRecorder(client, COMPONENT, self.clock)
         self.context = ControllerContext(client, informers, self.clock, recorder, ManagerConfig(feature_gates=gates))
-        self._hosted = HostedLoops(self.context, self._admin, self.server.registry)  # also those of simulated nodes
+        self._hosted = HostedLoops(self._admin, self.server.registry)  # also those of simulated nodes
         if nodes:
             self.add_nodes(nodes)
 
@@ -209,7 +209,7 @@ class Cluster:
         Returns when the loop has processed the present objects. Its calls go through `faults`. It is a mistake if its
         reconcile function fails at every try until the end, unless it may fail.
         """
-        loop = self._loop.run(self._hosted.start(wire, may_fail=may_fail))
+        loop = self._loop.run(self._hosted.start(self.context, wire, may_fail=may_fail))
         if not self._loop.is_live:
             self.settle()
             if (error := self._hosted.unserved_kinds_error(loop)) is not None:

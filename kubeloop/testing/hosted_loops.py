@@ -26,10 +26,9 @@ class UnknownKindError(ClusterAssertionError):
 
 
 class HostedLoops:
-    """Loops of one context, each in a task of its name; the context's informers start with the first."""
+    """Loops of a cluster, each in a task of its name; the informers of the context start with the first."""
 
-    def __init__(self, context: ControllerContext, admin: Client, registry: StorageRegistry) -> None:
-        self._context = context
+    def __init__(self, admin: Client, registry: StorageRegistry) -> None:
         self._admin = admin
         self._registry = registry
         self._loops: dict[str, Loop] = {}
@@ -50,18 +49,18 @@ class HostedLoops:
         """Return True if there is a loop or task of this name."""
         return name in self._tasks
 
-    async def start(self, wire: Wire | Loop, *, may_fail: bool) -> Loop:
+    async def start(self, context: ControllerContext, wire: Wire | Loop, *, may_fail: bool) -> Loop:
         """Run a loop, given its wiring function or the loop itself."""
-        context = self._context.without_kinds()
-        loop = wire(context) if callable(wire) else wire
+        declaring = context.without_kinds()
+        loop = wire(declaring) if callable(wire) else wire
         if loop.name in self._tasks:
             raise ValueError(f"a loop named {loop.name} is already running")
         self._loops[loop.name] = loop
-        for kind in context.kinds:
+        for kind in declaring.kinds:
             await kind.ensure(self._admin)
         if COMPONENT not in self._tasks:
-            self._context.informers.start()
-            self.start_task(COMPONENT, self._context.recorder.run())
+            context.informers.start()
+            self.start_task(COMPONENT, context.recorder.run())
         self.start_task(loop.name, loop.run())
         if may_fail:
             self._may_fail.add(loop.name)

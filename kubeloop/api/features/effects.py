@@ -36,7 +36,10 @@ HONORED: Final = {
         CompositePodGroup DRADerivedAttributes DRADeviceCompatibilityGroups DRAListTypeAttributes GenericWorkload
         PodGroupPreemptionPolicy TopologyAwareWorkloadScheduling
     """,
-    KUBELET: "",
+    KUBELET: """
+        CustomCPUCFSQuotaPeriod DefaultPodSysctls GracefulNodeShutdown GracefulNodeShutdownBasedOnPodPriority
+        KubeletCrashLoopBackOffMax KubeletEnsureSecretPulledImages MemoryQoS RotateKubeletServerCertificate
+    """,
 }
 # Gates that change nothing in any component, by reason.
 NO_EFFECT: Final = {
@@ -55,16 +58,15 @@ NO_EFFECT: Final = {
     """,
     "the simulated nodes have no such part": """
         CPUManagerPolicyAlphaOptions CPUManagerPolicyBetaOptions CRIListStreaming
-        ChangeContainerStatusOnKubeletRestart ContainerCheckpoint CustomCPUCFSQuotaPeriod DefaultPodSysctls
-        EventedPLEG GracefulNodeShutdown GracefulNodeShutdownBasedOnPodPriority HugepageAwareEviction
+        ChangeContainerStatusOnKubeletRestart ContainerCheckpoint EventedPLEG HugepageAwareEviction
         InPlacePodVerticalScalingExclusiveCPUs InPlacePodVerticalScalingExclusiveMemory
-        KubeletAllocatedPodsEndpoint KubeletCrashLoopBackOffMax KubeletEnsureSecretPulledImages
+        KubeletAllocatedPodsEndpoint
         KubeletInUserNamespace KubeletPodResourcesListUseActivePods KubeletRegistrationGetOnExistsOnly
         KubeletSeparateDiskGC KubeletServiceAccountTokenForCredentialProviders
-        LocalStorageCapacityIsolationFSQuotaMonitoring MemoryQoS PodAndContainerStatsFromCRI
+        LocalStorageCapacityIsolationFSQuotaMonitoring PodAndContainerStatsFromCRI
         PodLevelResourceManagers PodsAPI QOSReserved ReduceDefaultCrashLoopBackOffDecay
         ReloadKubeletClientCAFile ReloadKubeletServerCertificateFile ResourceHealthStatus
-        ResourceHealthStatusMessage RotateKubeletServerCertificate RuntimeClassInImageCriApi SELinuxMount
+        ResourceHealthStatusMessage RuntimeClassInImageCriApi SELinuxMount
         TopologyManagerPolicyAlphaOptions TopologyManagerPolicyBetaOptions WindowsCPUAndMemoryAffinity
         WindowsGracefulNodeShutdown WindowsHostNetwork
     """,

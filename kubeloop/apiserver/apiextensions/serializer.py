@@ -7,6 +7,8 @@ which costs a decode.
 
 from __future__ import annotations
 
+import builtins
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
@@ -16,6 +18,7 @@ from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.structural.instance import CustomResourceObject
 from kubeloop.apiserver.apiextensions.resource import CustomResource
 from kubeloop.apiserver.registry.serializer import StoredSerializer
+from kubeloop.store.base import Record
 
 _METADATA_KEY: Final = b'"metadata":{'
 _PARTS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -43,6 +46,10 @@ class CustomSerializer(StoredSerializer):
     def item(self, value: bytes, revision: int) -> bytes:
         """Return an encoded list item; custom objects have kind and apiVersion in lists, too."""
         return self.object(value, revision)
+
+    def items(self, records: Sequence[Record]) -> builtins.list[bytes]:
+        """Return records as encoded list items."""
+        return [self.object(record.value, record.mod_revision) for record in records]
 
     def list(self, metadata: bytes, items: list[bytes]) -> list[bytes]:
         """Return an encoded list in parts; as upstream, its metadata always has `continue`."""
