@@ -38,6 +38,7 @@ from kubeloop.kubelet.cri.isolation.host_security import HostSecurity
 from kubeloop.kubelet.cri.isolation.pod_isolation import IsolationError, IsolationManager, PodIsolation
 from kubeloop.kubelet.cri.lifecycle.actuated_state import ActuatedState, PodResourceInfo
 from kubeloop.kubelet.cri.lifecycle.hooks import HookRunner
+from kubeloop.kubelet.cri.lifecycle.keyed_lock import KeyedLock
 from kubeloop.kubelet.cri.lifecycle.operations import ContainerOperations
 from kubeloop.kubelet.cri.lifecycle.probers import Prober, ProbeTarget
 from kubeloop.kubelet.cri.lifecycle.resize import PodResizer, actuated_resources
@@ -116,6 +117,7 @@ class CriRuntime:
         self._operations = ContainerOperations(service, self._hooks, self._on_operation_end)
         self._resizer = PodResizer(service, parts.resources.pods, parts.actuated, facts.memory)
         self._starts: dict[str, asyncio.Task[None]] = {}  # starts under way, by pod UID
+        self._removals = KeyedLock()  # by pod UID: of pod workers and of orphaned pods
 
     # Changes that others see.
 
@@ -191,7 +193,11 @@ class CriRuntime:
             log.info("control group of pod %s: %s", pod.metadata.uid, error)
 
     async def remove_pod(self, uid: str) -> None:
-        """Remove the sandboxes, containers, mounts and files of a pod."""
+        """Remove the sandboxes, containers, mounts and files of a pod; a runtime refuses two removals at a time."""
+        async with self._removals.hold(uid):
+            await self._remove_pod(uid)
+
+    async def _remove_pod(self, uid: str) -> None:
         containers = await self._service.list_containers({POD_UID: uid})
         self._operations.forget({one.id for one in containers})
         for one in await self._service.list_pod_sandboxes({POD_UID: uid}):
