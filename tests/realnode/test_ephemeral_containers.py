@@ -17,5 +17,7 @@ def test_ephemeral_container_sees_the_processes_of_its_target(node: RealNode) ->
     node.wait_ready("target")
     command = ("debug", "target", f"--image={BUSYBOX}", "--target=c", "-c", "look", "--", "ps", "-o", "args")
     node.kubectl(*command)
-    node.eventually(lambda: node.statuses("target", "ephemeralContainerStatuses")["look"]["state"].get("terminated"))
+    node.eventually(
+        lambda: node.statuses("target", "ephemeralContainerStatuses").get("look", {}).get("state", {}).get("terminated")
+    )
     assert "sleep 12345" in node.kubectl("logs", "target", "-c", "look").splitlines()
