@@ -262,23 +262,23 @@ def test_no_op_update_is_answered_from_the_latest_state(
 def test_kubernetes_service_has_endpoints_of_all_live_servers(cluster: EtcdCluster) -> None:
     async def main() -> None:
         async with asyncio.timeout(GIVE_UP_SECONDS), servers(cluster, "/known/", 2) as on:
-            assert await published_addresses(on[0]) == {"192.0.2.1", "192.0.2.2"}
+            assert await published_addresses(on[0], 2) == {"192.0.2.1", "192.0.2.2"}
             leases = await on[1].client.list(Lease, "kube-system")
             assert sum("apiserver.kubernetes.io/identity" in one.metadata.labels for one in leases.items) == 2
             await on[1].running.close_now()
-            assert await published_addresses(on[0], until=1) == {"192.0.2.1"}
+            assert await published_addresses(on[0], 1) == {"192.0.2.1"}
 
     asyncio.run(main())
 
 
-async def published_addresses(server: Server, until: int = 0) -> set[str]:
-    """Return the addresses of Endpoints and slices, once both agree."""
+async def published_addresses(server: Server, count: int) -> set[str]:
+    """Return the addresses of Endpoints and slices, once both have this many."""
     while True:
         endpoints = await server.client.get(Endpoints, "kubernetes", "default")
         told = {one.ip for subset in endpoints.subsets for one in subset.addresses}
         slices = await server.client.list(EndpointSlice, "default")
         sliced = {one for item in slices.items for endpoint in item.endpoints for one in endpoint.addresses}
-        if told == sliced and (not until or len(told) == until):
+        if told == sliced and len(told) == count:
             return told
         await asyncio.sleep(0.05)
 
