@@ -620,11 +620,11 @@ def _maintain_authentication_config_map(
     trust = _authentication_config_map(options)
     if trust is None:
         return None
-    keeper = extension_apiserver_authentication.AuthenticationConfigMap(registry, own, trust, clock)
-    keeper.sync()
-    parts.callback(keeper.close)
-    parts.callback(PeriodicJob(extension_apiserver_authentication.SYNC_SECONDS, keeper.sync).cancel)
-    return keeper
+    config_map = extension_apiserver_authentication.AuthenticationConfigMap(registry, own, trust, clock)
+    config_map.sync()
+    parts.callback(config_map.close)
+    parts.callback(PeriodicJob(extension_apiserver_authentication.SYNC_SECONDS, config_map.sync).cancel)
+    return config_map
 
 
 def _authentication_config_map(options: BootstrapOptions) -> Any | None:

@@ -55,18 +55,20 @@ def wire(context: CloudControllerContext) -> Controller[str]:
     nodes = context.informers.for_resource(resource_of_class(Node))
     counted = context.telemetry.registry.counter("route_controller_route_sync_total", "outcome", "trigger")
     network = CloudNetwork(routes, config.cluster_name, context.recorder.with_component(COMPONENT), context.clock)
-    keeper = RouteReconciler(context.client, network, parse_cluster_cidrs(config.cluster_cidr), context.clock)
+    reconciler = RouteReconciler(context.client, network, parse_cluster_cidrs(config.cluster_cidr), context.clock)
 
     async def sweep() -> None:
-        await reconcile_counted(keeper, nodes.list(), counted)
+        await reconcile_counted(reconciler, nodes.list(), counted)
 
     return periodic_controller(NAME, context, nodes, config.route_reconciliation_period, sweep)
 
 
-async def reconcile_counted(keeper: RouteReconciler, nodes: Sequence[Node], counted: MetricFamily[MetricValue]) -> None:
+async def reconcile_counted(
+    reconciler: RouteReconciler, nodes: Sequence[Node], counted: MetricFamily[MetricValue]
+) -> None:
     """Reconcile the routes once, and count the result."""
     try:
-        changed = await keeper.reconcile(nodes)
+        changed = await reconciler.reconcile(nodes)
     except Exception:
         counted.with_labels("error", "periodic").value += 1
         raise

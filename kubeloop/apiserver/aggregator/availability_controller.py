@@ -34,14 +34,14 @@ class AvailabilityController:
     def __init__(
         self,
         remote: RemoteAPIServer,
-        neighbours: ServiceResolver,
+        resolver: ServiceResolver,
         report: Callable[[str, AvailableCondition], None],
         changed: Callable[[], None],
     ) -> None:
         assert remote.api.spec.service is not None, "a local APIService is not monitored"
         self.remote = remote
         self.namespace = remote.api.spec.service.namespace
-        self._service_resolver = neighbours
+        self._service_resolver = resolver
         self._report_condition = report
         self._on_change = changed
         self._reader = RemoteDocumentReader()

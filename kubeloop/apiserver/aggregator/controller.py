@@ -77,12 +77,12 @@ class APIServiceController:
     def _add_or_update(self, record: Record) -> None:
         api: APIService = self._storage.serializer.decode_record(record)
         name = api.metadata.name
-        keeper = self._availability_controllers.get(name)
+        controller = self._availability_controllers.get(name)
         if api.spec.service is None:
             self._drop(name)
             self._write(name, LOCAL)
-        elif keeper is not None and keeper.remote.api.spec == api.spec:
-            keeper.remote.api, keeper.remote.available = api, is_available(api)
+        elif controller is not None and controller.remote.api.spec == api.spec:
+            controller.remote.api, controller.remote.available = api, is_available(api)
         else:
             self._drop(name)
             chance = self._clock.random()
@@ -92,15 +92,15 @@ class APIServiceController:
             )
 
     def _drop(self, name: str) -> None:
-        keeper = self._availability_controllers.pop(name, None)
-        if keeper is not None:
-            keeper.close()
+        controller = self._availability_controllers.pop(name, None)
+        if controller is not None:
+            controller.close()
 
     def _publish_versions(self) -> None:
         """Publish the versions of remotes if they have changed."""
-        keepers = self._availability_controllers.values()
-        self.remotes = {(one.remote.group, one.remote.version): one.remote for one in keepers}
-        versions = sorted_versions(one.version for one in keepers)
+        controllers = self._availability_controllers.values()
+        self.remotes = {(one.remote.group, one.remote.version): one.remote for one in controllers}
+        versions = sorted_versions(one.version for one in controllers)
         if versions != self._published_versions:
             self._published_versions = versions
             self._publish(versions)
@@ -108,9 +108,9 @@ class APIServiceController:
     def _wake(self, events: Sequence[StoreEvent]) -> None:
         """Recheck the remotes in the namespaces of changed Services or EndpointSlices."""
         namespaces = {event.key.rsplit("/", 2)[1] for event in events}
-        for keeper in self._availability_controllers.values():
-            if keeper.namespace in namespaces:
-                keeper.wake()
+        for controller in self._availability_controllers.values():
+            if controller.namespace in namespaces:
+                controller.wake()
 
     def _write(self, name: str, verdict: AvailableCondition) -> None:
         """Write the Available condition; a concurrent change triggers another check."""

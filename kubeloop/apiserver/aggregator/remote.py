@@ -43,7 +43,7 @@ class RemoteAPIServer:
         self,
         api: APIService,
         identity: ProxyIdentity | None,
-        neighbours: ServiceResolver,
+        resolver: ServiceResolver,
         by_endpoint: bool,
         chance: Random,
     ) -> None:
@@ -54,7 +54,7 @@ class RemoteAPIServer:
         self.available = is_available(api)
         self._service = (reference.namespace, reference.name)
         self._server_name = f"{reference.name}.{reference.namespace}.svc"
-        self._service_resolver = neighbours
+        self._service_resolver = resolver
         self._by_endpoint = by_endpoint
         self._random = chance
         self._idle = IdleConnectionPool()

@@ -50,7 +50,7 @@ def validate_meta(meta: ObjectMeta, names: NameRule) -> FieldErrors:
     _check_namespace(meta.namespace, names.namespaced, errors)
     if meta.generation < 0:
         errors.append(invalid(METADATA.child("generation"), meta.generation, NOT_NEGATIVE))
-    _check_lasting(meta, errors)
+    _check_common(meta, errors)
     if meta.finalizers:
         errors += validate_finalizers(meta.finalizers, _FINALIZERS)
         if names.standard_finalizers:
@@ -79,7 +79,7 @@ def validate_meta_update(new: ObjectMeta, old: ObjectMeta, names: NameRule) -> F
     if new.generation < old.generation:
         errors.append(invalid(METADATA.child("generation"), new.generation, "must not be decremented"))
     errors += _changes(new, old, _FIXED)
-    _check_lasting(new, errors)
+    _check_common(new, errors)
     errors += _changes(new, old, _FIXED_BY_SCHEMA)
     return errors + validate_standard_finalizers(new.finalizers, _FINALIZERS) if names.standard_finalizers else errors
 
@@ -118,7 +118,7 @@ def _check_namespace(namespace: str, namespaced: bool, errors: FieldErrors) -> N
         errors += _all_invalid("namespace", namespace, messages)
 
 
-def _check_lasting(meta: ObjectMeta, errors: FieldErrors) -> None:
+def _check_common(meta: ObjectMeta, errors: FieldErrors) -> None:
     """Validate the metadata fields that creates and updates have in common."""
     if meta.labels:
         errors += validate_labels(meta.labels, _LABELS)

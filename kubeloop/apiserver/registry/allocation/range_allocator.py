@@ -27,9 +27,9 @@ _BEFORE_MADE_UP_PORTS: Final = 32768
 class UnavailableItems:
     """Set of unavailable items: held by Services, recorded as IPAddress, or reserved for a write in progress."""
 
-    def __init__(self, store: Store, holdings: AllocatedByServices, ip_prefix: str) -> None:
+    def __init__(self, store: Store, allocated: AllocatedByServices, ip_prefix: str) -> None:
         self._store = store
-        self.by_services = holdings
+        self.by_services = allocated
         self._ip_prefix = ip_prefix
         self.reserved: set[str | int] = set()
         self.allocations: Counter[tuple[str, str]] = Counter()  # by network, and static or dynamic

@@ -80,22 +80,22 @@ def test_config_map_is_created_completed_and_recreated(api: Api) -> None:
     wanted = ConfigMap(metadata=ObjectMeta(name=NAME, namespace=NAMESPACE), data=data)
 
     async def start() -> AuthenticationConfigMap:
-        keeper = AuthenticationConfigMap(
+        config_map = AuthenticationConfigMap(
             api.registry, BootstrapWriter(api.registry, api.clock, DEFAULT_FEATURES), wanted, api.clock
         )
-        await look(keeper)
-        return keeper
+        await look(config_map)
+        return config_map
 
-    async def look(keeper: AuthenticationConfigMap) -> None:
-        keeper.sync()
+    async def look(config_map: AuthenticationConfigMap) -> None:
+        config_map.sync()
         await asyncio.sleep(0)
         await asyncio.sleep(0)
 
-    keeper = api._runner.run(start())
+    config_map = api._runner.run(start())
     assert api.get(PATH).body["data"] == data
     api.patch("merge", PATH, {"data": {"client-ca-file": THEIRS}})
-    api._runner.run(look(keeper))
+    api._runner.run(look(config_map))
     assert api.get(PATH).body["data"]["client-ca-file"] == THEIRS + OURS
     api.ask("DELETE", PATH)
     assert api.get(PATH).body["data"] == data
-    keeper.close()
+    config_map.close()

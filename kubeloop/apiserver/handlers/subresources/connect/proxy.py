@@ -119,9 +119,9 @@ def _dialer_of(server: ApiServer, pod: Any, address: HostPort) -> Callable[[Port
 
 
 async def _to_service(ctx: RequestContext, server: ApiServer, name: str, port: str) -> Response:
-    namespace, neighbours = ctx.target.namespace, ServiceResolver(server.registry)
+    namespace, resolver = ctx.target.namespace, ServiceResolver(server.registry)
     if _is_port(port):
-        service = neighbours.service(namespace, name)
+        service = resolver.service(namespace, name)
         if service is None:
             raise errors.not_found("", "services", name)
         named = next((one.name or "" for one in service.spec.ports if one.port == int(port)), None)
@@ -131,7 +131,7 @@ async def _to_service(ctx: RequestContext, server: ApiServer, name: str, port: s
     pods = {one.status.pod_ip: one for one in server.registry.list_objects("pods", namespace) if one.status.pod_ip}
     found = [
         address
-        for one in neighbours.slices(namespace, name)
+        for one in resolver.slices(namespace, name)
         for address in ready_addresses(one, port)
         if address.host in pods
     ]
