@@ -76,10 +76,12 @@ def is_shown(expected: str, output: str) -> bool:
 class PageRun:
     """Folder, plane and background programs of one page."""
 
+    shell: tuple[str, ...] = ("bash", "-c")
+
     def __init__(self, folder: Path, cleanup: ExitStack) -> None:
         self.folder = folder
         self._cleanup = cleanup
-        self._environment = {
+        self.environment = {
             **environment(),
             "HOME": str(folder),
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
@@ -105,7 +107,7 @@ class PageRun:
         if command.startswith("export KUBECONFIG="):
             return
         if _UP.match(command):
-            self._start_plane(command, shown)
+            self.start_plane(command, shown)
         elif command.endswith("&"):
             self._start_program(command.rstrip("& "))
         else:
@@ -114,9 +116,9 @@ class PageRun:
 
     def _output(self, command: str) -> str:
         done = subprocess.run(
-            ["bash", "-c", command],
+            [*self.shell, command],
             cwd=self.folder,
-            env=self._environment,
+            env=self.environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -124,18 +126,19 @@ class PageRun:
         )
         return done.stdout
 
-    def _start_plane(self, command: str, shown: str) -> None:
+    def start_plane(self, command: str, shown: str) -> None:
+        """Start the plane of a `kubeloop up`, which the further commands use."""
         flags = [flag for flag in shlex.split(command)[2:] if flag not in _ISOLATED]
         plane = Plane(self.folder / "plane", *_ISOLATED, *flags)
         line = plane.start()
         self._cleanup.callback(plane.close)
-        self._environment["KUBECONFIG"] = str(plane.kubeconfig)
+        self.environment["KUBECONFIG"] = str(plane.kubeconfig)
         assert is_shown(shown, line) or not shown, line
 
     def _start_program(self, command: str) -> None:
         with (self.folder / "program.log").open("ab") as log:
             process = subprocess.Popen(
-                ["bash", "-c", f"exec {command}"], cwd=self.folder, env=self._environment, stdout=log, stderr=log
+                ["bash", "-c", f"exec {command}"], cwd=self.folder, env=self.environment, stdout=log, stderr=log
             )
         self._cleanup.callback(process.wait, GIVE_UP_SECONDS)
         self._cleanup.callback(process.terminate)
