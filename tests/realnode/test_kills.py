@@ -33,6 +33,7 @@ def test_kills_restart_no_container(node: RealNode) -> None:
     node.apply(*mixed_objects())
     before = node.eventually(lambda: settled(node), lambda: node.kubectl("get", "pods", "-o", "wide"))
     assert len(before) == PODS
+    node.eventually(lambda: uids_of_cgroups(node) == running_uids(node), lambda: str(node.pod_cgroups()))
     parts = parts_of(node)
     for number in range(KILLS):
         node.stop_kubelet(signal.SIGKILL)
@@ -88,6 +89,17 @@ def _facts(status: dict[str, Any]) -> tuple[Any, ...]:
     containers = [(one["name"], one.get("containerID"), one["restartCount"], one["ready"]) for one in groups]
     is_ready = ready.get("status") == "True"
     return status.get("phase"), is_ready, ready.get("lastTransitionTime"), status.get("podIP"), containers
+
+
+def running_uids(node: RealNode) -> set[str]:
+    """UIDs of the running pods. A pod that has ended keeps its sandbox and control group for a moment."""
+    pods = json.loads(node.kubectl("get", "pods", "-o", "json"))["items"]
+    return {one["metadata"]["uid"] for one in pods if one["status"]["phase"] == "Running"}
+
+
+def uids_of_cgroups(node: RealNode) -> set[str]:
+    """UIDs of the pods that have control groups."""
+    return {Path(one).name.removeprefix("pod") for one in node.pod_cgroups()}
 
 
 def parts_of(node: RealNode) -> dict[str, int]:
