@@ -52,6 +52,8 @@ class Strategy:
     reset_fields: ResetFields = field(default_factory=dict)
     # Only fields that a subresource may set, where that is shorter to list; "*" is any list item.
     settable_fields: ResetFields = field(default_factory=dict)
+    # No step of an update sets a field within the old object, which may therefore be a struct that readers share.
+    preserves_old: bool = False
     # Validation uses the served version, not the storage version.
     validated_as_served: bool = False
     # Default propagation policy: Delete, Orphan, or Unsupported.
@@ -107,5 +109,10 @@ class Strategy:
 
 def count_generation(new: Any, old: Any, attributes: tuple[str, ...]) -> None:
     """Set the generation: one more than before if any of the attributes differs."""
-    changed = any(not is_semantically_equal(attrgetter(name)(new), attrgetter(name)(old)) for name in attributes)
-    force_setattr(new.metadata, "generation", old.metadata.generation + changed)
+    generation = old.metadata.generation
+    for name in attributes:
+        read = attrgetter(name)
+        if not is_semantically_equal(read(new), read(old)):
+            generation += 1
+            break
+    force_setattr(new.metadata, "generation", generation)

@@ -25,6 +25,7 @@ from kubeloop.apiserver.request.context import RequestContext
 
 _PARTS: Final = frozenset({"metadata", "spec", "status"})
 _STATUS: Final = ("status",)
+_PATCHED_SUBRESOURCES: Final = ("", "status")
 # Kinds whose status has defaults that depend on the spec.
 _DEFAULTS_CROSS_PARTS: Final = frozenset({"services", "customresourcedefinitions.apiextensions.k8s.io"})
 _TYPE: Final = frozenset({"kind", "api_version"})
@@ -35,9 +36,12 @@ def patch_parts(media: str, patch: Any, current: ExistingObject, ctx: RequestCon
     resource, subresource = ctx.resource, ctx.target.subresource
     if media == JSON_PATCH or resource.is_custom or conversion_of(resource) is not None:
         return None
-    if resource.group_resource in _DEFAULTS_CROSS_PARTS:
+    if resource.group_resource in _DEFAULTS_CROSS_PARTS or type(patch) is not dict or not patch.keys() <= _PARTS:
         return None
-    if subresource == "status" or "status" not in resource.type.__struct_fields__:
+    fields = resource.type.__struct_fields__
+    if subresource not in _PATCHED_SUBRESOURCES or not _has_only_parts(fields):
+        return None
+    if subresource or strategy.preserves_old or "status" not in fields:
         current.use_shared()
     names = _patched_part_names(patch, current.form.served, strategy, subresource)
     obj = _patched(media, {name: patch[name] for name in names}, current, resource, subresource) if names else None
@@ -95,21 +99,18 @@ def _patched(
     return obj
 
 
-def _patched_part_names(patch: Any, was: Any, strategy: Strategy, subresource: str) -> tuple[str, ...]:
+def _patched_part_names(patch: dict[str, Any], was: Any, strategy: Strategy, subresource: str) -> tuple[str, ...]:
     """Return the parts that a patch changes; empty if the patch needs the full path."""
-    if type(patch) is not dict or not patch.keys() <= _PARTS or not _has_only_parts(was.__struct_fields__):
-        return ()
-    if any(type(part) is not dict or not hasattr(was, name) for name, part in patch.items()):
-        return ()
+    for name, part in patch.items():
+        if type(part) is not dict or not hasattr(was, name):
+            return ()
     names = tuple(name for name in patch if name != "metadata" or patch[name] != {"uid": was.metadata.uid})
     if subresource == "status":
         # The spec is reset to its stored value, whatever a client sends.
         return names if "spec" not in names else ()
     # So is the status, for kinds with a status subresource.
     keeps_status = not hasattr(was, "status") or _STATUS in strategy.reset_fields.get("", ())
-    if subresource or "status" in names or not keeps_status:
-        return ()
-    return names
+    return names if keeps_status and "status" not in names else ()
 
 
 @cache

@@ -50,11 +50,14 @@ class SharedObject:
     def plain_parts(self, names: tuple[str, ...]) -> dict[str, Any]:
         """Return some parts as plain JSON without managedFields; absent ones are left out."""
         was = self.served
-        parts = {name: getattr(was, name) for name in names}
-        if "metadata" in parts:
-            parts["metadata"] = msgspec.structs.replace(was.metadata, managed_fields=())
-        document = codec.to_plain(type(was)(**parts))
-        return {name: document[name] for name in names if name in document}
+        parts = {}
+        for name in names:
+            part = getattr(was, name)
+            if name == "metadata":
+                part = msgspec.structs.replace(part, managed_fields=())
+            if part is not None:
+                parts[name] = codec.to_plain(part)
+        return parts
 
 
 class OwnedObject(SharedObject):
@@ -117,26 +120,21 @@ class ExistingObject:
     def __init__(self, storage: ResourceStorage, record: Record) -> None:
         self.record = record
         self.storage = storage
-        self._form: SharedObject = OwnedObject(storage, record)
+        self.form: SharedObject = OwnedObject(storage, record)  # to be read only, since it may be shared
         self._changed_parts: tuple[str, ...] | None = None  # the only parts that a patch changes
         self._parts: dict[str, Any] = {}  # the existing ones of these, with their old values
 
-    @property
-    def form(self) -> SharedObject:
-        """Object as a struct that must not be changed, since it may be shared."""
-        return self._form
-
     def use_shared(self) -> SharedObject:
         """Use the shared struct, for a write that sets nothing within the parts that it keeps."""
-        self._form = SharedObject(self.storage, self.record)
-        return self._form
+        self.form = SharedObject(self.storage, self.record)
+        return self.form
 
     def use_owned(self) -> OwnedObject:
         """Use a struct of this write's own; any part may change."""
         self._changed_parts = None
-        owned = self._form
+        owned = self.form
         if not isinstance(owned, OwnedObject):
-            owned = self._form = OwnedObject(self.storage, self.record)
+            owned = self.form = OwnedObject(self.storage, self.record)
         return owned
 
     def restrict_to(self, names: tuple[str, ...]) -> dict[str, Any]:
@@ -144,7 +142,7 @@ class ExistingObject:
 
         All other parts stay unchanged.
         """
-        self._changed_parts, self._parts = names, self._form.plain_parts(names)
+        self._changed_parts, self._parts = names, self.form.plain_parts(names)
         return self._parts
 
     @property

@@ -61,7 +61,10 @@ def with_fields(entry: ManagedFieldsEntry, fields: FieldTree) -> ManagedFieldsEn
 
 def find_entry(entries: Iterable[ManagedFieldsEntry], manager: FieldManager) -> ManagedFieldsEntry | None:
     """Return the entry of a manager, or None."""
-    return next((entry for entry in entries if manager.matches(entry)), None)
+    for entry in entries:
+        if manager.matches(entry):
+            return entry
+    return None
 
 
 def manager_identifier(entry: ManagedFieldsEntry) -> str:

@@ -29,16 +29,21 @@ _INIT_CONTAINER_ANNOTATIONS = tuple(
 
 def drop_disabled_pod_fields(new: Any, old: Any, features: Features) -> None:
     """Drop disabled fields of a pod or pod template; `old` may be None."""
-    signalled = [container for container in containers_of(new.spec) if _has_stop_signal(container)]
-    drop_disabled(_spec_uses, new.spec, None if old is None else old.spec, features)
+    if old is None or new.spec is not old.spec:
+        _drop_disabled_spec_fields(new.spec, None if old is None else old.spec, features)
+    annotations = new.metadata.annotations
+    if annotations and not annotations.keys().isdisjoint(_INIT_CONTAINER_ANNOTATIONS):
+        kept = {key: value for key, value in annotations.items() if key not in _INIT_CONTAINER_ANNOTATIONS}
+        force_setattr(new.metadata, "annotations", kept)
+
+
+def _drop_disabled_spec_fields(new: PodSpec, old: PodSpec | None, features: Features) -> None:
+    signalled = [container for container in containers_of(new) if _has_stop_signal(container)]
+    drop_disabled(_spec_uses, new, old, features)
     for container in signalled:
         # A lifecycle that held only a dropped signal is dropped, too.
         if container.lifecycle == Lifecycle():
             force_setattr(container, "lifecycle", None)
-    annotations = new.metadata.annotations
-    if annotations and any(key in annotations for key in _INIT_CONTAINER_ANNOTATIONS):
-        kept = {key: value for key, value in annotations.items() if key not in _INIT_CONTAINER_ANNOTATIONS}
-        force_setattr(new.metadata, "annotations", kept)
 
 
 def drop_disabled_template_fields(new: PodTemplateSpec | None, old: PodTemplateSpec | None, features: Features) -> None:

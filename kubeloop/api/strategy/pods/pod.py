@@ -46,6 +46,13 @@ def grace_period_of(pod: Pod, requested: int | None) -> int:
     return 1 if period < 0 else period
 
 
+def _drop_disabled(new: Pod, old: Pod | None, features: Features) -> None:
+    if old is not None and new.spec == old.spec:
+        # Readers of both pods share one spec, and the steps that follow compare it at once.
+        force_setattr(new, "spec", old.spec)
+    drop_disabled_pod_fields(new, old, features)
+
+
 def _refine(new: Pod, old: Pod | None) -> None:
     if old is not None:
         _keep_pod_resources(new, old)
@@ -204,7 +211,8 @@ POD = Strategy(
         "resize": tuple(_resizable("containers", "initContainers")),
     },
     grace_period=grace_period_of,
-    drop_disabled=drop_disabled_pod_fields,
+    preserves_old=True,
+    drop_disabled=_drop_disabled,
     drop_disabled_status=drop_disabled_status_fields,
     refine=_refine,
     refine_status=_refine_status,

@@ -158,9 +158,25 @@ def test_fields_of_disabled_features_are_dropped() -> None:
 
 def test_disabled_field_in_use_is_kept() -> None:
     volumes = {"volumes": [{"name": "v", "emptyDir": {"mode": 1}}]}
-    old, new = pod(volumes), pod(volumes)
+    old, new = pod(volumes), pod({**volumes, "activeDeadlineSeconds": 5})
     POD.prepare_update(new, old, DEFAULT_FEATURES)
     assert new.spec.volumes == old.spec.volumes
+
+
+def test_update_with_an_equal_spec_shares_it() -> None:
+    old, same, changed = created(), pod(), pod({"activeDeadlineSeconds": 5})
+    POD.prepare_update(same, old, DEFAULT_FEATURES)
+    POD.prepare_update(changed, old, DEFAULT_FEATURES)
+    assert same.spec is old.spec
+    assert changed.spec is not old.spec
+    assert changed.spec.active_deadline_seconds == 5
+
+
+def test_update_drops_annotations_of_init_containers() -> None:
+    annotations = {"pod.beta.kubernetes.io/init-containers": "[]", "kept": "yes"}
+    new = pod(annotations=annotations)
+    POD.prepare_update(new, created(), DEFAULT_FEATURES)
+    assert new.metadata.annotations == {"kept": "yes"}
 
 
 def test_update_keeps_status_and_increases_generation_on_spec_changes() -> None:

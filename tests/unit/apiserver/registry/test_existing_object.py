@@ -20,7 +20,11 @@ PATCHES = [
     ("merge", f"{POD}/status", {"metadata": {"labels": {"l": "2"}}, "status": {"reason": "R"}}),
     ("merge", f"{POD}/status", {"status": {"phase": 5}}),
     ("merge", f"{POD}/status", {"spec": {"activeDeadlineSeconds": 9}, "status": {"phase": "Running"}}),
+    ("strategic", POD, {"metadata": {"annotations": {"x": "y"}}}),
+    ("strategic", POD, {"metadata": {"labels": {"l": None}}, "spec": {"activeDeadlineSeconds": 7}}),
+    ("strategic", POD, {"spec": {"tolerations": [{"key": "k", "operator": "Exists"}]}}),
     ("merge", POD, {"metadata": {"annotations": {"x": "y"}}, "spec": {"activeDeadlineSeconds": 7}}),
+    ("merge", POD, {"apiVersion": "v1", "metadata": {"annotations": {"x": "y"}}}),
     ("merge", POD, {"metadata": {"managedFields": []}}),
     ("json", POD, [{"op": "add", "path": "/metadata/labels/x", "value": "y"}]),
 ]
@@ -75,6 +79,18 @@ def test_no_patch_changes_the_shared_struct(
     assert api.patch(kind, path, patch).status in (200, 400, 422)
     assert codec.encode(shared) == before
     assert not parts & {id(one) for one in changed}
+
+
+def test_patch_of_metadata_decodes_no_shared_pod(
+    api: Any, storage: ResourceStorage, changed: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared_pod(storage, changed)
+
+    def fail(*_: Any) -> Any:
+        raise AssertionError("the record was decoded")
+
+    monkeypatch.setattr(type(storage.serializer), "decode_stored", fail)
+    assert api.patch("strategic", POD, {"metadata": {"annotations": {"x": "y"}}}).status == 200
 
 
 def test_mutating_form_has_its_own_struct(storage: ResourceStorage, changed: list[Any]) -> None:

@@ -29,8 +29,8 @@ class DefaultTolerationSeconds(AdmissionPlugin):
         assert isinstance(pod, Pod)
         present = pod.spec.tolerations
         missing = self._defaults
-        if present:
-            missing = tuple(default for default in missing if not any(_covers(own, default.key) for own in present))
+        for own in present:
+            missing = tuple([default for default in missing if not _covers(own, default.key)])
         if missing:
             force_setattr(pod.spec, "tolerations", present + missing)
 
