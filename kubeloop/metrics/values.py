@@ -41,6 +41,13 @@ class Histogram:
         self.counts[bisect_left(self.bounds, value)] += times
         self.total += value * times
 
+    def observe_all(self, values: Iterable[float]) -> None:
+        """Count several values."""
+        bounds, counts = self.bounds, self.counts
+        for value in values:
+            counts[bisect_left(bounds, value)] += 1
+            self.total += value
+
     @property
     def mean(self) -> float:
         """Mean of all values; 0 without values."""
@@ -61,7 +68,7 @@ class Histogram:
 
 
 class FastHistogram:
-    """Histogram for hot paths: values within the first bucket are counted in plain attributes.
+    """Histogram for hot paths: values within the first bucket are counted in plain attributes, except in a batch.
 
     Callers may add to `fast` and `total` themselves if a value is at most the first bound.
     """
@@ -84,6 +91,16 @@ class FastHistogram:
         if self._slow is None:
             self._slow = Histogram(self._bounds)
         self._slow.observe(value)
+
+    def observe_all(self, values: Sequence[float]) -> None:
+        """Count several values, at least one."""
+        if max(values) <= self._first:
+            self.fast += len(values)
+            self.total += sum(values)
+            return
+        if self._slow is None:
+            self._slow = Histogram(self._bounds)
+        self._slow.observe_all(values)
 
     @property
     def count(self) -> int:

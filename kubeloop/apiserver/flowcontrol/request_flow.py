@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from kubeloop.api import errors
@@ -61,6 +61,14 @@ class FlowSchemaCounters:
             self.fast_seconds += seconds
         else:
             self._slow.observe(seconds)
+
+    def observe_all(self, seconds: Sequence[float]) -> None:
+        """Count several executed requests, at least one."""
+        if min(seconds) > 0 and max(seconds) <= _FAST_SECONDS:
+            self.fast += len(seconds)
+            self.fast_seconds += sum(seconds)
+        else:
+            self._slow.observe_all(seconds)
 
     def observe_watchers(self, count: int) -> None:
         """Count a write that concerns watchers, by their number."""

@@ -8,7 +8,7 @@ do for a request is counted for it with no duration, as it takes less than the c
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from kubeloop.api.features.gates import Features
@@ -42,11 +42,10 @@ class AuthenticationMetrics:
         self._count_user(username, 1)
         self.success.observe(seconds)
 
-    def add_fast(self, username: str, seconds: float, times: int) -> None:
-        """Count several requests of a user, whose authentication was fast and took so long in all."""
-        self._count_user(username, times)
-        self.success.fast += times
-        self.success.total += seconds
+    def count_all(self, username: str, seconds: Sequence[float]) -> None:
+        """Count several requests of a user, at least one."""
+        self._count_user(username, len(seconds))
+        self.success.observe_all(seconds)
 
     def _count_user(self, username: str, times: int) -> None:
         try:

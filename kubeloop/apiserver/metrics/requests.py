@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from kubeloop.apiserver.metrics.filters import FAST_FILTER_SECONDS, AuthenticationMetrics
+from kubeloop.apiserver.metrics.filters import AuthenticationMetrics
 from kubeloop.apiserver.metrics.flow_record import FlowRecord
 from kubeloop.apiserver.nonresource.discovery import wants_aggregated
 from kubeloop.apiserver.request.context import RequestContext
@@ -54,8 +54,8 @@ _HEALTH_PATHS: Final = ("/healthz", "/livez", "/readyz")
 _APPLY: Final = "application/apply-patch+yaml"
 _WEBSOCKET_SUBRESOURCES: Final = ("exec", "attach", "portforward")
 _SELF: Final = "system:apiserver"
-# Verbs whose requests in one flow belong to one series, those of apply apart, and take one seat.
-_PLAIN_VERBS: Final = frozenset({"get", "create", "update", "patch", "delete"})
+# Verbs whose requests in one flow belong to one series, those of apply apart.
+_PLAIN_VERBS: Final = frozenset({"get", "list", "create", "update", "patch", "delete"})
 _PLAIN_CODES: Final = frozenset({200, 201, 404, 409})
 _MAX_RECORDS: Final = 1024
 _MAX_SAMPLES: Final = 32  # of a record; so few stay in the processor's cache until they are added to the series
@@ -114,18 +114,50 @@ class RequestSeries:
         else:
             self.observe_large(size)
 
+    def observe_all(self, seconds: Sequence[float]) -> None:
+        """Count several requests, at least one, of which nothing is excluded, by their durations."""
+        if max(seconds) <= _FAST_SECONDS:
+            self.fast += len(seconds)
+            self.seconds += sum(seconds)
+            return
+        durations, sli = self._histograms()
+        durations.observe_all(seconds)
+        sli.observe_all(seconds)
+
+    def observe_sizes(self, sizes: Sequence[int]) -> None:
+        """Count several requests, at least one: responses to reads by their sizes, writes by those of their bodies."""
+        if self.is_sized:
+            if max(sizes) <= _SMALL_BYTES:
+                self.small += len(sizes)
+                self.size += sum(sizes)
+            else:
+                self._size_histogram().observe_all(sizes)
+        elif self.bodies is not None:
+            if min(sizes) > 0 and max(sizes) <= _SMALL_BODY_BYTES:
+                self.bodies.counts[0] += len(sizes)
+                self.bodies.total += sum(sizes)
+            else:
+                self.bodies.observe_all(filter(None, sizes))
+
     def observe_slow(self, seconds: float, excluded: float) -> None:
         """Count a request by its duration; `excluded` is the part that the service level indicator leaves out."""
-        if self.durations is None or self.sli is None:
-            self.durations, self.sli = Histogram(DURATION_BOUNDS), Histogram(_SLI_BOUNDS)
-        self.durations.observe(seconds)
-        self.sli.observe(seconds - excluded)
+        durations, sli = self._histograms()
+        durations.observe(seconds)
+        sli.observe(seconds - excluded)
 
     def observe_large(self, size: int) -> None:
         """Count the size of a response beyond the first bucket."""
+        self._size_histogram().observe(size)
+
+    def _histograms(self) -> tuple[Histogram, Histogram]:
+        if self.durations is None or self.sli is None:
+            self.durations, self.sli = Histogram(DURATION_BOUNDS), Histogram(_SLI_BOUNDS)
+        return self.durations, self.sli
+
+    def _size_histogram(self) -> Histogram:
         if self.sizes is None:
             self.sizes = Histogram(_SIZE_BOUNDS)
-        self.sizes.observe(size)
+        return self.sizes
 
 
 class RequestMetrics:
@@ -162,7 +194,7 @@ class RequestMetrics:
     def record(self, trace: RequestTrace, ctx: RequestContext, response: Response) -> bool:
         """Count a finished request in the record of its flow; returns False if it is not plain enough for that."""
         flow, request = trace.flow, ctx.request
-        if flow is None or request.query or ctx.latency is not None:
+        if flow is None or ctx.latency is not None or (request.query and _has_own_series(ctx)):
             return False
         if trace.verb == "patch" and request.headers.get("content-type") == _APPLY:
             return False
@@ -173,13 +205,14 @@ class RequestMetrics:
                 return False
         if trace.username != record.username:
             return False
-        body = request.body
+        body: bytes | Sequence[bytes] = request.body
         if record.is_sized:
-            if type(response.body) is not bytes:
+            if type(response) is not Response:
                 return False
             body = response.body
+        size = len(body) if isinstance(body, bytes) else sum(map(len, body))
         samples = record.samples
-        samples.append((self._monotonic() - trace.received, trace.authentication_seconds, len(body)))
+        samples.append((self._monotonic() - trace.received, trace.authentication_seconds, size))
         if len(samples) >= _MAX_SAMPLES:
             record.fold(self._authentication)
         return True
@@ -194,8 +227,7 @@ class RequestMetrics:
         if len(self._records) >= _MAX_RECORDS:
             self._fold_records()
         series = self._series_of(ctx, verb, code)
-        limits = (_FAST_SECONDS, FAST_FILTER_SECONDS, _SMALL_BYTES if series.is_sized else _SMALL_BODY_BYTES)
-        record = flow.record = FlowRecord(flow, series, target.resource, code, limits)
+        record = flow.record = FlowRecord(flow, series, target.resource, code)
         self._records.append(record)
         return record
 
@@ -415,6 +447,11 @@ def _kind_of(verb: str, target: Target) -> tuple[str, ...]:
     shown = "CONNECT" if subresource in _CONNECT else _VERBS.get(verb, verb.upper())
     scope = "resource" if target.name or verb == "create" else "namespace" if target.namespace else "cluster"
     return _COMPONENT, resource.group, resource.plural, scope, subresource, shown, resource.version
+
+
+def _has_own_series(ctx: RequestContext) -> bool:
+    """Return True if the query of a request selects or adds a series."""
+    return ctx.dry_run or "fieldValidation" in ctx.query
 
 
 def _dry_run_of(ctx: RequestContext) -> str:

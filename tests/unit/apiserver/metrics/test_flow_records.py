@@ -5,6 +5,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kubeloop.apiserver.flowcontrol.request_flow import FlowSchemaCounters
+from kubeloop.apiserver.flowcontrol.watermark import InFlightWatermarks
+from kubeloop.apiserver.metrics.filters import FILTER_BOUNDS
+from kubeloop.apiserver.metrics.requests import RequestSeries, _durations_of, _sizes_of, _slis_of
+from kubeloop.metrics import FastHistogram, Histogram, linear_bounds
 from tests.unit.apiserver.metrics.live_plane import MAPS, LivePlane, run_live_plane
 
 
@@ -38,6 +47,67 @@ def test_accumulated_requests_are_in_all_series(tmp_path: Path) -> None:
         assert after[flow] - before.get(flow, 0) == 9
 
     run_live_plane(tmp_path, scenario)
+
+
+def test_lists_are_accumulated_with_their_queries_and_sizes(tmp_path: Path) -> None:
+    async def scenario(env: LivePlane) -> None:
+        await env.made("POST", MAPS, {"metadata": {"name": "a"}, "data": {"k": "x" * 2000}})
+        size = 0
+        for query in ("?labelSelector=a%3Db", "", "?limit=1&fieldValidation=Strict"):
+            body = (await env.ask("GET", MAPS + query)).body
+            size += sum(map(len, [body] if isinstance(body, bytes) else body))
+        found = await counts(env)
+        of = 'group="",resource="configmaps",scope="namespace",subresource="",verb="LIST",version="v1"'
+        assert found[f'apiserver_request_total{{code="200",component="apiserver",dry_run="",{of}}}'] == 3
+        assert found[f'apiserver_response_sizes_count{{component="apiserver",{of}}}'] == 3
+        assert found[f'apiserver_response_sizes_sum{{component="apiserver",{of}}}'] == size
+        assert found['field_validation_request_duration_seconds_count{field_validation="Strict"}'] == 0
+
+    run_live_plane(tmp_path, scenario)
+
+
+@given(st.lists(st.sampled_from([0.0, 0.00005, 0.004, 0.005, 0.02, 0.3, 99.0]), min_size=1))
+def test_a_batch_is_counted_like_its_values(seconds: list[float]) -> None:
+    watermarks = InFlightWatermarks(0.0)
+    one, all_at_once = _series("create"), _series("create")
+    flow, flow_at_once = (FlowSchemaCounters(lambda _seconds, _served: None, watermarks) for _ in range(2))
+    fast, fast_at_once = FastHistogram(FILTER_BOUNDS), FastHistogram(FILTER_BOUNDS)
+    for value in seconds:
+        one.observe(value, 0.0)
+        flow.observe(value)
+        fast.observe(value)
+    all_at_once.observe_all(seconds)
+    flow_at_once.observe_all(seconds)
+    fast_at_once.observe_all(seconds)
+    assert _counts(*_durations_of(one)) == _counts(*_durations_of(all_at_once))
+    assert _counts(*_slis_of(one)) == _counts(*_slis_of(all_at_once))
+    assert one.count == all_at_once.count == len(seconds)
+    assert flow.executions().counts == flow_at_once.executions().counts
+    assert flow.executions().total == pytest.approx(flow_at_once.executions().total)
+    assert fast.histogram().counts == fast_at_once.histogram().counts
+    assert fast.histogram().total == pytest.approx(fast_at_once.histogram().total)
+
+
+@given(st.lists(st.sampled_from([0, 1, 1000, 1001, 50_000, 60_000]), min_size=1))
+def test_sizes_of_reads_and_nonempty_bodies_are_counted(sizes: list[int]) -> None:
+    read, write = _series("get"), _series("create")
+    read.observe_sizes(sizes)
+    write.observe_sizes(sizes)
+    total = read.size + (read.sizes.total if read.sizes is not None else 0)
+    assert (sum(_counts(*_sizes_of(read))), total) == (len(sizes), sum(sizes))
+    assert write.bodies is not None
+    assert (sum(write.bodies.counts), write.bodies.total) == (sum(map(bool, sizes)), sum(sizes))
+    assert write.bodies.counts[0] == sum(0 < size <= 50_000 for size in sizes)
+
+
+def _series(verb: str) -> RequestSeries:
+    kind = ("apiserver", "", "configmaps", "resource", "", "GET" if verb == "get" else "POST", "v1")
+    return RequestSeries(kind, "", 200, None if verb == "get" else Histogram(linear_bounds(50_000, 100_000, 31)))
+
+
+def _counts(first: int, _: float, rest: Histogram | None) -> list[int]:
+    others = rest.counts if rest is not None else [0] * 40
+    return [others[0] + first, *others[1:40], *[0] * (40 - len(others))]
 
 
 def test_a_record_begins_with_a_plain_request(tmp_path: Path) -> None:
