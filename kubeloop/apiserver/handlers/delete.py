@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -90,7 +89,7 @@ async def delete_collection(ctx: RequestContext, storage: ResourceStorage, mutat
     _warn_of_orphans(ctx, options)
     if selected.resource_version not in ("", "0") and not selected.match:
         # Upstream lists in pages: with a limit, a version means exactly this one.
-        selected = replace(selected, match="Exact")
+        selected = msgspec.structs.replace(selected, match="Exact")
     page = await list_page(storage.store, storage.prefix(ctx.target.namespace), selected, storage.lists)
     await _delete_records(page.records, Deletion(ctx, storage, mutations, options))
     return list_response(ctx, storage, page)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Protocol
 
 import msgspec
@@ -51,7 +50,8 @@ def watch_objects(
 ) -> Response:
     """Handle a watch of a collection, or of one object by name."""
     if ctx.target.name:  # deprecated path form of watching one object
-        options = replace(options, selector=storage.field_cache.parse("", f"metadata.name={ctx.target.name}"))
+        selector = storage.field_cache.parse("", f"metadata.name={ctx.target.name}")
+        options = msgspec.structs.replace(options, selector=selector)
     try:
         options.revision()
     except ValueError as error:

@@ -90,21 +90,17 @@ _MAX_REQUIREMENTS = 1_000
 
 
 class ObjectSelector:
-    """Parsed label and field selector of one request; `exact_name` is set if it can match one object only."""
+    """Parsed label and field selector; `exact_name` is set if it can match one object only."""
 
-    __slots__ = ("_field_cache", "exact_name", "fields", "labels", "namespace")
+    __slots__ = ("_field_cache", "exact_name", "fields", "is_empty", "labels", "namespace")
 
     def __init__(self, labels: LabelSelector | None, fields: FieldSelector | None, memory: SelectorFieldCache) -> None:
         self.labels = labels
         self.fields = fields
         self._field_cache = memory
+        self.is_empty = labels is None and fields is None
         self.exact_name = fields.requires_exact_match("metadata.name") if fields else None
         self.namespace = fields.requires_exact_match("metadata.namespace") if fields else None
-
-    @property
-    def is_empty(self) -> bool:
-        """True if there is no selector."""
-        return self.labels is None and self.fields is None
 
     @property
     def size(self) -> int:
@@ -144,6 +140,7 @@ class SelectorFieldCache:
         names = selectable or (*_names_of(resource), *own)
         self._supported = {name: name if selectable else _STORED_NAMES.get(name, name) for name in names}
         self._has_own = bool(selectable or own)
+        self.everything = ObjectSelector(None, None, self)
 
     def parse(self, label_text: str, field_text: str) -> ObjectSelector:
         """Parse both selectors; raises BadRequest with upstream's message. `check_fields` is up to the caller."""

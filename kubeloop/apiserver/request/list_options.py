@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import base64
 import re
-from dataclasses import dataclass
 
 import msgspec
 
@@ -37,8 +36,7 @@ class _ContinueToken(msgspec.Struct):
 _TOKEN = msgspec.json.Decoder(_ContinueToken)
 
 
-@dataclass(frozen=True, slots=True)
-class ListOptions:
+class ListOptions(msgspec.Struct, frozen=True):
     """Validated options of one list or watch."""
 
     selector: ObjectSelector
@@ -52,7 +50,7 @@ class ListOptions:
 
     def revision(self) -> int:
         """Return the requested resourceVersion as a number; raises ValueError with Go's message."""
-        return parse_revision(self.resource_version)
+        return parse_revision(self.resource_version) if self.resource_version else 0
 
 
 def has_long_selector(query: Query) -> bool:
@@ -63,7 +61,7 @@ def has_long_selector(query: Query) -> bool:
 def parse_list_options(query: Query, memory: SelectorFieldCache, watch: bool) -> ListOptions:
     """Parse and validate the query of a list or watch."""
     if not query:
-        return ListOptions(memory.parse("", ""), "", "", 0, "", None, False, None)
+        return ListOptions(memory.everything, "", "", 0, "", None, False, None)
     # Errors of numbers precede those of selectors.
     limit, timeout_seconds = query.integer("limit"), query.integer("timeoutSeconds")
     options = ListOptions(

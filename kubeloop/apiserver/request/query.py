@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from urllib.parse import parse_qsl
+from urllib.parse import unquote
 
 from kubeloop.api import errors
 
@@ -20,7 +20,7 @@ class Query:
 
     def __init__(self, text: str) -> None:
         is_parsed = text and text.count("&") < _MAX_PARAMETERS
-        self._pairs = parse_qsl(text, keep_blank_values=True) if is_parsed else []
+        self._pairs = _parse_pairs(text) if is_parsed else []
         self._values = dict(reversed(self._pairs))
 
     @classmethod
@@ -72,6 +72,18 @@ class Query:
         if not -(2**63) <= number < 2**63:
             raise errors.bad_request(f'strconv.ParseInt: parsing "{value}": value out of range')
         return number
+
+
+def _parse_pairs(text: str) -> list[tuple[str, str]]:
+    """Return names and values in order; a name alone has an empty value."""
+    parts = [part.partition("=") for part in text.split("&") if part]
+    if "%" in text or "+" in text:
+        return [(_unescaped(name), _unescaped(value)) for name, _, value in parts]
+    return [(name, value) for name, _, value in parts]
+
+
+def _unescaped(text: str) -> str:
+    return unquote(text.replace("+", " "))
 
 
 NO_OPTIONS = Query("")

@@ -3,7 +3,11 @@
 
 from __future__ import annotations
 
+from urllib.parse import parse_qsl
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kubeloop.api.errors import BadRequest
 from kubeloop.apiserver.request.list_options import parse_revision
@@ -32,6 +36,16 @@ def test_a_revision_of_any_length_may_be_out_of_range() -> None:
     assert parse_revision("0" * 5_000 + "7") == 7
     with pytest.raises(ValueError, match="value out of range"):
         parse_revision("9" * 5_000)
+
+
+@given(st.text("ab=&+%2541 \u00e9;"))
+def test_options_are_separated_and_unescaped(text: str) -> None:
+    expected = parse_qsl(text, keep_blank_values=True)
+    query = Query(text)
+    for name, _ in expected:
+        assert query.values(name) == tuple(value for other, value in expected if other == name)
+        assert query.text(name) == query.values(name)[0]
+    assert bool(query) == bool(expected)
 
 
 def test_a_query_with_too_many_parameters_has_none() -> None:
