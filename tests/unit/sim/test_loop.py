@@ -7,6 +7,8 @@ import asyncio
 import random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kubeloop.sim.loop import START, VirtualClock, VirtualDeadlock, VirtualLoop, run_virtual
 
@@ -149,3 +151,37 @@ def test_task_group_cancels_tasks_in_a_deterministic_order() -> None:
         kept.append(run_virtual(cancelled_order(), loop=VirtualLoop()))
     assert kept[1] == kept[3] == kept[5]
     assert sorted(kept[1]) == list(range(20))
+
+
+# A callback adds others, which run after these seconds, or at once (None); some are cancelled before.
+_ADDED = st.tuples(st.sampled_from((None, 0.0, 1.0)), st.booleans())
+_PLAN = st.lists(st.lists(_ADDED, max_size=3), min_size=1, max_size=12)
+
+
+def _order(plan: list[list[tuple[float | None, bool]]], debug: bool) -> list[tuple[int, float]]:
+    """Return the numbers of the callbacks that ran, with their times."""
+    ran: list[tuple[int, float]] = []
+    loop, rest = VirtualLoop(), iter(plan)
+    loop.set_debug(debug)
+
+    def run(number: int) -> None:
+        ran.append((number, loop.time()))
+        for place, (seconds, is_cancelled) in enumerate(next(rest, [])):
+            args = run, 10 * number + place + 1
+            handle = loop.call_soon(*args) if seconds is None else loop.call_later(seconds, *args)
+            if is_cancelled:
+                handle.cancel()
+
+    async def main() -> None:
+        loop.call_soon(run, 0)
+        await loop.advance(20)
+
+    run_virtual(main(), loop=loop)
+    return ran
+
+
+@given(_PLAN)
+def test_callbacks_run_in_the_order_of_the_base_class_which_debug_mode_uses(
+    plan: list[list[tuple[float | None, bool]]],
+) -> None:
+    assert _order(plan, debug=False) == _order(plan, debug=True)
