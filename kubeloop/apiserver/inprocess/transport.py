@@ -10,6 +10,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
+from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -113,24 +115,22 @@ class InProcessTransport:
             return [""] * len(names)
         started = server.clock.monotonic()
         renewals = server.object_store.lease_renewal_cache.renew(server.registry, call, names, self._user)
-        written: list[StoreEvent | None] = []
-        for renewal in renewals:
-            try:
-                written.append(None if renewal is None else await renewal.commit())
-            except StoreError as error:
-                server.metrics.storage.count_error(call.verb, call.resource)
-                self._renewal_series(call, store_error_to_api_error(error).code).observe(0.0, 0.0)
-                written.append(None)
-        server.metrics.authorization.allowed.fast += len(renewals) - renewals.count(None)
-        self._record_renewals(call, [one for one in written if one is not None], started)
+        if renewals is None:
+            return [""] * len(names)
+        server.metrics.authorization.allowed.fast += len(names) - renewals.written.count(None)
+        written = await renewals.commit(partial(self._count_failed_renewal, call))
+        durable = [one for one in written if one is not None]
+        if durable:
+            self._record_renewals(call, durable, renewals.now, server.clock.monotonic() - started)
         return ["" if one is None else str(one.revision) for one in written]
 
-    def _record_renewals(self, call: Call, written: Sequence[StoreEvent], started: float) -> None:
+    def _count_failed_renewal(self, call: Call, error: StoreError) -> None:
+        self._server.metrics.storage.count_error(call.verb, call.resource)
+        self._renewal_series(call, store_error_to_api_error(error).code).observe(0.0, 0.0)
+
+    def _record_renewals(self, call: Call, written: Sequence[StoreEvent], now: datetime, seconds: float) -> None:
         """Count durable renewals of one commit, and add them to the journal of causes."""
-        if not written:
-            return
         server, user = self._server, self._user.name
-        now, seconds = server.clock.now().replace(microsecond=0), server.clock.monotonic() - started
         if self._renewals is None:
             self._renewals = self._renewal_series(call, 200)
         updates, causes = server.registry.storage_of(call.resource).writes.update, server.object_store.causes

@@ -9,7 +9,8 @@ somebody else in between. A patch takes 160 µs, such a renewal 18 µs.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import Any, Final
 
 import msgspec
@@ -24,9 +25,8 @@ from kubeloop.apiserver.admission import AdmissionChain
 from kubeloop.apiserver.registry.field_manager import manager_by_agent
 from kubeloop.apiserver.registry.storage import ResourceStorage, StorageRegistry
 from kubeloop.apiserver.request.context import User
-from kubeloop.apiserver.watch.counters import ComparisonOutcome
 from kubeloop.clock import Clock
-from kubeloop.store import Record, StoreConflict, StoreEvent
+from kubeloop.store import Record, StoreConflict, StoreError, StoreEvent
 
 _MAX_ENTRIES: Final = 16_384
 # Stand for the times when an entry is made. The encoder copies them as they are.
@@ -47,26 +47,36 @@ class _Entry(msgspec.Struct, gc=False):
     middle: bytes
     tail: bytes
 
-    def value(self, manager_time: str, renew_time: str) -> bytes:
+    def value(self, manager_time: bytes, renew_time: bytes) -> bytes:
         """Return the stored bytes of the lease with these times."""
-        return b"".join((self.head, manager_time.encode(), self.middle, renew_time.encode(), self.tail))
+        return b"".join((self.head, manager_time, self.middle, renew_time, self.tail))
 
 
-class LeaseRenewal(msgspec.Struct, gc=False):
-    """Renewal that was written to the store; not durable yet."""
+class LeaseRenewals(msgspec.Struct, gc=False):
+    """Renewals that were written to the store together, None for each lease that was not; not durable yet."""
 
-    entry: _Entry
-    written: asyncio.Future[StoreEvent]
+    now: datetime  # of the managers, in whole seconds
     manager_time: str
     renew_time: str
+    written: list[tuple[_Entry, asyncio.Future[StoreEvent]] | None]
 
-    async def commit(self) -> StoreEvent:
-        """Wait until the renewal is durable, and let the next one start from it; raises `StoreError`."""
-        event = await self.written
-        entry = self.entry
-        assert event.record is not None, "a renewal deletes nothing"
-        entry.record, entry.manager_time, entry.renew_time = event.record, self.manager_time, self.renew_time
-        return event
+    async def commit(self, count_error: Callable[[StoreError], None]) -> list[StoreEvent | None]:
+        """Wait until the renewals are durable, and let the next ones start from them; None for those that failed."""
+        events: list[StoreEvent | None] = []
+        for one in self.written:
+            event = None
+            if one is not None:
+                entry, written = one
+                try:
+                    event = await written
+                except StoreError as error:
+                    count_error(error)
+                else:
+                    assert event.record is not None, "a renewal deletes nothing"
+                    entry.record, entry.manager_time = event.record, self.manager_time
+                    entry.renew_time = self.renew_time
+            events.append(event)
+        return events
 
 
 class LeaseRenewalCache:
@@ -81,29 +91,29 @@ class LeaseRenewalCache:
         self._clock = clock
         self._entries: dict[tuple[str, str], _Entry] = {}
 
-    def renew(
-        self, registry: StorageRegistry, call: Call, names: Sequence[str], user: User
-    ) -> list[LeaseRenewal | None]:
-        """Write repeatable renewals of the named leases; None for each one that must take all steps."""
+    def renew(self, registry: StorageRegistry, call: Call, names: Sequence[str], user: User) -> LeaseRenewals | None:
+        """Write repeatable renewals of the named leases; None if all of them must take all steps."""
         store = registry.store
         if store.is_shared:
-            return [None] * len(names)
-        manager_time, renew_time = format_time(self._clock.now().replace(microsecond=0)), call.body.renew_time
+            return None
+        now, renew_time = self._clock.now().replace(microsecond=0), call.body.renew_time
+        manager_time = format_time(now)
         entries = [self._entry_for(call, name, user, manager_time) for name in names]
         if not any(entries) or not self._admission.admits_repeated_renewals(call.resource):
-            return [None] * len(names)
-        renewals: list[LeaseRenewal | None] = []
+            return None
+        times = manager_time.encode(), renew_time.encode()
+        renewals = LeaseRenewals(now, manager_time, renew_time, [])
         for entry in entries:
-            renewal = None
-            if entry is not None:
-                record, value = entry.record, entry.value(manager_time, renew_time)
-                try:
-                    written = store.write(record.key, value, record.mod_revision)
-                    renewal = LeaseRenewal(entry, written, manager_time, renew_time)
-                except StoreConflict:  # another client has written it
-                    pass
-            renewals.append(renewal)
-        self._count(registry.storage_of(call.resource), [one for one in renewals if one is not None])
+            if entry is None:
+                renewals.written.append(None)
+                continue
+            record = entry.record
+            try:
+                written = store.write(record.key, entry.value(*times), record.mod_revision)
+                renewals.written.append((entry, written))
+            except StoreConflict:  # another client has written it
+                renewals.written.append(None)
+        self._count(registry.storage_of(call.resource), renewals)
         return renewals
 
     def _entry_for(self, call: Call, name: str, user: User, manager_time: str) -> _Entry | None:
@@ -115,14 +125,15 @@ class LeaseRenewalCache:
             return None  # another order of managers, or no change
         return entry
 
-    def _count(self, storage: ResourceStorage, renewals: Sequence[LeaseRenewal]) -> None:
+    def _count(self, storage: ResourceStorage, renewals: LeaseRenewals) -> None:
         """Count renewals in the metrics of the steps that were skipped."""
-        if renewals:
-            self._admission.count_repeated_renewals(len(renewals))
-        for one in renewals:
-            same_managers = one.manager_time == one.entry.manager_time
-            outcome: ComparisonOutcome = "unequal_objects_fast" if same_managers else "unequal_objects_slow"
-            storage.writes.observe_comparison(outcome, 0.0)
+        manager_times = [one[0].manager_time for one in renewals.written if one is not None]
+        same_managers, total = manager_times.count(renewals.manager_time), len(manager_times)
+        self._admission.count_repeated_renewals(total)
+        if same_managers:
+            storage.writes.count_comparisons("unequal_objects_fast", same_managers)
+        if same_managers < total:
+            storage.writes.count_comparisons("unequal_objects_slow", total - same_managers)
 
     def put(self, registry: StorageRegistry, call: Call, user: User, lease: Any) -> None:
         """Cache a lease as a repeatable renewal has returned it, unless the next one could change more than times."""
@@ -170,4 +181,4 @@ def _entry_of(record: Record, lease: Lease, call: Call, user: User) -> _Entry | 
     if not found or not found_too:
         return None
     entry = _Entry(record, user, call.user_agent, last.time, call.body.renew_time, head, middle, tail)
-    return entry if entry.value(last.time, call.body.renew_time) == record.value else None
+    return entry if entry.value(last.time.encode(), call.body.renew_time.encode()) == record.value else None
