@@ -46,11 +46,14 @@ class HeartbeatSchedule:
 
     def set(self, name: str, seconds: float) -> None:
         """Set the seconds until a node's next heartbeat, at most the longest interval."""
-        seconds = min(seconds, self._max_interval_seconds)
-        self._times[name] = time = self._clock.monotonic() + seconds
+        self.put(name, seconds)
+        if self._heap[0] == (self._times[name], name):
+            self._queue.add_after(DUE_NODES, min(seconds, self._max_interval_seconds))
+
+    def put(self, name: str, seconds: float) -> None:
+        """Set the seconds as `set` does, for a caller that enqueues `DUE_NODES` itself."""
+        self._times[name] = time = self._clock.monotonic() + min(seconds, self._max_interval_seconds)
         heappush(self._heap, (time, name))
-        if self._heap[0] == (time, name):
-            self._queue.add_after(DUE_NODES, seconds)
 
     def take_due(self) -> list[str]:
         """Remove and return the nodes whose heartbeat is due."""
@@ -131,7 +134,7 @@ class NodeHeartbeat:
         if not seconds_until_renewal or self._reporter.is_due(node):
             self._schedule.enqueue(node.metadata.name)
             return
-        self._schedule.set(node.metadata.name, seconds_until_renewal)
+        self._schedule.put(node.metadata.name, seconds_until_renewal)
         self._handle(node)
 
     def _handle(self, node: Node) -> None:

@@ -65,7 +65,7 @@ class NodeStatusReporter:
         pressures, status = self._served_nodes.node_pressures(node), node.status
         if not are_conditions_current(status.conditions, pressures, self._trouble_of(node)):
             return True
-        if self._set(status) != status:
+        if self._setter is not None and self._setter(status) != status:
             return True
         in_use = self._volumes.volumes_in_use(name)
         return not self._volumes.reported_volumes.is_current(name, in_use, status.volumes_in_use)
