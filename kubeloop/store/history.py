@@ -72,10 +72,11 @@ class EventHistory:
         log that is cut off half-way through removing them would bring the value back.
         """
         garbage: list[int] = []
-        for _ in range(at_most):
-            if not self.has_compacted:
+        events, last = self._events, self.compact_revision
+        for _ in range(min(at_most, len(events))):
+            if events[0].revision > last:
                 break
-            event = self._events.popleft()
+            event = events.popleft()
             self._bytes -= _footprint(event)
             garbage.extend(superseded_by(event))
         return garbage

@@ -56,9 +56,9 @@ def _last(cron_job: CronJob) -> datetime:
 
 def _recent(begin: datetime, now: datetime, schedule: Schedule) -> RecentSchedule:
     first = schedule.after(begin)
-    second = schedule.after(first) if first is not None else None
     if first is not None and now < first:
         return RecentSchedule(begin, None, "none")
+    second = schedule.after(first) if first is not None else None
     if first is not None and second is not None and now < second:
         return RecentSchedule(begin, first, "none")
     period = round((second - first).total_seconds()) if first is not None and second is not None else 0
