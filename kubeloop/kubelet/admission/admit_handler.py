@@ -48,8 +48,14 @@ MissingAmounts = Mapping[str, int]  # missing amounts by resource
 class NodeAdmitter(Protocol):
     """Admits pods by the machine of a real node, and allocates what they use of it."""
 
+    async def allocate(self, pod: Pod) -> TerminationReason | None:
+        """Allocate resources of the machine to a pod, before the predicates; return why it is rejected, or None."""
+
+    def release(self, uid: str) -> None:
+        """Release what was allocated to a pod that is rejected after all."""
+
     async def admit(self, pod: Pod, node: Node) -> TerminationReason | None:
-        """Return why a pod is rejected; None if it is admitted."""
+        """Return why a pod is rejected after the predicates; None if it is admitted."""
 
 
 class PodAdmitHandler:
@@ -72,7 +78,7 @@ class PodAdmitHandler:
         self._states = states
         self._events = events
 
-    def admit(self, pod: Pod, node: Node, now: datetime) -> PodState:
+    async def admit(self, pod: Pod, node: Node, now: datetime) -> PodState:
         """Return the state of a pod that is seen for the first time, with its allocation or its rejection."""
         first_seen = pod.status.start_time or Time(format_time(now))
         state = PodState(reported_status=pod.status, first_seen=first_seen)
@@ -81,22 +87,29 @@ class PodAdmitHandler:
         has_run = bool(pod.status.container_statuses)
         if has_run:
             state = msgspec.structs.replace(state, probes=initial_records(pod, now))
-        rejection = self._existing_pod_rejection(pod, node) if has_run else self._new_pod_rejection(pod, node)
+        rejection = None if has_run else self._pressure_rejection(pod, node)
+        if rejection is None and self._admitter is not None:
+            rejection = await self._admitter.allocate(pod)
+        rejection = rejection or (self._existing_pod_rejection if has_run else self._new_pod_rejection)(pod, node)
         if rejection is not None:
-            self._events.record_rejected(pod, rejection.reason, rejection.message.removeprefix("Pod was rejected: "))
-            return msgspec.structs.replace(state, termination_reason=rejection)
-        return msgspec.structs.replace(state, allocation=self._allocator.add_pod(pod))
+            return self._rejected(pod, state, rejection)
+        state = msgspec.structs.replace(state, allocation=self._allocator.add_pod(pod))
+        rejection = await self._admitter.admit(pod, node) if self._admitter is not None else None
+        return state if rejection is None else self._rejected(pod, state, rejection)
 
-    async def admit_by_machine(self, pod: Pod, node: Node, state: PodState) -> PodState:
-        """Return the state of a pod that was admitted so far, with the rejection by the machine of a real node."""
-        if self._admitter is None or state.allocation is None:
-            return state
-        rejection = await self._admitter.admit(pod, node)
-        if rejection is None:
-            return state
-        self._allocator.remove_pod(pod.spec.node_name, pod.metadata.uid)
+    def _rejected(self, pod: Pod, state: PodState, rejection: TerminationReason) -> PodState:
+        """Return the state of a pod that is rejected; one that has run keeps its resources until it has ended."""
+        if not pod.status.container_statuses:
+            self._allocator.remove_pod(pod.spec.node_name, pod.metadata.uid)
+            if self._admitter is not None:
+                self._admitter.release(pod.metadata.uid)
         self._events.record_rejected(pod, rejection.reason, rejection.message.removeprefix("Pod was rejected: "))
         return msgspec.structs.replace(state, termination_reason=rejection, allocation=None)
+
+    def _pressure_rejection(self, pod: Pod, node: Node) -> TerminationReason | None:
+        if is_critical_pod(pod) or self._nodes.is_shutting_down(node):
+            return None
+        return pressure_rejection(pod, self._nodes.node_pressures(node))
 
     def _new_pod_rejection(self, pod: Pod, node: Node) -> TerminationReason | None:
         if self._nodes.is_shutting_down(node):
@@ -104,7 +117,7 @@ class PodAdmitHandler:
         taken = self._allocator.node_allocations(pod.spec.node_name)
         if is_critical_pod(pod):
             return critical_admission_rejection(pod, node, taken) or self._preempt_for(pod, node, taken)
-        return pressure_rejection(pod, self._nodes.node_pressures(node)) or admission_rejection(pod, node, taken)
+        return admission_rejection(pod, node, taken)
 
     def _preempt_for(self, pod: Pod, node: Node, taken: NodeAllocations) -> TerminationReason | None:
         """Evict other pods for a critical one that does not fit; return the reason if that is impossible."""

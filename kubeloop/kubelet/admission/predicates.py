@@ -59,13 +59,18 @@ def readmission_rejection(pod: Pod, node: Node, taken: NodeAllocations) -> Termi
     found = _os_rejection(pod, node) or _node_rejection(pod, node)
     if found is None and _is_overcommitted(node, taken):
         found = insufficient_resource_reason(pod, node, taken.created_before(pod))
-    return (
-        None
-        if found is None
-        else TerminationReason(
-            found[0], f"Pod was rejected: {found[1]}", grace_period_seconds=READMISSION_GRACE_SECONDS
-        )
-    )
+    return None if found is None else _readmission_error(*found)
+
+
+def rejection_of(pod: Pod, reason: str, message: str) -> TerminationReason:
+    """Return the rejection of a pod, which is terminated if it ran before the agent started."""
+    if pod.status.container_statuses:
+        return _readmission_error(reason, message)
+    return TerminationReason(reason, message, rejected=True)
+
+
+def _readmission_error(reason: str, message: str) -> TerminationReason:
+    return TerminationReason(reason, f"Pod was rejected: {message}", grace_period_seconds=READMISSION_GRACE_SECONDS)
 
 
 def _is_overcommitted(node: Node, taken: NodeAllocations) -> bool:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run options: what allocated devices and resource claims add to the settings of a container. Pure."""
+"""Run options: what allocated CPUs, memory, devices and claims add to the settings of a container. Pure."""
 
 from __future__ import annotations
 
@@ -11,13 +11,16 @@ from kubeloop.kubelet.cri.messages.container import CDIDevice, Device, Mount
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """Environment, mounts, devices and annotations of a container besides those of its spec."""
+    """Settings of a container besides those of its spec."""
 
     environment: Mapping[str, str] = field(default_factory=dict)
     mounts: tuple[Mount, ...] = ()
     devices: tuple[Device, ...] = ()
     cdi_devices: tuple[CDIDevice, ...] = ()
     annotations: Mapping[str, str] = field(default_factory=dict)
+    cpuset_cpus: str = ""  # CPUs that it may use; empty if any
+    cpuset_mems: str = ""  # NUMA nodes whose memory it may use; empty if any
+    has_exclusive_cpus: bool = False  # no CPU quota
 
 
 def merge_run_options(options: Iterable[RunOptions]) -> RunOptions:
@@ -29,4 +32,7 @@ def merge_run_options(options: Iterable[RunOptions]) -> RunOptions:
         tuple(device for one in found for device in one.devices),
         tuple(device for one in found for device in one.cdi_devices),
         {name: value for one in found for name, value in one.annotations.items()},
+        next((one.cpuset_cpus for one in found if one.cpuset_cpus), ""),
+        next((one.cpuset_mems for one in found if one.cpuset_mems), ""),
+        any(one.has_exclusive_cpus for one in found),
     )

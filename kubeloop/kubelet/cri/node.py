@@ -15,17 +15,21 @@ from typing import Any
 import msgspec
 
 from kubeloop.api.generated.core_v1 import Node, NodeStatus, Pod
-from kubeloop.api.pods.pod import is_active
+from kubeloop.api.pods.pod import is_active, is_terminal
 from kubeloop.api.quota.amounts import amounts_of
 from kubeloop.client import Client
 from kubeloop.clock import Clock
 from kubeloop.grpc.channel import UnixChannel
 from kubeloop.grpc.streams import RpcError
+from kubeloop.kubelet.admission.predicates import rejection_of
 from kubeloop.kubelet.admission.sysctls import FORBIDDEN, kernel_version, new_allowlist
 from kubeloop.kubelet.checkpoints.store import CheckpointStore
 from kubeloop.kubelet.cm.cgroups.hierarchy import CgroupError, read_hierarchy
 from kubeloop.kubelet.cm.cgroups.manager import CgroupManager
 from kubeloop.kubelet.cm.container_manager import ContainerManager, ContainerManagerConfig, read_process_limit
+from kubeloop.kubelet.cm.resource_managers import ResourceManagers
+from kubeloop.kubelet.cm.topology.hints import AllocationError
+from kubeloop.kubelet.cm.topology.manager import AffinityStore, TopologyManager
 from kubeloop.kubelet.config.kubelet_configuration import KubeletConfiguration
 from kubeloop.kubelet.containers.probe_workers import ProbeWorkers
 from kubeloop.kubelet.cri.config.dns import DnsSettings, pod_dns
@@ -155,6 +159,7 @@ class CriNode:
         images = config.connection.images
         self._actuated = ActuatedState(CheckpointStore(paths.root))
         self._containers = self._new_container_manager()
+        self._managers = self._new_resource_managers()
         stats_node = StatsNode(config.name, paths, self._containers.pods.path, config.machine.memory, agent.pods)
         self._stats = StatsCollector(stats_node, StatsSources(service, images), clock)
         self.stats = CriStatsProvider(self._stats, config.machine)
@@ -170,6 +175,7 @@ class CriNode:
             StreamingClient(service),
             isolation,
             self._containers,
+            self._managers,
             self._actuated,
             self._stats,
         )
@@ -191,18 +197,39 @@ class CriNode:
         record = partial(agent.events.record_node_event, config.name)
         return ContainerManager(cgroups, config.resources, capacity, lambda: filter(is_active, agent.pods()), record)
 
+    def _new_resource_managers(self) -> ResourceManagers:
+        """Return the managers, in the order in which they are asked for hints and allocations."""
+        topology = TopologyManager(AffinityStore(), ())
+        return ResourceManagers(topology, (), self._active_pods)
+
+    def _active_pods(self) -> list[Pod]:
+        return [pod for pod in self._agent.pods() if not is_terminal(pod)]
+
     async def start(self) -> None:
         """Restore the state and create the control groups of the node.
 
         Raises `CgroupError`, `CorruptCheckpoint`, or `ValueError` for impossible settings.
         """
         self._actuated.restore()
+        await self._managers.start()
         await self._containers.start()
+
+    async def allocate(self, pod: Pod) -> TerminationReason | None:
+        """Allocate CPUs, memory and devices of the machine to a pod; return why it is rejected, or None."""
+        if problem := self._sysctls.rejection(pod):
+            return TerminationReason(FORBIDDEN, problem, rejected=True)
+        try:
+            await self._managers.admit(pod)
+        except AllocationError as error:
+            return rejection_of(pod, error.reason, str(error))
+        return None
+
+    def release(self, uid: str) -> None:
+        """Release what was allocated to a pod that is rejected after all."""
+        self._managers.remove_pod(uid)
 
     async def admit(self, pod: Pod, node: Node) -> TerminationReason | None:
         """Return why a pod is rejected by this machine; None if it is admitted."""
-        if problem := self._sysctls.rejection(pod):
-            return TerminationReason(FORBIDDEN, problem, rejected=True)
         return self._security.rejection(pod, node) if pod.status.phase in ("", "Pending") else None
 
     def health_error(self) -> str:
@@ -227,13 +254,14 @@ class CriNode:
         garbage = (self._clean_up(is_known), self._container_gc.run(is_known), self._logs.run())
         images = (self.images.run_list(), self.images.run_gc())
         watch = (self._pleg.run(), self.state.run(), self._monitor.run(), self._resync(pods))
-        return (*watch, *self._containers.tasks(), *garbage, *images, *((refresh,) if refresh is not None else ()))
+        managers = (*self._containers.tasks(), *self._managers.tasks())
+        return (*watch, *managers, *garbage, *images, *((refresh,) if refresh is not None else ()))
 
     def set_node_status(self, status: NodeStatus) -> NodeStatus:
         """Return a node's status with the facts about runtime and images that may change."""
         images = self.images.node_images()
         status = status if images is None else msgspec.structs.replace(status, images=images)
-        return self.state.set_node_status(status)
+        return self._managers.set_node_status(self.state.set_node_status(status))
 
     async def close(self) -> None:
         """End operations under way and close the connection; containers run on."""

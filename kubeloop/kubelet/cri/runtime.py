@@ -20,6 +20,7 @@ from kubeloop.grpc.streams import NOT_FOUND, RpcError
 from kubeloop.kubelet.admission.resize import needs_pod_level_resize
 from kubeloop.kubelet.cm.cgroups.hierarchy import CgroupError
 from kubeloop.kubelet.cm.container_manager import ContainerManager
+from kubeloop.kubelet.cm.resource_managers import PrepareError, ResourceManagers, RunOptionsError
 from kubeloop.kubelet.containers.env_sources import CONFIG_ERROR
 from kubeloop.kubelet.containers.environment import make_environment, without_default_hostname
 from kubeloop.kubelet.containers.service_environment import service_environment
@@ -93,6 +94,7 @@ class CriParts:
     streams: StreamingClient
     isolation: IsolationManager
     resources: ContainerManager
+    managers: ResourceManagers
     actuated: ActuatedState
     stats: StatsCollector | None = None
 
@@ -166,7 +168,9 @@ class CriRuntime:
             for one in old:
                 await self._service.stop_pod_sandbox(one.id)
             self._facts.paths.pod(uid).mkdir(mode=0o750, parents=True, exist_ok=True)
-            await self._parts.resources.ensure_pod(pod)
+            has_exclusive_cpus = self._parts.managers.has_exclusive_cpus(pod)
+            await self._parts.resources.ensure_pod(pod, has_exclusive_cpus=has_exclusive_cpus)
+            await self._parts.managers.prepare(pod)
             isolation = await self._parts.isolation.isolation_of(pod)
             config = self._sandbox_config(pod, attempt, isolation)
             self._facts.paths.logs(pod).mkdir(mode=0o755, parents=True, exist_ok=True)
@@ -174,6 +178,8 @@ class CriRuntime:
         except CgroupError as error:
             message = f"unable to ensure pod container exists: {error}"
             raise ContainerStartError("FailedCreatePodContainer", message) from None
+        except PrepareError as error:
+            raise ContainerStartError(error.reason, str(error)) from None
         except (HostnameError, IsolationError) as error:
             raise ContainerStartError("FailedCreatePodSandBox", str(error)) from None
         except RpcError as error:
@@ -185,6 +191,7 @@ class CriRuntime:
         """Stop the sandboxes of a terminated pod; its logs are kept."""
         for one in await self._service.list_pod_sandboxes({POD_UID: pod.metadata.uid}):
             await self._service.stop_pod_sandbox(one.id)
+        await self._parts.managers.unprepare(pod)
         self._parts.isolation.release(pod.metadata.uid)
         self._cache.invalidate(pod.metadata.uid)
         try:
@@ -206,6 +213,7 @@ class CriRuntime:
         for container in containers:
             self._log_links.remove(container.id, container.labels)
         self._cache.remove(uid)
+        self._parts.managers.remove_pod(uid)
         self._parts.isolation.release(uid)
         self._parts.mounts.remove_pod(uid)
         await self._parts.resources.pods.destroy(uid)
@@ -266,9 +274,10 @@ class CriRuntime:
                 devices=self._parts.mounts.devices(pod, container),
                 target_id=_target_id(pod, container, seen),
                 user_namespace=isolation.user_namespace,
+                options=await self._parts.managers.run_options(pod, container),
             )
             config = make_container_config(pod, container, inputs)
-        except ContainerConfigError as error:
+        except (ContainerConfigError, RunOptionsError) as error:
             raise ContainerStartError(CONFIG_ERROR, str(error)) from None
         if self._resizer.is_resized(pod, container):
             await self._resize_before_start(pod, sandbox_id)

@@ -76,8 +76,8 @@ class PodWorkers:
         uid = pod.metadata.uid
         state = self._states.get(uid)
         if state is None:
-            state = self._admit_handler.admit(pod, node, self._clock.now())
-            state = self._states.add_pod(key, pod, await self._admit_handler.admit_by_machine(pod, node, state))
+            state = await self._admit_handler.admit(pod, node, self._clock.now())
+            state = self._states.add_pod(key, pod, state)
         if state.deleted:
             return None
         if (eviction := self._states.take_eviction(uid)) is not None:

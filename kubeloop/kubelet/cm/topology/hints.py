@@ -28,6 +28,11 @@ class AllocationError(Exception):
         self.reason = reason
 
 
+def unexpected_admission_error(cause: object) -> AllocationError:
+    """Return the error of an allocation that failed although the hints were merged."""
+    return AllocationError("UnexpectedAdmissionError", f"Allocate failed due to {cause}, which is unexpected")
+
+
 class TopologyAffinity(Protocol):
     """Merged hints of admitted containers."""
 

@@ -9,9 +9,10 @@ from typing import NamedTuple
 import msgspec
 
 from kubeloop.api.generated.core_v1 import Container, Pod
+from kubeloop.kubelet.cm.run_options import RunOptions
 from kubeloop.kubelet.containers.environment import expand
 from kubeloop.kubelet.cri.config.labels import container_annotations, container_labels
-from kubeloop.kubelet.cri.config.linux_resources import MachineMemory, container_resources
+from kubeloop.kubelet.cri.config.linux_resources import MachineMemory, container_resources, with_run_options
 from kubeloop.kubelet.cri.config.security_context import (
     ImageUser,
     SecurityInputs,
@@ -46,11 +47,13 @@ class ContainerInputs(NamedTuple):
     devices: tuple[Device, ...] = ()
     target_id: str = ""  # container whose process namespace an ephemeral container shares
     user_namespace: UserNamespace | None = None
+    options: RunOptions = RunOptions()
 
 
 def make_container_config(pod: Pod, container: Container, inputs: ContainerInputs) -> ContainerConfig:
     """Return the settings of a container. Raises `ContainerConfigError`."""
-    values = inputs.environment
+    options = inputs.options
+    values = {**options.environment, **inputs.environment}
     context = container_security_context(
         pod,
         container,
@@ -64,7 +67,7 @@ def make_container_config(pod: Pod, container: Container, inputs: ContainerInput
     )
     if inputs.target_id:
         context = with_target(context, inputs.target_id)
-    resources = container_resources(pod, container, inputs.memory)
+    resources = with_run_options(container_resources(pod, container, inputs.memory), options)
     return ContainerConfig(
         metadata=ContainerMetadata(name=container.name, attempt=inputs.attempt),
         image=ImageSpec(image=inputs.image_ref, user_specified_image=container.image),
@@ -72,10 +75,11 @@ def make_container_config(pod: Pod, container: Container, inputs: ContainerInput
         args=tuple(expand(word, values) for word in container.args),
         working_dir=container.working_dir,
         envs=tuple(KeyValue(key=name, value=value.encode()) for name, value in values.items()),
-        mounts=tuple(_with_id_mappings(one, inputs.user_namespace) for one in inputs.mounts),
-        devices=inputs.devices,
+        mounts=tuple(_with_id_mappings(one, inputs.user_namespace) for one in (*options.mounts, *inputs.mounts)),
+        devices=(*options.devices, *inputs.devices),
+        cdi_devices=options.cdi_devices,
         labels=container_labels(pod, container),
-        annotations=container_annotations(pod, container, inputs.attempt),
+        annotations={**options.annotations, **container_annotations(pod, container, inputs.attempt)},
         log_path=f"{container.name}/{inputs.attempt}.log",
         stdin=container.stdin,
         stdin_once=container.stdin_once,

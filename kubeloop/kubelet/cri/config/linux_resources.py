@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+import msgspec
+
 from kubeloop.api.generated.core_v1 import Container, Pod
 from kubeloop.api.scalars.quantity import Quantity, parse_quantity
 from kubeloop.api.strategy.pods.qos import qos_class_of
@@ -16,6 +18,7 @@ from kubeloop.kubelet.cm.cgroups.resource_config import (
     milli_cpu_to_quota,
     milli_cpu_to_shares,
 )
+from kubeloop.kubelet.cm.run_options import RunOptions
 from kubeloop.kubelet.cri.messages.resources import HugepageLimit, LinuxContainerResources
 from kubeloop.kubelet.sync.containers import is_sidecar
 
@@ -44,6 +47,14 @@ def container_resources(pod: Pod, container: Container, memory: MachineMemory) -
         limits,
         oom_score=oom_score(pod, container, memory.capacity),
         hugepages=_huge_page_limits({**whole, **own}, memory.huge_page_sizes),
+    )
+
+
+def with_run_options(resources: LinuxContainerResources, options: RunOptions) -> LinuxContainerResources:
+    """Return limits with the CPUs and NUMA nodes that are allocated to a container."""
+    quota = -1 if options.has_exclusive_cpus else resources.cpu_quota
+    return msgspec.structs.replace(
+        resources, cpu_quota=quota, cpuset_cpus=options.cpuset_cpus, cpuset_mems=options.cpuset_mems
     )
 
 

@@ -15,13 +15,23 @@ from kubeloop.api.generated.core_v1 import (
     LifecycleHandler,
     Pod,
     PodSpec,
+    ResourceRequirements,
 )
 from kubeloop.api.generated.meta_v1 import ObjectMeta
+from kubeloop.kubelet.cm.run_options import RunOptions
 from kubeloop.kubelet.cri.config.container_config import ContainerInputs, make_container_config
 from kubeloop.kubelet.cri.config.labels import ContainerFacts, container_annotations, read_container_facts
 from kubeloop.kubelet.cri.config.linux_resources import MachineMemory
 from kubeloop.kubelet.cri.config.security_context import ImageUser
-from kubeloop.kubelet.cri.messages.container import ContainerConfig, ContainerMetadata, KeyValue, Mount, Signal
+from kubeloop.kubelet.cri.messages.container import (
+    CDIDevice,
+    ContainerConfig,
+    ContainerMetadata,
+    Device,
+    KeyValue,
+    Mount,
+    Signal,
+)
 from kubeloop.kubelet.cri.messages.image import ImageSpec
 from kubeloop.kubelet.cri.messages.security import IDMapping, NamespaceMode, UserNamespace
 
@@ -156,3 +166,32 @@ def test_the_user_namespace_applies_to_the_container_and_to_its_mounts() -> None
     assert config.linux.security_context.namespace_options is not None
     assert config.linux.security_context.namespace_options.userns_options == namespace
     assert [(one.uid_mappings, one.gid_mappings) for one in config.mounts] == [(ids, ids)]
+
+
+def test_options_of_resource_managers_precede_those_of_the_spec() -> None:
+    other = Mount(container_path="/dev/x", host_path="/x")
+    options = RunOptions(
+        environment={"A": "device", "D": "1"},
+        mounts=(other,),
+        devices=(Device(container_path="/dev/d", host_path="/dev/d", permissions="rw"),),
+        cdi_devices=(CDIDevice(name="vendor.com/gpu=0"),),
+        annotations={"io.kubernetes.container.restartCount": "7", "x": "y"},
+        cpuset_cpus="1-2",
+        cpuset_mems="0",
+        has_exclusive_cpus=True,
+    )
+    inputs = ContainerInputs(
+        0, "i", ImageUser(5), {"A": "spec"}, (MOUNT,), MachineMemory(1 << 30), "/seccomp", options=options
+    )
+    resources = ResourceRequirements(limits={"cpu": "2"}, requests={"cpu": "2"})
+    found = make_container_config(POD, Container(name="c", args=("$(D)",), resources=resources), inputs)
+    assert {one.key: one.value for one in found.envs} == {"A": b"spec", "D": b"1"}
+    assert found.args == ("1",)
+    assert found.mounts == (other, MOUNT)
+    assert found.devices == options.devices
+    assert found.cdi_devices == options.cdi_devices
+    assert (found.annotations["x"], found.annotations["io.kubernetes.container.restartCount"]) == ("y", "0")
+    assert found.linux is not None
+    assert found.linux.resources is not None
+    assert (found.linux.resources.cpuset_cpus, found.linux.resources.cpuset_mems) == ("1-2", "0")
+    assert found.linux.resources.cpu_quota == -1
