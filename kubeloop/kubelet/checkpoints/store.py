@@ -13,7 +13,7 @@ import msgspec
 from kubeloop.kubelet.checkpoints.checksum import string_checksum
 
 
-class CorruptCheckpoint(Exception):
+class CorruptCheckpoint(ValueError):
     """Raised for a checkpoint whose content cannot be read or does not have its checksum."""
 
 

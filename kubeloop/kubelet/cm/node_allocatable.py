@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kubeloop.api.quota.amounts import ZERO, Amounts, add, amounts_of
 from kubeloop.api.scalars.quantity import Quantity, QuantityFormat
@@ -30,6 +30,14 @@ class NodeAllocatableConfig:
     enforced: frozenset[str] = frozenset((PODS,))  # `enforceNodeAllocatable`
     system_reserved_cgroup: str = ""
     kube_reserved_cgroup: str = ""
+
+
+def with_reserved_cpus(config: NodeAllocatableConfig, count: int) -> NodeAllocatableConfig:
+    """Return reservations whose CPU is that of `reservedSystemCPUs`, if there are any."""
+    if not count:
+        return config
+    kube = {name: amount for name, amount in config.kube_reserved.items() if name != "cpu"}
+    return replace(config, system_reserved={**config.system_reserved, "cpu": str(count)}, kube_reserved=kube)
 
 
 def eviction_reservation(thresholds: Iterable[HardThreshold], capacity: Amounts) -> Amounts:

@@ -43,8 +43,8 @@ class ResourceManager:
         """Return what the manager adds to a container that is created. Raises `RunOptionsError`."""
         return RunOptions()
 
-    def has_exclusive_cpus(self, pod: Pod) -> bool:
-        """Return True if a container of a pod has CPUs of its own."""
+    def has_exclusive_cpus(self, pod: Pod, container: Container | None = None) -> bool:
+        """Return True if a container, or any container of a pod, has CPUs of its own."""
         return False
 
     async def unprepare(self, pod: Pod) -> None:
@@ -98,9 +98,9 @@ class ResourceManagers:
         """Return what all managers add to a container that is created. Raises `RunOptionsError`."""
         return merge_run_options([await one.run_options(pod, container) for one in self._managers])
 
-    def has_exclusive_cpus(self, pod: Pod) -> bool:
-        """Return True if a container of a pod has CPUs of its own."""
-        return any(one.has_exclusive_cpus(pod) for one in self._managers)
+    def has_exclusive_cpus(self, pod: Pod, container: Container | None = None) -> bool:
+        """Return True if a container, or any container of a pod, has CPUs of its own."""
+        return any(one.has_exclusive_cpus(pod, container) for one in self._managers)
 
     async def unprepare(self, pod: Pod) -> None:
         """Undo `prepare` and release what is allocated to a pod whose containers have ended."""
