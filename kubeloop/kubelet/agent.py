@@ -22,6 +22,7 @@ from kubeloop.kubelet.admission.admit_handler import PodAdmitHandler
 from kubeloop.kubelet.admission.allocator import AllocationManager
 from kubeloop.kubelet.agent_config import NodeAgentConfig, StandaloneConfig, nodes_to_register
 from kubeloop.kubelet.agent_metrics import NodeAgentMetrics
+from kubeloop.kubelet.config.kubelet_configuration import static_resources
 from kubeloop.kubelet.config.static_pods import ALL_STATIC_PODS, StaticPodController, index_mirror_pods
 from kubeloop.kubelet.containers.env_sources import ApiEnvSources
 from kubeloop.kubelet.events.pod_events import PodEvents
@@ -91,7 +92,8 @@ class NodeAgent:
         enqueue = self._queues.pods.add
         self.pod_states = PodStates(enqueue)
         self._status_manager = StatusManager(client, self._pods, self.pod_states, enqueue)
-        self._allocator = AllocationManager(self._events, enqueue)
+        static = static_resources(config.settings) if config.cri is not None else frozenset()
+        self._allocator = AllocationManager(self._events, enqueue, static=static)
         watch = RestrictedVolumeWatch if own else VolumeWatch
         self._volumes = watch(self._pods, informers, self._queues, client)
         self._registrar = self._new_registrar(config, made)
@@ -161,6 +163,7 @@ class NodeAgent:
             informers.for_resource(resource_of_class(RuntimeClass)),
             partial(pods_on, self._pods, config.cri.name),
             self._signals,
+            self.kubelet_metrics.registry,
         )
         return CriNode(config.cri, parts)
 

@@ -37,7 +37,8 @@ HONORED: Final = {
         PodGroupPreemptionPolicy TopologyAwareWorkloadScheduling
     """,
     KUBELET: """
-        CustomCPUCFSQuotaPeriod DefaultPodSysctls GracefulNodeShutdown GracefulNodeShutdownBasedOnPodPriority
+        CPUManagerPolicyAlphaOptions CPUManagerPolicyBetaOptions CustomCPUCFSQuotaPeriod DefaultPodSysctls
+        GracefulNodeShutdown GracefulNodeShutdownBasedOnPodPriority
         KubeletCrashLoopBackOffMax KubeletEnsureSecretPulledImages MemoryQoS RotateKubeletServerCertificate
     """,
 }
@@ -57,7 +58,7 @@ NO_EFFECT: Final = {
         WebhookRoundTripLoadBalancing
     """,
     "the simulated nodes have no such part": """
-        CPUManagerPolicyAlphaOptions CPUManagerPolicyBetaOptions CRIListStreaming
+        CRIListStreaming
         ChangeContainerStatusOnKubeletRestart ContainerCheckpoint EventedPLEG HugepageAwareEviction
         InPlacePodVerticalScalingExclusiveCPUs InPlacePodVerticalScalingExclusiveMemory
         KubeletAllocatedPodsEndpoint

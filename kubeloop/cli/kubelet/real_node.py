@@ -16,7 +16,8 @@ from kubeloop.grpc.channel import UnixChannel
 from kubeloop.grpc.streams import RpcError
 from kubeloop.kubelet.cm.cgroups.resource_config import PodCgroupPolicy
 from kubeloop.kubelet.cm.container_manager import ContainerManagerConfig
-from kubeloop.kubelet.cm.node_allocatable import NodeAllocatableConfig, node_allocatable
+from kubeloop.kubelet.cm.cpus.cpuset import parse_cpuset
+from kubeloop.kubelet.cm.node_allocatable import NodeAllocatableConfig, node_allocatable, with_reserved_cpus
 from kubeloop.kubelet.config.kubelet_configuration import KubeletConfiguration
 from kubeloop.kubelet.cri.config.dns import DnsSettings, parse_resolv_conf
 from kubeloop.kubelet.cri.config.paths import NodePaths
@@ -68,17 +69,20 @@ async def real_node_config(
 
 
 def container_manager_config(settings: KubeletConfiguration) -> ContainerManagerConfig:
-    """Return the settings of the control groups."""
+    """Return the settings of the control groups. Raises `ValueError` for malformed `reservedSystemCPUs`."""
     return ContainerManagerConfig(
         cgroup_root=settings.cgroup_root or "/",
         cgroup_driver="systemd" if settings.cgroup_driver == "systemd" else "cgroupfs",
-        node_allocatable=NodeAllocatableConfig(
-            settings.system_reserved,
-            settings.kube_reserved,
-            parse_eviction_hard(settings.eviction_hard),
-            frozenset(settings.enforce_node_allocatable) - {_NOTHING_ENFORCED},
-            settings.system_reserved_cgroup,
-            settings.kube_reserved_cgroup,
+        node_allocatable=with_reserved_cpus(
+            NodeAllocatableConfig(
+                settings.system_reserved,
+                settings.kube_reserved,
+                parse_eviction_hard(settings.eviction_hard),
+                frozenset(settings.enforce_node_allocatable) - {_NOTHING_ENFORCED},
+                settings.system_reserved_cgroup,
+                settings.kube_reserved_cgroup,
+            ),
+            len(parse_cpuset(settings.reserved_system_cpus)),
         ),
         pods=PodCgroupPolicy(pids_limit=settings.pod_pids_limit),
     )

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Set
 
 import msgspec
 
@@ -15,11 +16,13 @@ from kubeloop.kubelet.admission.allocations import NodeAllocations
 from kubeloop.kubelet.admission.predicates import insufficient_resource_reason
 from kubeloop.kubelet.admission.resize import (
     DEFERRED,
+    INFEASIBLE,
     PendingResize,
     PodAllocation,
     ResizeState,
     allocation_from_spec,
     allocation_from_status,
+    infeasible_resize,
     is_resize_in_progress,
     is_spec_allocated,
     resize_event_message,
@@ -37,9 +40,13 @@ ResizePriority = tuple[bool, int, bool]  # order of deferred resizes; of equals,
 
 
 class AllocationManager:
-    """Allocations of the pods of all nodes; `enqueue` queues a pod for sync."""
+    """Allocations of the pods of all nodes; `enqueue` queues a pod for sync.
 
-    def __init__(self, events: PodEvents, enqueue: EnqueuePod) -> None:
+    Resources with a static manager are allocated once.
+    """
+
+    def __init__(self, events: PodEvents, enqueue: EnqueuePod, *, static: Set[str] = frozenset()) -> None:
+        self._static = static
         self._events = events
         self._enqueue = enqueue
         self._ledgers: dict[str, NodeAllocations] = defaultdict(NodeAllocations)  # by node
@@ -93,6 +100,12 @@ class AllocationManager:
 
     def _resize(self, pod: Pod, node: Node, memory: PodState, allocation: PodAllocation) -> PodState:
         ledger, uid, generation = self._ledgers[pod.spec.node_name], pod.metadata.uid, pod.metadata.generation
+        if problem := infeasible_resize(pod, allocation, self._static):
+            if memory.resize.pending is None or memory.resize.pending.generation != generation:
+                said = resize_event_message(f"Pod resize {INFEASIBLE}", pod, generation, problem)
+                self._events.record_resize_infeasible(pod, said)
+            pending = PendingResize(INFEASIBLE, problem, generation)
+            return msgspec.structs.replace(memory, resize=msgspec.structs.replace(memory.resize, pending=pending))
         wanted = _without_status(pod)
         ledger.remove_pod(uid)
         shortage = insufficient_resource_reason(wanted, node, ledger)

@@ -7,7 +7,7 @@ spec ──differs──▶ fits? ──yes──▶ allocation ──differs fr
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -16,16 +16,18 @@ import msgspec
 from kubeloop.api import codec
 from kubeloop.api.generated.core_v1 import Container, ContainerStatus, Pod, ResourceRequirements
 from kubeloop.api.scalars.quantity import parse_quantity
+from kubeloop.api.strategy.pods.qos import GUARANTEED, qos_class_of
 from kubeloop.kubelet.runtime import ContainerRun, PodObservation
 from kubeloop.kubelet.status.resize_status import NO_POD_LEVEL_RESOURCES, PodLevelResources
 from kubeloop.kubelet.sync.containers import app_containers_of
 
 PENDING, IN_PROGRESS = "PodResizePending", "PodResizeInProgress"
-DEFERRED = "Deferred"
+DEFERRED, INFEASIBLE = "Deferred", "Infeasible"
 # A deferred resize is retried after this time, and when another pod on the node terminates.
 RESIZE_RETRY_INTERVAL = timedelta(minutes=3)
 RESIZE_ERROR_RETRY_SECONDS = 10.0
 _RESIZABLE = ("cpu", "memory")
+_STATIC_MANAGERS = {"cpu": 'CPU Manager policy "static"', "memory": 'Memory Manager policy "Static"'}
 
 Sizes = tuple[ResourceRequirements, ...]
 
@@ -110,6 +112,21 @@ def is_spec_allocated(pod: Pod, allocation: PodAllocation) -> bool:
         and all(map(has_equal_resources, wanted.init, allocation.init))
         and has_equal_resources(wanted.pod_level, allocation.pod_level)
     )
+
+
+def infeasible_resize(pod: Pod, allocation: PodAllocation, static: Set[str]) -> str:
+    """Return why a pod can never be resized here; empty if it can.
+
+    The CPUs and the memory of Guaranteed pods do not change if a static policy allocates them.
+    """
+    if qos_class_of(pod.spec) != GUARANTEED:
+        return ""
+    wanted = allocation_from_spec(pod)
+    pairs = list(zip((*wanted.init, *wanted.containers), (*allocation.init, *allocation.containers), strict=True))
+    for name, policy in _STATIC_MANAGERS.items():
+        if name in static and any(name in _changed(one, other) for one, other in pairs):
+            return f"Resize is infeasible for Guaranteed Pods alongside {policy}"
+    return ""
 
 
 def with_allocation(pod: Pod, allocation: PodAllocation) -> Pod:

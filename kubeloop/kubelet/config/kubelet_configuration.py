@@ -200,6 +200,12 @@ class KubeletConfiguration(ConfigPart, frozen=True, kw_only=True):
         return found or 65536
 
 
+def static_resources(config: KubeletConfiguration) -> frozenset[str]:
+    """Return the resources whose managers have a static policy."""
+    found = {"cpu": config.cpu_manager_policy == "static", "memory": config.memory_manager_policy == "Static"}
+    return frozenset(name for name, is_static in found.items() if is_static)
+
+
 def to_plain(config: KubeletConfiguration) -> dict[str, Any]:
     """Return a configuration as a file would have it, for `/configz`; fields without a value are left out."""
     plain = msgspec.to_builtins(config, enc_hook=str)

@@ -16,10 +16,8 @@ from kubeloop.kubelet.config.kubelet_configuration import KubeletConfiguration
 _CHAINS: Final = "no iptables chains are maintained"
 _PROFILES: Final = "there are no Go profiles; use py-spy"
 _LATER_NAMES: Final = """
-cpuCFSQuota cpuCFSQuotaPeriod cpuManagerPolicy cpuManagerPolicyOptions cpuManagerReconcilePeriod memoryManagerPolicy
-memoryReservationPolicy memorySwap memoryThrottlingFactor reservedMemory reservedSystemCPUs shutdownGracePeriod
-shutdownGracePeriodByPodPriority shutdownGracePeriodCriticalPods singleProcessOOMKill topologyManagerPolicy
-topologyManagerPolicyOptions topologyManagerScope
+cpuCFSQuota cpuCFSQuotaPeriod memoryReservationPolicy memorySwap memoryThrottlingFactor shutdownGracePeriod
+shutdownGracePeriodByPodPriority shutdownGracePeriodCriticalPods singleProcessOOMKill
 """
 # Values other than the default are accepted with a warning.
 NO_EFFECT: Final[Mapping[str, str]] = {

@@ -5,20 +5,19 @@ from __future__ import annotations
 
 import ipaddress
 import os.path
-import re
 from collections.abc import Callable, Iterator
 from typing import Final
 
 from kubeloop.api.features.gates import Features
 from kubeloop.api.scalars.quantity import parse_quantity
 from kubeloop.kubelet.admission.sysctls import check_sysctl_patterns, is_valid_sysctl, namespace_of, normalize_name
+from kubeloop.kubelet.cm.cpus.cpuset import InvalidCpuSet, parse_cpuset
 from kubeloop.kubelet.config.kubelet_configuration import KubeletConfiguration as Config
 from kubeloop.kubelet.eviction.signals import eviction_policy_of
 
 _UNIT_IDS: Final = 65536
 _MOST_IDS: Final = (1 << 32) - 1
 _OLD_THROTTLING_FACTOR: Final = 0.9  # the default of older versions, which is in many files
-_CPU_SET: Final = re.compile(r"\d+(-\d+)?(,\d+(-\d+)?)*")
 _ENFORCEMENTS: Final = (
     *("pods", "system-reserved", "system-reserved-compressible"),
     *("kube-reserved", "kube-reserved-compressible", "none"),
@@ -156,8 +155,10 @@ def _cpu(c: Config, features: Features) -> Iterator[str]:
                 "can't use reservedSystemCPUs (--reserved-cpus) with systemReservedCgroup (--system-reserved-cgroup) "
                 "or kubeReservedCgroup (--kube-reserved-cgroup)"
             )
-        if not _CPU_SET.fullmatch(c.reserved_system_cpus):
-            yield f"unable to parse reservedSystemCPUs (--reserved-cpus) {c.reserved_system_cpus}"
+        try:
+            parse_cpuset(c.reserved_system_cpus)
+        except InvalidCpuSet as error:
+            yield f"unable to parse reservedSystemCPUs (--reserved-cpus) {c.reserved_system_cpus}, error: {error}"
 
 
 def _memory(c: Config, features: Features) -> Iterator[str]:

@@ -27,8 +27,14 @@ from kubeloop.kubelet.checkpoints.store import CheckpointStore
 from kubeloop.kubelet.cm.cgroups.hierarchy import CgroupError, read_hierarchy
 from kubeloop.kubelet.cm.cgroups.manager import CgroupManager
 from kubeloop.kubelet.cm.container_manager import ContainerManager, ContainerManagerConfig, read_process_limit
+from kubeloop.kubelet.cm.cpus.manager import CpuManager, CpuManagerParts
+from kubeloop.kubelet.cm.manager_config import cpu_manager_config, memory_manager_config, new_topology_policy
+from kubeloop.kubelet.cm.manager_metrics import ResourceManagerMetrics
+from kubeloop.kubelet.cm.memory.manager import MemoryManager
+from kubeloop.kubelet.cm.node_allocatable import reservation
 from kubeloop.kubelet.cm.resource_managers import ResourceManagers
 from kubeloop.kubelet.cm.topology.hints import AllocationError
+from kubeloop.kubelet.cm.topology.machine import read_numa_nodes
 from kubeloop.kubelet.cm.topology.manager import AffinityStore, TopologyManager
 from kubeloop.kubelet.config.kubelet_configuration import KubeletConfiguration
 from kubeloop.kubelet.containers.probe_workers import ProbeWorkers
@@ -49,6 +55,7 @@ from kubeloop.kubelet.cri.isolation.user_namespaces import UserNamespaceManager,
 from kubeloop.kubelet.cri.lifecycle.actuated_state import ActuatedState
 from kubeloop.kubelet.cri.messages.runtime import StatusResponse
 from kubeloop.kubelet.cri.pleg import GenericPLEG
+from kubeloop.kubelet.cri.running_containers import RunningContainerService
 from kubeloop.kubelet.cri.runtime import CriParts, CriRuntime, NodeFacts
 from kubeloop.kubelet.cri.services import ImageService, RuntimeService
 from kubeloop.kubelet.cri.stats.collector import StatsCollector, StatsNode, StatsSources
@@ -65,6 +72,7 @@ from kubeloop.kubelet.volumes.host.mounter import FindVolume, VolumeMounter
 from kubeloop.kubelet.volumes.host.payloads import PayloadReader
 from kubeloop.kubelet.volumes.host.pod_certificates import PodCertificateManager
 from kubeloop.kubelet.volumes.volume_manager import VolumeManager
+from kubeloop.metrics import MetricRegistry
 from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.objects.keys import key_of
 
@@ -116,6 +124,7 @@ class AgentParts:
     runtime_classes: Informer
     pods: Callable[[], list[Pod]]  # all of the node
     signals: SignalTracker
+    metrics: MetricRegistry
 
 
 async def connect_runtime(
@@ -199,8 +208,18 @@ class CriNode:
 
     def _new_resource_managers(self) -> ResourceManagers:
         """Return the managers, in the order in which they are asked for hints and allocations."""
-        topology = TopologyManager(AffinityStore(), ())
-        return ResourceManagers(topology, (), self._active_pods)
+        config, settings, agent = self._config, self._config.settings, self._agent
+        affinities, nodes = AffinityStore(), read_numa_nodes()
+        metrics = ResourceManagerMetrics(agent.metrics, agent.clock.monotonic)
+        store, running = CheckpointStore(config.paths.root), RunningContainerService(config.connection.runtime)
+        reserved = reservation(config.resources.node_allocatable, amounts_of(capacity_of(config.machine, 0)))
+        cpu_parts = CpuManagerParts(store, affinities, running, self._active_pods, metrics)
+        cpus = CpuManager(cpu_manager_config(settings, reserved), nodes, cpu_parts)
+        memory = MemoryManager(memory_manager_config(settings, reserved), nodes, store, affinities, metrics)
+        managers = (cpus, memory)
+        policy, scope = new_topology_policy(settings, nodes), settings.topology_manager_scope
+        topology = TopologyManager(affinities, managers, policy, scope, metrics=metrics)
+        return ResourceManagers(topology, managers, self._active_pods)
 
     def _active_pods(self) -> list[Pod]:
         return [pod for pod in self._agent.pods() if not is_terminal(pod)]

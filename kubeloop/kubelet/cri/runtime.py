@@ -117,7 +117,7 @@ class CriRuntime:
         self._hooks = HookRunner(service)
         self._prober = Prober(service)
         self._operations = ContainerOperations(service, self._hooks, self._on_operation_end)
-        self._resizer = PodResizer(service, parts.resources.pods, parts.actuated, facts.memory)
+        self._resizer = PodResizer(service, parts.resources.pods, parts.actuated, facts.memory, parts.managers)
         self._starts: dict[str, asyncio.Task[None]] = {}  # starts under way, by pod UID
         self._removals = KeyedLock()  # by pod UID: of pod workers and of orphaned pods
 

@@ -186,6 +186,10 @@ class PodEvents:
         """Emit ResizeDeferred."""
         self._warning(pod, "ResizeDeferred", message)
 
+    def record_resize_infeasible(self, pod: Pod, message: str) -> None:
+        """Emit ResizeInfeasible."""
+        self._warning(pod, "ResizeInfeasible", message)
+
     def record_rejected(
         self, pod: Pod, reason: str, message: str, annotations: Mapping[str, str] | None = None
     ) -> None:

@@ -17,7 +17,14 @@ from kubeloop.grpc.streams import UNIMPLEMENTED, UNKNOWN, RpcError
 from kubeloop.kubelet.cm.cgroups.hierarchy import CgroupError
 from kubeloop.kubelet.cm.cgroups.pods import PodContainerManager
 from kubeloop.kubelet.cm.cgroups.resource_config import ResourceConfig
-from kubeloop.kubelet.cri.config.linux_resources import MachineMemory, container_resources, overhead_resources
+from kubeloop.kubelet.cm.resource_managers import ResourceManagers
+from kubeloop.kubelet.cm.run_options import RunOptions
+from kubeloop.kubelet.cri.config.linux_resources import (
+    MachineMemory,
+    container_resources,
+    overhead_resources,
+    with_run_options,
+)
 from kubeloop.kubelet.cri.lifecycle.actuated_state import ActuatedState, PodResourceInfo
 from kubeloop.kubelet.cri.messages.resources import LinuxContainerResources
 from kubeloop.kubelet.cri.messages.sandbox import UpdatePodSandboxResourcesRequest
@@ -49,8 +56,14 @@ class PodResizer:
     """Resizes pods by the runtime and their control groups."""
 
     def __init__(
-        self, service: RuntimeService, pods: PodContainerManager, actuated: ActuatedState, memory: MachineMemory
+        self,
+        service: RuntimeService,
+        pods: PodContainerManager,
+        actuated: ActuatedState,
+        memory: MachineMemory,
+        managers: ResourceManagers,
     ) -> None:
+        self._managers = managers
         self._service = service
         self._pods = pods
         self._actuated = actuated
@@ -59,7 +72,9 @@ class PodResizer:
     async def resize(self, pod: Pod, running: Mapping[str, str], sandbox: str) -> None:
         """Give a pod and its running containers (IDs by name) the resources of its spec. Raises `PodResizeError`."""
         try:
-            desired, current = self._pods.config_for(pod), self._pods.read(pod)
+            has_exclusive_cpus = self._managers.has_exclusive_cpus(pod)
+            desired = self._pods.config_for(pod, has_exclusive_cpus=has_exclusive_cpus)
+            current = self._pods.read(pod)
         except CgroupError as error:
             raise PodResizeError(f"unable to get pod cgroup config for pod: {error}") from None
         desired = replace(
@@ -93,8 +108,9 @@ class PodResizer:
         former = {one.name: one for one in _containers_of(before)}
         for one in _containers_of(pod):
             if one.name in running:
-                current = container_resources(before, former[one.name], self._memory)
-                desired = container_resources(pod, one, self._memory)
+                options = RunOptions(has_exclusive_cpus=self._managers.has_exclusive_cpus(pod, one))
+                current = with_run_options(container_resources(before, former[one.name], self._memory), options)
+                desired = with_run_options(container_resources(pod, one, self._memory), options)
                 if current != desired:
                     yield ContainerUpdate(one, running[one.name], current, desired)
 

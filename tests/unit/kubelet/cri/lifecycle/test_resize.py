@@ -10,13 +10,15 @@ from typing import Any, cast
 import pytest
 
 from kubeloop.api import codec
-from kubeloop.api.generated.core_v1 import Pod
+from kubeloop.api.generated.core_v1 import Container, Pod
 from kubeloop.grpc.streams import INTERNAL, UNIMPLEMENTED, RpcError
 from kubeloop.kubelet.checkpoints.store import CheckpointStore, CorruptCheckpoint
 from kubeloop.kubelet.cm.cgroups.manager import CgroupManager
 from kubeloop.kubelet.cm.cgroups.names import ROOT, CgroupName, child
 from kubeloop.kubelet.cm.cgroups.pods import PodContainerManager
 from kubeloop.kubelet.cm.cgroups.resource_config import PodCgroupPolicy, ResourceConfig
+from kubeloop.kubelet.cm.resource_managers import ResourceManager, ResourceManagers
+from kubeloop.kubelet.cm.topology.manager import AffinityStore, TopologyManager
 from kubeloop.kubelet.cri.config.linux_resources import MachineMemory
 from kubeloop.kubelet.cri.lifecycle.actuated_state import CHECKPOINT, ActuatedState
 from kubeloop.kubelet.cri.lifecycle.resize import PodResizer
@@ -44,10 +46,21 @@ def pod_with(*sizes: tuple[str, str], pod_level: dict[str, str] | None = None) -
 KINDS = ("requests", "limits")
 
 
+class ExclusiveCpus(ResourceManager):
+    """Manager that gives all containers CPUs of their own."""
+
+    def has_exclusive_cpus(self, pod: Pod, container: Container | None = None) -> bool:
+        return True
+
+
+def new_managers(one: ResourceManager) -> ResourceManagers:
+    return ResourceManagers(TopologyManager(AffinityStore(), ()), (one,), list)
+
+
 class Recorder:
     """Runtime and control groups whose changes are recorded in one list."""
 
-    def __init__(self, folder: Path, pod: Pod) -> None:
+    def __init__(self, folder: Path, pod: Pod, *, exclusive: bool = False) -> None:
         self.steps: list[str] = []
         self.failure: RpcError | None = None
         self.usage = {"id-c0": 1, "id-c1": 1}
@@ -66,8 +79,10 @@ class Recorder:
         self.store = CheckpointStore(folder / "state")
         self.actuated = ActuatedState(self.store)
         self.pods = PodContainerManager(Cgroups(FakeCgroupV1(folder / "g")), child(ROOT, "kubepods"), PodCgroupPolicy())
-        self.resizer = PodResizer(cast(RuntimeService, self), self.pods, self.actuated, MachineMemory(1 << 30))
-        asyncio.run(self.pods.ensure_exists(pod))
+        managers = new_managers(ExclusiveCpus() if exclusive else ResourceManager())
+        memory, service = MachineMemory(1 << 30), cast(RuntimeService, self)
+        self.resizer = PodResizer(service, self.pods, self.actuated, memory, managers)
+        asyncio.run(self.pods.ensure_exists(pod, has_exclusive_cpus=exclusive))
         for one in pod.spec.containers or ():
             self.actuated.set_container(pod, one)
 
@@ -94,6 +109,11 @@ class Recorder:
         running = {one.name: f"id-{one.name}" for one in pod.spec.containers or ()}
         asyncio.run(self.resizer.resize(pod, running, "s1"))
         return self.steps
+
+
+def test_a_pod_with_cpus_of_its_own_has_no_quota_after_a_resize(tmp_path: Path) -> None:
+    node = Recorder(tmp_path, pod_with(("1", "16Mi")), exclusive=True)
+    assert node.resize(pod_with(("1", "32Mi"))) == ["pod memory=32", "id-c0 memory=32 q=-1 s=1024"]
 
 
 def test_the_pod_grows_before_its_containers_and_shrinks_after_them(tmp_path: Path) -> None:
