@@ -50,6 +50,15 @@ class UnixChannel:
         finally:
             call.cancel()
 
+    async def connect(self) -> None:
+        """Open the connection unless it is open; raises RpcError."""
+        await self._connect()
+
+    async def wait_disconnected(self) -> None:
+        """Wait until the present connection has ended; no calls are needed for that."""
+        if self._connection is not None:
+            await self._connection.wait_closed()
+
     async def close(self) -> None:
         """Close the connection."""
         if self._connection is not None:

@@ -149,3 +149,18 @@ def test_server_that_is_away_is_unavailable_until_it_is_back(tmp_path: Path) -> 
         assert await echo(channel, "after") == "after"
 
     with_server(tmp_path, story)
+
+
+def test_the_end_of_a_connection_is_seen_without_calls(tmp_path: Path) -> None:
+    async def story(channel: UnixChannel, server: EchoServer) -> None:
+        await channel.wait_disconnected()  # there is no connection yet
+        await channel.connect()
+        waits = asyncio.create_task(channel.wait_disconnected())
+        assert await echo(channel, "open") == "open"
+        assert not waits.done()
+        await server.stop()
+        await waits
+        with pytest.raises(RpcError):
+            await channel.connect()
+
+    with_server(tmp_path, story)
