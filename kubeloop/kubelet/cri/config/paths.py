@@ -51,6 +51,10 @@ class NodePaths:
         """Return the folder of links to the logs of all containers, beside the folder of the pods' logs."""
         return self.pod_logs.parent / "containers"
 
+    def plugins_registry(self) -> Path:
+        """Return the folder of the registration sockets of plugins."""
+        return self.root / "plugins_registry"
+
     def seccomp(self) -> Path:
         """Return the folder of seccomp profiles."""
         return self.root / "seccomp"
