@@ -37,9 +37,10 @@ HONORED: Final = {
         PodGroupPreemptionPolicy TopologyAwareWorkloadScheduling
     """,
     KUBELET: """
-        CPUManagerPolicyAlphaOptions CPUManagerPolicyBetaOptions CustomCPUCFSQuotaPeriod DefaultPodSysctls
-        GracefulNodeShutdown GracefulNodeShutdownBasedOnPodPriority
-        KubeletCrashLoopBackOffMax KubeletEnsureSecretPulledImages MemoryQoS RotateKubeletServerCertificate
+        CPUManagerPolicyAlphaOptions CPUManagerPolicyBetaOptions CustomCPUCFSQuotaPeriod DRAOptionalNodeOperations
+        DRAWorkloadResourceClaims DefaultPodSysctls GracefulNodeShutdown GracefulNodeShutdownBasedOnPodPriority
+        KubeletCrashLoopBackOffMax KubeletEnsureSecretPulledImages MemoryQoS ResourceHealthStatus
+        ResourceHealthStatusMessage RotateKubeletServerCertificate
     """,
 }
 # Gates that change nothing in any component, by reason.
@@ -66,8 +67,7 @@ NO_EFFECT: Final = {
         KubeletSeparateDiskGC KubeletServiceAccountTokenForCredentialProviders
         LocalStorageCapacityIsolationFSQuotaMonitoring PodAndContainerStatsFromCRI
         PodLevelResourceManagers PodsAPI QOSReserved ReduceDefaultCrashLoopBackOffDecay
-        ReloadKubeletClientCAFile ReloadKubeletServerCertificateFile ResourceHealthStatus
-        ResourceHealthStatusMessage RuntimeClassInImageCriApi SELinuxMount
+        ReloadKubeletClientCAFile ReloadKubeletServerCertificateFile RuntimeClassInImageCriApi SELinuxMount
         TopologyManagerPolicyAlphaOptions TopologyManagerPolicyBetaOptions WindowsCPUAndMemoryAffinity
         WindowsGracefulNodeShutdown WindowsHostNetwork
     """,
