@@ -163,6 +163,7 @@ class NodeAgent:
             informers.for_resource(resource_of_class(RuntimeClass)),
             partial(pods_on, self._pods, config.cri.name),
             self._signals,
+            lambda: self._pods.has_synced,
             self.kubelet_metrics.registry,
         )
         return CriNode(config.cri, parts)
@@ -193,6 +194,7 @@ class NodeAgent:
             if self._cri_node is None
             else self._cri_node.new_volume_manager(checks, self._volumes.claims.volume_of),
             self._status_manager,
+            self._cri_node.set_pod_status if self._cri_node is not None else None,
         )
         env_sources = ApiEnvSources(self._client)
         probes = self._cri_node.probe_workers if self._cri_node is not None else None

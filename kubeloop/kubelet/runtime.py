@@ -158,6 +158,9 @@ class Runtime(Protocol):
     async def reset_pod(self, pod: Pod) -> None:
         """Reset a pod whose containers have all exited, to restart in its sandbox; old runs only count as attempts."""
 
+    async def unprepare_pod(self, pod: Pod) -> None:
+        """Release resources of a pod whose containers have all exited, before that is reported; raises to repeat it."""
+
     async def stop_pod_sandbox(self, pod: Pod) -> None:
         """Release the sandbox and the addresses of a terminated pod; logs are kept."""
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from kubeloop.api.generated.core_v1 import (
     ExecAction,
     Lifecycle,
@@ -12,6 +14,7 @@ from kubeloop.api.generated.core_v1 import (
     SleepAction,
 )
 from kubeloop.api.requests import STRATEGIC_PATCH
+from kubeloop.kubelet.simulated.runtime import SimulatedRuntime
 from kubeloop.testing import Cluster
 from tests.kubelet.pods import condition_tuple, container, get, is_gone, put, runs, state
 
@@ -158,3 +161,22 @@ def test_pod_marked_failed_by_another_client_is_terminated(cluster: Cluster) -> 
     pod = get(cluster)
     assert (pod.status.phase, pod.status.reason) == ("Failed", "Mine")
     assert state(pod) == "ended 0"
+
+
+def test_resources_are_released_before_the_final_status_is_written(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    phases: list[str] = []
+    failures = [OSError("busy")]
+
+    async def unprepare(runtime: SimulatedRuntime, pod: Pod) -> None:
+        phases.append(pod.status.phase)
+        if failures:
+            raise failures.pop()
+
+    monkeypatch.setattr(SimulatedRuntime, "unprepare_pod", unprepare)
+    cluster.add_nodes(1)
+    put(cluster, containers=(runs("server"),), restart_policy="Never", script={"exit-after": "5s"})
+    cluster.advance(600)
+    assert phases[:2] == ["Running", "Running"]  # a failure is repeated
+    assert get(cluster).status.phase == "Succeeded"

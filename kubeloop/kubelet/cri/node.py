@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from kubeloop.api.generated.core_v1 import Node, NodeStatus, Pod
+from kubeloop.api.generated.core_v1 import Node, NodeStatus, Pod, PodStatus
 from kubeloop.api.pods.pod import is_active, is_terminal
 from kubeloop.api.quota.amounts import amounts_of
 from kubeloop.client import Client
@@ -28,6 +28,8 @@ from kubeloop.kubelet.cm.cgroups.hierarchy import CgroupError, read_hierarchy
 from kubeloop.kubelet.cm.cgroups.manager import CgroupManager
 from kubeloop.kubelet.cm.container_manager import ContainerManager, ContainerManagerConfig, read_process_limit
 from kubeloop.kubelet.cm.cpus.manager import CpuManager, CpuManagerParts
+from kubeloop.kubelet.cm.dra.manager import DRAManager
+from kubeloop.kubelet.cm.dra.setup import DRANode, new_dra_manager
 from kubeloop.kubelet.cm.manager_config import cpu_manager_config, memory_manager_config, new_topology_policy
 from kubeloop.kubelet.cm.manager_metrics import ResourceManagerMetrics
 from kubeloop.kubelet.cm.memory.manager import MemoryManager
@@ -36,6 +38,7 @@ from kubeloop.kubelet.cm.resource_managers import ResourceManagers
 from kubeloop.kubelet.cm.topology.hints import AllocationError
 from kubeloop.kubelet.cm.topology.machine import read_numa_nodes
 from kubeloop.kubelet.cm.topology.manager import AffinityStore, TopologyManager
+from kubeloop.kubelet.config.decode import features_of
 from kubeloop.kubelet.config.kubelet_configuration import KubeletConfiguration
 from kubeloop.kubelet.containers.probe_workers import ProbeWorkers
 from kubeloop.kubelet.cri.config.dns import DnsSettings, pod_dns
@@ -65,6 +68,8 @@ from kubeloop.kubelet.events.pod_events import PodEvents
 from kubeloop.kubelet.eviction.signals import EvictionPolicy, SignalTracker, eviction_policy_of
 from kubeloop.kubelet.node_status.machine import MachineResources, capacity_of, huge_page_sizes
 from kubeloop.kubelet.node_status.served_nodes import ServedNodes
+from kubeloop.kubelet.pluginmanager.plugin_manager import PluginManager
+from kubeloop.kubelet.pluginmanager.registration import DRA_PLUGIN
 from kubeloop.kubelet.sync.pod_state import TerminationReason
 from kubeloop.kubelet.sync.sync_queues import EnqueuePod
 from kubeloop.kubelet.volumes.host.manager import HostVolumeManager
@@ -124,6 +129,7 @@ class AgentParts:
     runtime_classes: Informer
     pods: Callable[[], list[Pod]]  # all of the node
     signals: SignalTracker
+    has_pods: Callable[[], bool]  # False until the pods were listed
     metrics: MetricRegistry
 
 
@@ -168,7 +174,10 @@ class CriNode:
         images = config.connection.images
         self._actuated = ActuatedState(CheckpointStore(paths.root))
         self._containers = self._new_container_manager()
+        self._dra = self._new_dra_manager()
         self._managers = self._new_resource_managers()
+        handlers = {DRA_PLUGIN: self._dra.plugins}
+        self._plugins = PluginManager(paths.plugins_registry(), handlers, clock, agent.metrics)
         stats_node = StatsNode(config.name, paths, self._containers.pods.path, config.machine.memory, agent.pods)
         self._stats = StatsCollector(stats_node, StatsSources(service, images), clock)
         self.stats = CriStatsProvider(self._stats, config.machine)
@@ -219,7 +228,22 @@ class CriNode:
         managers = (cpus, memory)
         policy, scope = new_topology_policy(settings, nodes), settings.topology_manager_scope
         topology = TopologyManager(affinities, managers, policy, scope, metrics=metrics)
-        return ResourceManagers(topology, managers, self._active_pods)
+        return ResourceManagers(topology, (*managers, self._dra), self._active_pods)
+
+    def _new_dra_manager(self) -> DRAManager:
+        config, agent = self._config, self._agent
+        features = features_of(config.settings.feature_gates)
+        node = DRANode(
+            config.name,
+            config.paths.root,
+            agent.client,
+            agent.clock,
+            agent.metrics,
+            agent.enqueue,
+            lambda: agent.nodes.get(config.name) is not None,
+            lambda: self._active_pods() if agent.has_pods() else None,
+        )
+        return new_dra_manager(node, features)
 
     def _active_pods(self) -> list[Pod]:
         return [pod for pod in self._agent.pods() if not is_terminal(pod)]
@@ -273,7 +297,7 @@ class CriNode:
         garbage = (self._clean_up(is_known), self._container_gc.run(is_known), self._logs.run())
         images = (self.images.run_list(), self.images.run_gc())
         watch = (self._pleg.run(), self.state.run(), self._monitor.run(), self._resync(pods))
-        managers = (*self._containers.tasks(), *self._managers.tasks())
+        managers = (*self._containers.tasks(), *self._managers.tasks(), self._plugins.run())
         return (*watch, *managers, *garbage, *images, *((refresh,) if refresh is not None else ()))
 
     def set_node_status(self, status: NodeStatus) -> NodeStatus:
@@ -281,6 +305,10 @@ class CriNode:
         images = self.images.node_images()
         status = status if images is None else msgspec.structs.replace(status, images=images)
         return self._managers.set_node_status(self.state.set_node_status(status))
+
+    def set_pod_status(self, pod: Pod, status: PodStatus) -> PodStatus:
+        """Return a pod's status with the health of its allocated resources."""
+        return self._managers.set_pod_status(pod, status)
 
     async def close(self) -> None:
         """End operations under way and close the connection; containers run on."""

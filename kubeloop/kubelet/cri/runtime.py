@@ -187,11 +187,14 @@ class CriRuntime:
         finally:
             self._cache.invalidate(uid)
 
+    async def unprepare_pod(self, pod: Pod) -> None:
+        """Release what the resource managers have allocated and prepared for a pod."""
+        await self._parts.managers.unprepare(pod)
+
     async def stop_pod_sandbox(self, pod: Pod) -> None:
         """Stop the sandboxes of a terminated pod; its logs are kept."""
         for one in await self._service.list_pod_sandboxes({POD_UID: pod.metadata.uid}):
             await self._service.stop_pod_sandbox(one.id)
-        await self._parts.managers.unprepare(pod)
         self._parts.isolation.release(pod.metadata.uid)
         self._cache.invalidate(pod.metadata.uid)
         try:

@@ -162,6 +162,9 @@ class SimulatedRuntime:
             processes[0].leave_sandbox()
             processes[0].mark_reset()
 
+    async def unprepare_pod(self, pod: Pod) -> None:
+        """Do nothing: simulated nodes have no such resources."""
+
     async def stop_pod_sandbox(self, pod: Pod) -> None:
         """Release the sandbox and its addresses."""
         found = self._pods.get(pod.metadata.uid)

@@ -78,6 +78,10 @@ class PodSyncer:
         decision.wake_by(self._clock.now())
         return decision, await self._runtime.get_pod_status(pod), memory
 
+    async def unprepare_pod(self, pod: Pod) -> None:
+        """Release the resources of a pod whose containers have ended, before its final status is written."""
+        await self._runtime.unprepare_pod(pod)
+
     async def sync_terminated_pod(self, pod: Pod) -> None:
         """Release the sandbox of a pod that has terminated."""
         self._cancel_probes(pod.metadata.uid)
