@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -48,17 +49,19 @@ class VolumeMounter:
 
     async def set_up(self, pod: Pod, allocatable: Mapping[str, str], volume_of: FindVolume) -> list[PayloadError]:
         """Create the volumes that a pod uses; returns the failures of those that are not available."""
-        used, failures = used_volumes(pod), []
-        for volume in pod.spec.volumes:
-            if volume.name not in used:
-                continue
+        used = used_volumes(pod)
+
+        async def try_volume(volume: Volume) -> PayloadError | None:
             try:
                 await self._set_up_volume(pod, volume, allocatable, volume_of)
             except PayloadError as error:
-                failures.append(error.of_volume(error.volume or volume.name, volume.name))
+                return error.of_volume(error.volume or volume.name, volume.name)
             except (ApiError, OSError) as error:
-                failures.append(PayloadError(str(error)).of_volume(volume.name, volume.name))
-        return failures
+                return PayloadError(str(error)).of_volume(volume.name, volume.name)
+            return None
+
+        tries = await asyncio.gather(*(try_volume(one) for one in pod.spec.volumes if one.name in used))
+        return [one for one in tries if one is not None]
 
     async def _set_up_volume(
         self, pod: Pod, volume: Volume, allocatable: Mapping[str, str], volume_of: FindVolume

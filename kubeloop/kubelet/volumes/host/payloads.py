@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Coroutine, Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kubeloop.api.errors import ApiError, NotFound
 from kubeloop.api.generated.authentication_v1 import BoundObjectReference, TokenRequest, TokenRequestSpec
@@ -92,14 +93,14 @@ class PayloadReader:
             return _downward_files(pod, downward.items, defaults, allocatable)
         if (projected := volume.projected) is not None:
             defaults = _defaults(projected.default_mode, projected.default_user)
-            files: Files = {}
-            for index, source in enumerate(projected.sources or ()):
+
+            async def project(index: int, source: VolumeProjection) -> Files:
                 if (wanted := source.pod_certificate) is not None:
                     bundle = await self._certificates.get(pod, volume.name, index, wanted)
-                    files |= _certificate_files(pod, wanted, bundle, defaults)
-                else:
-                    files |= await self._project(pod, source, defaults, allocatable)
-            return files
+                    return _certificate_files(pod, wanted, bundle, defaults)
+                return await self._project(pod, source, defaults, allocatable)
+
+            return await _merge(project(index, source) for index, source in enumerate(projected.sources or ()))
         return None
 
     async def _project(
@@ -183,6 +184,16 @@ class PayloadReader:
             raise PayloadError("combination of signerName and labelSelector matched zero ClusterTrustBundles")
         content = join_certificates(one.spec.trust_bundle for one in bundles)
         return {wanted.path: _private_file(pod, content.encode(), wanted.user, defaults)}
+
+
+async def _merge(parts: Iterable[Coroutine[Any, Any, Files]]) -> Files:
+    """Return the files of all sources, which are read at the same time; raises the failure of the first that fails."""
+    files: Files = {}
+    for part in await asyncio.gather(*parts, return_exceptions=True):
+        if isinstance(part, BaseException):
+            raise part
+        files |= part
+    return files
 
 
 def _certificate_files(

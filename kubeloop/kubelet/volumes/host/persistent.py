@@ -17,6 +17,7 @@ from kubeloop.kubelet.cri.config.paths import NodePaths
 from kubeloop.kubelet.volumes.host.host_path import check_host_path
 from kubeloop.kubelet.volumes.host.mounts import (
     MountError,
+    bind_mount,
     is_mount_point,
     mount_points,
     mount_points_of_device,
@@ -88,7 +89,7 @@ class PersistentVolumeMounter:
         is_shared = any(self._paths.root / "pods" in one.parents for one in mount_points_of_folder(source))
         target.mkdir(mode=0o750, parents=True, exist_ok=True)
         options = [*volume.spec.mount_options, *(("ro",) if read_only else ())]
-        run_mount("--bind", str(source), str(target))
+        bind_mount(source, target)
         if options:
             run_mount("-o", f"remount,bind,{','.join(options)}", str(target))
         if not read_only and not is_shared:

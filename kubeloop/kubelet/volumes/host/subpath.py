@@ -11,7 +11,7 @@ import os
 import stat
 from pathlib import Path
 
-from kubeloop.kubelet.volumes.host.mounts import is_mount_point, remove_tree, run_mount, unmount, unmount_all
+from kubeloop.kubelet.volumes.host.mounts import bind_mount, is_mount_point, remove_tree, unmount, unmount_all
 
 
 class SubPathError(Exception):
@@ -58,7 +58,7 @@ def bind(volume: Path, sub_path: str, target: Path) -> Path:
             target.mkdir(mode=0o750, exist_ok=True)
         else:
             target.touch(mode=0o640)
-        run_mount("--no-canonicalize", "--bind", f"/proc/self/fd/{descriptor}", str(target), descriptor=descriptor)
+        bind_mount(Path(f"/proc/self/fd/{descriptor}"), target)
     except OSError as error:
         raise SubPathError(str(error)) from None
     finally:
