@@ -196,10 +196,11 @@ class CriNode:
             self._managers,
             self._actuated,
             self._stats,
+            lambda uid: self._pleg.is_absent(uid),
         )
         self.runtime = CriRuntime(service, config.connection.version, facts, parts, agent.enqueue)
         self.probe_workers = ProbeWorkers(self.runtime, agent.enqueue)
-        self._pleg = GenericPLEG(service, clock, self.runtime.on_pod_change)
+        self._pleg = GenericPLEG(service, clock, self.runtime.on_listed_change)
         self._volumes: HostVolumeManager | None = None
         self._logs = ContainerLogManager(service, clock, config.log_rotation)
         warn = partial(agent.events.record_node_warning, config.name)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from kubeloop.clock import Clock
 from kubeloop.grpc.streams import RpcError
 from kubeloop.kubelet.cri.config.labels import POD_NAME, POD_NAMESPACE, POD_UID
+from kubeloop.kubelet.cri.pod_status_cache import PodParts
 from kubeloop.kubelet.cri.services import RuntimeService
 from kubeloop.runtime.objects.keys import ObjectKey
 
@@ -18,9 +19,13 @@ RELIST_SECONDS = 1.0
 # A kubelet whose lists are older than this is not ready.
 THRESHOLD_SECONDS = 180.0
 
+_NOTHING: PodParts = frozenset()
+
 log = logging.getLogger(__name__)
 
-OnPodChange = Callable[[str, ObjectKey], None]  # UID and key of a pod
+# Called with the UID and key of a pod, and the IDs and states of its sandboxes and containers. Returns False if an
+# operation on the pod is under way: the change is reported again with the next list.
+OnPodChange = Callable[[str, ObjectKey, PodParts], bool]
 
 
 class GenericPLEG:
@@ -30,7 +35,7 @@ class GenericPLEG:
         self._runtime = runtime
         self._clock = clock
         self._on_change = on_change
-        self._known: Mapping[str, frozenset[tuple[str, int]]] = {}
+        self._known: Mapping[str, PodParts] = {}
         self._keys: dict[str, ObjectKey] = {}
         self._listed_at: float | None = None
         self.failure = ""  # of the last list
@@ -39,6 +44,10 @@ class GenericPLEG:
     def pods(self) -> Mapping[str, ObjectKey]:
         """Pods of which the runtime has anything, by UID."""
         return self._keys
+
+    def is_absent(self, uid: str) -> bool:
+        """Return True if the runtime was listed and had nothing of a pod."""
+        return self._listed_at is not None and uid not in self._keys
 
     def health_error(self) -> str:
         """Return why the node is not ready; empty if lists succeed."""
@@ -69,12 +78,14 @@ class GenericPLEG:
             _add(found, keys, sandbox.labels, (sandbox.id, sandbox.state))
         for container in await self._runtime.list_containers({}):
             _add(found, keys, container.labels, (container.id, container.state))
-        before, self._known = self._known, {uid: frozenset(parts) for uid, parts in found.items()}
+        before, after = self._known, {uid: frozenset(parts) for uid, parts in found.items()}
         known, self._keys = self._keys, keys
         self._listed_at, self.failure = began, ""
-        for uid in before.keys() | self._known.keys():
-            if before.get(uid) != self._known.get(uid):
-                self._on_change(uid, keys.get(uid) or known[uid])
+        self._known = after
+        for uid in before.keys() | after.keys():
+            old, new = before.get(uid, _NOTHING), after.get(uid, _NOTHING)
+            if old != new and not self._on_change(uid, keys.get(uid) or known[uid], new):
+                after[uid], self._keys[uid] = old, keys.get(uid) or known[uid]
 
 
 def _add(

@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import shutil
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import msgspec
@@ -45,7 +47,7 @@ from kubeloop.kubelet.cri.lifecycle.probers import Prober, ProbeTarget
 from kubeloop.kubelet.cri.lifecycle.resize import PodResizer, actuated_resources
 from kubeloop.kubelet.cri.messages.container import CreateContainerRequest
 from kubeloop.kubelet.cri.messages.sandbox import DNSConfig, PodSandboxConfig
-from kubeloop.kubelet.cri.pod_status_cache import PodStatusCache
+from kubeloop.kubelet.cri.pod_status_cache import KnownSandbox, PodParts, PodStatusCache
 from kubeloop.kubelet.cri.services import RuntimeService
 from kubeloop.kubelet.cri.stats.collector import StatsCollector
 from kubeloop.kubelet.cri.streams import StreamingClient
@@ -97,6 +99,7 @@ class CriParts:
     managers: ResourceManagers
     actuated: ActuatedState
     stats: StatsCollector | None = None
+    is_absent: Callable[[str], bool] = lambda _: False  # True for the UID of a pod that the runtime has nothing of
 
 
 class CriRuntime:
@@ -112,7 +115,9 @@ class CriRuntime:
         self._facts = facts
         self._parts = parts
         self._enqueue = enqueue
-        self._cache = PodStatusCache(service, name.partition("://")[0], facts.addresses)
+        self._cache = PodStatusCache(service, name.partition("://")[0], facts.addresses, parts.is_absent)
+        self._synced: dict[str, PodObservation] = {}  # by pod UID: what its worker has seen last
+        self._busy: Counter[str] = Counter()  # sandboxes and containers that are being created, by pod UID
         self._log_links = ContainerLogLinks(facts.paths.container_logs())
         self._hooks = HookRunner(service)
         self._prober = Prober(service)
@@ -122,6 +127,18 @@ class CriRuntime:
         self._removals = KeyedLock()  # by pod UID: of pod workers and of orphaned pods
 
     # Changes that others see.
+
+    def on_listed_change(self, uid: str, key: ObjectKey, parts: PodParts) -> bool:
+        """Handle a change that the PLEG has found; returns False while the pod's worker creates something of it.
+
+        A change that the worker has made, and seen, needs no sync.
+        """
+        if self._busy[uid]:
+            return False
+        seen = self._cache.peek(uid)
+        if seen is None or seen is not self._synced.get(uid) or self._cache.parts_of(uid) != parts:
+            self.on_pod_change(uid, key)
+        return True
 
     def on_pod_change(self, uid: str, key: ObjectKey) -> None:
         """Handle a change of a pod's containers by themselves."""
@@ -150,7 +167,8 @@ class CriRuntime:
         uid = pod.metadata.uid
         if uid not in self._starts:
             await self._cache.remove_unstarted(uid)
-        seen = self._operations.overlay(await self._cache.get(uid))
+        found = self._synced[uid] = await self._cache.get(uid)
+        seen = self._operations.overlay(found)
         given = self._parts.actuated.get(uid)
         if given is None:
             return seen
@@ -162,8 +180,8 @@ class CriRuntime:
     async def run_pod_sandbox(self, pod: Pod) -> None:
         """Create the pod's sandbox. Raises `ContainerStartError`."""
         uid = pod.metadata.uid
-        old = await self._service.list_pod_sandboxes({POD_UID: uid})
-        attempt = max((one.metadata.attempt + 1 for one in old if one.metadata is not None), default=0)
+        old = await self._cache.sandboxes(uid)
+        attempt, id = max((one.attempt + 1 for one in old), default=0), ""
         try:
             for one in old:
                 await self._service.stop_pod_sandbox(one.id)
@@ -174,7 +192,9 @@ class CriRuntime:
             isolation = await self._parts.isolation.isolation_of(pod)
             config = self._sandbox_config(pod, attempt, isolation)
             self._facts.paths.logs(pod).mkdir(mode=0o755, parents=True, exist_ok=True)
-            await self._service.run_pod_sandbox(config, isolation.handler)
+            with self._creating(uid):
+                id = await self._service.run_pod_sandbox(config, isolation.handler)
+                self._cache.add_sandbox(uid, KnownSandbox(id, attempt))
         except CgroupError as error:
             message = f"unable to ensure pod container exists: {error}"
             raise ContainerStartError("FailedCreatePodContainer", message) from None
@@ -185,7 +205,8 @@ class CriRuntime:
         except RpcError as error:
             raise ContainerStartError("FailedCreatePodSandBox", error.format()) from None
         finally:
-            self._cache.invalidate(uid)
+            if not id:
+                self._cache.invalidate(uid)
 
     async def unprepare_pod(self, pod: Pod) -> None:
         """Release what the resource managers have allocated and prepared for a pod."""
@@ -217,6 +238,7 @@ class CriRuntime:
             self._log_links.remove(container.id, container.labels)
         self._cache.remove(uid)
         self._parts.managers.remove_pod(uid)
+        self._synced.pop(uid, None)
         self._parts.isolation.release(uid)
         self._parts.mounts.remove_pod(uid)
         await self._parts.resources.pods.destroy(uid)
@@ -244,7 +266,8 @@ class CriRuntime:
             raise
         finally:
             del self._starts[uid]
-            self._cache.invalidate(uid)
+            if not task.done() or task.cancelled() or task.exception() is not None:
+                self._cache.invalidate(uid)
         if task.cancelled():
             raise ContainerStartError("ErrImagePull", "context canceled")
         task.result()
@@ -287,19 +310,40 @@ class CriRuntime:
         await self._remove_old_runs(pod, seen, container.name)
         (facts.paths.logs(pod) / container.name).mkdir(mode=0o755, parents=True, exist_ok=True)
         request = CreateContainerRequest(pod_sandbox_id=sandbox_id, config=config, sandbox_config=sandbox)
+        with self._creating(pod.metadata.uid):
+            id = await self._create_and_start(pod, container, request)
+            self._cache.add_container(pod.metadata.uid, sandbox_id, id)
+        self._log_links.create(id, config.labels, facts.paths.logs(pod) / config.log_path)
+        self._operations.start_post_start(pod, container, id)
+
+    async def _create_and_start(self, pod: Pod, container: Container, request: CreateContainerRequest) -> str:
+        """Create and start a container; returns its ID. Its resources are on the disk before it runs."""
+        self._parts.actuated.set_container(pod, container)
+        recorded = asyncio.create_task(self._parts.actuated.wait_durable())
         try:
             id = await self._service.create_container(request)
         except RpcError as error:
             raise ContainerStartError("CreateContainerError", error.details) from None
-        self._parts.actuated.set_container(pod, container)
+        finally:
+            await recorded
         self._parts.events.record_container_created(pod, container)
         try:
             await self._service.start_container(id)
         except RpcError as error:
             raise ContainerStartError("RunContainerError", error.details) from None
         self._parts.events.record_container_started(pod, container)
-        self._log_links.create(id, config.labels, facts.paths.logs(pod) / config.log_path)
-        self._operations.start_post_start(pod, container, id)
+        return id
+
+    @contextmanager
+    def _creating(self, uid: str) -> Iterator[None]:
+        """Keep the PLEG from reporting what the worker of a pod is about to see itself."""
+        self._busy[uid] += 1
+        try:
+            yield
+        finally:
+            self._busy[uid] -= 1
+            if not self._busy[uid]:
+                del self._busy[uid]
 
     async def _resize_before_start(self, pod: Pod, sandbox: str) -> None:
         """Change the pod's control group for a container that starts again with other resources."""
@@ -363,6 +407,7 @@ class CriRuntime:
             await self._service.remove_container(_bare(run.id))
             self._operations.forget({_bare(run.id)})
             remove_logs(self._facts.paths.logs(pod) / name / f"{run.attempt}.log")
+            self._cache.invalidate(pod.metadata.uid)
 
     # Access.
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import msgspec
@@ -22,12 +24,14 @@ class PodResourceInfo(msgspec.Struct, frozen=True):
 
 
 class ActuatedState:
-    """Resources of the pods of one node, by UID. Each change is durable before it returns."""
+    """Resources of the pods of one node, by UID. `wait_durable` writes the changes; waiters share a write."""
 
     def __init__(self, store: CheckpointStore) -> None:
         self._store = store
         self._pods: dict[str, PodResourceInfo] = {}
-        self._last = b""
+        self._changes, self._written = 0, 0  # numbers of changes, and of those that the file has
+        self._lock = asyncio.Lock()
+        self._writer = ThreadPoolExecutor(max_workers=1)  # one thread: writes keep their order
 
     def restore(self) -> None:
         """Read the checkpoint. Raises `CorruptCheckpoint`."""
@@ -64,12 +68,21 @@ class ActuatedState:
         """Forget a pod; the file is written with the next change."""
         self._pods.pop(uid, None)
 
+    async def wait_durable(self) -> None:
+        """Wait until the changes made so far are on the disk. Raises `OSError`."""
+        wanted, loop = self._changes, asyncio.get_running_loop()
+        async with self._lock:
+            if self._written >= wanted:
+                return
+            included = self._changes
+            content = encode_data({"entries": {uid: _encode(one) for uid, one in self._pods.items()}})
+            await loop.run_in_executor(self._writer, self._store.write, CHECKPOINT, content)
+            self._written = included
+
     def _put(self, uid: str, info: PodResourceInfo) -> None:
-        if self._pods.get(uid) == info:
-            return
-        self._pods[uid] = info
-        content = encode_data({"entries": {uid: _encode(one) for uid, one in self._pods.items()}})
-        self._store.write(CHECKPOINT, content)
+        if self._pods.get(uid) != info:
+            self._pods[uid] = info
+            self._changes += 1
 
 
 def _encode(info: PodResourceInfo) -> dict[str, Any]:

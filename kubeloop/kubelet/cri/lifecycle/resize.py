@@ -97,6 +97,7 @@ class PodResizer:
             if one.name in running:
                 self._actuated.set_container(pod, one)
         self._actuated.set_pod_level(pod)
+        await self._actuated.wait_durable()
 
     def is_resized(self, pod: Pod, container: Container) -> bool:
         """Return True if a container was started before with other resources than those of the spec."""

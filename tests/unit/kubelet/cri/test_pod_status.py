@@ -12,7 +12,7 @@ from kubeloop.grpc.streams import UNAVAILABLE, RpcError
 from kubeloop.kubelet.cri.messages.container import ContainerState, ContainerStatus, Mount
 from kubeloop.kubelet.cri.pleg import GenericPLEG
 from kubeloop.kubelet.cri.pod_status import run_of
-from kubeloop.kubelet.cri.pod_status_cache import PodStatusCache
+from kubeloop.kubelet.cri.pod_status_cache import PodParts, PodStatusCache
 from kubeloop.runtime.objects.keys import ObjectKey
 from kubeloop.sim.loop import VirtualClock, VirtualLoop, run_virtual
 from tests.unit.kubelet.cri.fake_runtime import FakeRuntime, labels_of
@@ -135,7 +135,12 @@ def test_the_newest_sandbox_counts() -> None:
 def test_the_pleg_reports_changes_and_survives_a_runtime_that_is_down() -> None:
     async def scenario() -> None:
         runtime, changes = FakeRuntime(), list[tuple[str, ObjectKey]]()
-        pleg = GenericPLEG(runtime.as_service(), VirtualClock(loop), lambda uid, key: changes.append((uid, key)))
+
+        def take(uid: str, key: ObjectKey, parts: PodParts) -> bool:
+            changes.append((uid, key))
+            return True
+
+        pleg = GenericPLEG(runtime.as_service(), VirtualClock(loop), take)
         assert pleg.health_error() == "PLEG is not healthy: pleg has yet to be successful"
         runtime.add_sandbox("s", "u")
         task = asyncio.create_task(pleg.run())

@@ -7,6 +7,7 @@ import asyncio
 from pathlib import Path
 from typing import Any, cast
 
+import msgspec
 import pytest
 
 from kubeloop.api import codec
@@ -85,6 +86,7 @@ class Recorder:
         asyncio.run(self.pods.ensure_exists(pod, has_exclusive_cpus=exclusive))
         for one in pod.spec.containers or ():
             self.actuated.set_container(pod, one)
+        asyncio.run(self.actuated.wait_durable())
 
     async def update_pod_sandbox_resources(self, request: object) -> None:
         raise RpcError(UNIMPLEMENTED, "unknown method")
@@ -197,4 +199,31 @@ def test_unchanged_resources_write_nothing(tmp_path: Path) -> None:
     before = node.store.path(CHECKPOINT).stat().st_ino
     pod = pod_with(("100m", "16Mi"))
     node.actuated.set_container(pod, (pod.spec.containers or ())[0])
+    asyncio.run(node.actuated.wait_durable())
     assert node.store.path(CHECKPOINT).stat().st_ino == before
+
+
+def test_waiters_share_a_write_that_has_the_changes_of_all(tmp_path: Path) -> None:
+    class CountingStore(CheckpointStore):
+        writes = 0
+
+        def write(self, name: str, content: bytes) -> None:
+            self.writes += 1
+            super().write(name, content)
+
+    async def scenario() -> None:
+        async def set_one(number: int) -> None:
+            pod = pod_with((f"{100 + number}m", "16Mi"))
+            pod = msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, uid=f"u{number}"))
+            state.set_container(pod, (pod.spec.containers or ())[0])
+            await state.wait_durable()
+
+        await asyncio.gather(*map(set_one, range(20)))
+
+    store = CountingStore(tmp_path)
+    state = ActuatedState(store)
+    asyncio.run(scenario())
+    again = ActuatedState(store)
+    again.restore()
+    assert [again.get(f"u{one}") == state.get(f"u{one}") is not None for one in range(20)] == [True] * 20
+    assert store.writes == 2, "the first alone, then all that came meanwhile"
