@@ -32,7 +32,7 @@ from kubeloop.kubelet.node_status.heartbeat import HeartbeatSchedule, NodeHeartb
 from kubeloop.kubelet.node_status.lease_controller import MAX_LEASE_RENEW_SECONDS, LeaseController
 from kubeloop.kubelet.node_status.registrar import NodeRegistrar
 from kubeloop.kubelet.node_status.served_nodes import STOPPED, ServedNodes
-from kubeloop.kubelet.node_status.shutdown import NodeShutdownManager
+from kubeloop.kubelet.node_status.shutdown import NodeShutdownManager, ShutdownStatus
 from kubeloop.kubelet.node_status.status_reporter import NodeStatusReporter
 from kubeloop.kubelet.runtime import Runtime
 from kubeloop.kubelet.server.dialer import LocalNodeDialer
@@ -61,6 +61,7 @@ from kubeloop.runtime.queue.enqueue import own_key
 
 if TYPE_CHECKING:
     from kubeloop.kubelet.cri.node import CriNode
+    from kubeloop.kubelet.nodeshutdown.manager import GracefulShutdownManager
 
 COMPONENT = "kubelet"
 PODS, HEARTBEATS, STATIC_PODS = "kubelet-pods", "kubelet-heartbeats", "kubelet-static-pods"
@@ -81,7 +82,14 @@ class NodeAgent:
         self._queues = new_sync_queues(clock, self.kubelet_metrics.registry)
         self._pods, self._nodes = _pods_and_nodes(informers, own)
         self._signals = SignalTracker(clock, config.cri.eviction) if config.cri is not None else None
-        self.served_nodes = ServedNodes(self._nodes, clock, frozenset(alone.endpoints), signals=self._signals)
+        self._shutdown = ShutdownStatus()
+        self.served_nodes = ServedNodes(
+            self._nodes,
+            clock,
+            frozenset(alone.endpoints),
+            signals=self._signals,
+            is_shutting_down=lambda: self._shutdown.is_shutting_down,
+        )
         made = nodes_to_register(config, SimulatedRuntime.name, clock)
         self.recorder = EventRecorder(client, COMPONENT, clock)
         self._events = PodEvents(self.recorder, config.event_level)
@@ -129,7 +137,8 @@ class NodeAgent:
         """Return the work of a real node beside the loops; empty for simulated nodes."""
         if self._cri_node is None:
             return ()
-        return self._cri_node.tasks(self._running_pods, self._is_known)
+        shutdown = self._new_shutdown_manager(self._cri_node).run()
+        return (*self._cri_node.tasks(self._running_pods, self._is_known), shutdown)
 
     async def start(self) -> None:
         """Set a real node up before it runs pods. Raises `CgroupError`, or `ValueError` for impossible settings."""
@@ -173,6 +182,21 @@ class NodeAgent:
         addresses = PodAddressAllocator(self.served_nodes.pod_cidrs_of, offset)
         return SimulatedRuntime(self._clock, self.served_nodes, addresses, config.rules, self._queues.pods.add)
 
+    def _new_shutdown_manager(self, node: CriNode) -> GracefulShutdownManager:
+        from kubeloop.kubelet.nodeshutdown.manager import ShutdownHost, new_shutdown_manager
+
+        states, name = self.pod_states, node.config.name
+        host = ShutdownHost(
+            self._clock,
+            self._shutdown,
+            lambda: [pod for pod in pods_on(self._pods, name) if not states.is_terminated(pod.metadata.uid)],
+            states.evict,
+            lambda pod: states.is_terminated(pod.metadata.uid) and node.runtime.is_unmounted(pod.metadata.uid),
+            partial(self._events.record_node_event, name),
+            lambda: self._queues.nodes.add(ObjectKey("", name)),
+        )
+        return new_shutdown_manager(node.config.settings, node.config.paths.root, host, self.kubelet_metrics.registry)
+
     def _new_registrar(self, config: NodeAgentConfig, made: Mapping[str, Node]) -> NodeRegistrar:
         alone = config.standalone
         wanted = made if alone is None or alone.register_nodes else {}
@@ -211,8 +235,9 @@ class NodeAgent:
     def _new_node_loop(self, config: NodeAgentConfig) -> Controller[ObjectKey]:
         pods, served, states = self._pods, self.served_nodes, self.pod_states
         eviction = EvictionManager(pods, served, self.runtime, states, self._events, self._queues.nodes.add_after)
-        shutdown = NodeShutdownManager(pods, served, states, self._clock)
-        handlers = (eviction.synchronize, shutdown.sync_node, self._status_manager.reconcile_node)
+        simulated = NodeShutdownManager(pods, served, states, self._clock) if self._cri_node is None else None
+        shutdown = (simulated.sync_node,) if simulated is not None else ()
+        handlers = (eviction.synchronize, *shutdown, self._status_manager.reconcile_node)
         alone = config.standalone
         interval = alone.max_heartbeat_seconds if alone is not None else MAX_LEASE_RENEW_SECONDS
         schedule = HeartbeatSchedule(self._queues.nodes, self._clock, interval)

@@ -16,8 +16,7 @@ from kubeloop.kubelet.config.kubelet_configuration import KubeletConfiguration
 _CHAINS: Final = "no iptables chains are maintained"
 _PROFILES: Final = "there are no Go profiles; use py-spy"
 _LATER_NAMES: Final = """
-cpuCFSQuota cpuCFSQuotaPeriod memoryReservationPolicy memorySwap memoryThrottlingFactor shutdownGracePeriod
-shutdownGracePeriodByPodPriority shutdownGracePeriodCriticalPods singleProcessOOMKill
+cpuCFSQuota cpuCFSQuotaPeriod memoryReservationPolicy memorySwap memoryThrottlingFactor singleProcessOOMKill
 """
 # Values other than the default are accepted with a warning.
 NO_EFFECT: Final[Mapping[str, str]] = {

@@ -80,10 +80,18 @@ class ContainerMounts:
             found.append(device)
         return tuple(found)
 
-    def remove_pod(self, uid: str) -> None:
-        """Unmount and remove everything of a pod."""
+    def unmount_pod(self, uid: str) -> None:
+        """Unmount and remove the volumes of a pod whose containers have ended."""
         subpath.release(self._paths.pod(uid) / "volume-subpaths")
         self._volumes.tear_down(uid)
+
+    def is_unmounted(self, uid: str) -> bool:
+        """Return True if nothing is left of the volumes of a pod."""
+        return not self._paths.volumes(uid).exists()
+
+    def remove_pod(self, uid: str) -> None:
+        """Unmount and remove everything of a pod."""
+        self.unmount_pod(uid)
         if not remove_tree(self._paths.pod(uid)):
             log.warning("files of pod %s are kept: something is still mounted there", uid)
 

@@ -154,7 +154,7 @@ class CriNode:
 
     def __init__(self, config: CriNodeConfig, agent: AgentParts) -> None:
         service, clock, paths = config.connection.runtime, agent.clock, config.paths
-        self._config = config
+        self.config = config
         self._agent = agent
         certificates = PodCertificateManager(agent.client, clock, agent.events.record_certificate_problem)
         self._mounter = VolumeMounter(paths, PayloadReader(agent.client, clock, certificates), clock)
@@ -210,7 +210,7 @@ class CriNode:
         self._monitor = EvictionMonitor(self._stats, agent.signals, self._container_gc, self.images, agent.pods)
 
     def _new_container_manager(self) -> ContainerManager:
-        config, agent = self._config, self._agent
+        config, agent = self.config, self._agent
         cgroups = CgroupManager(read_hierarchy(), config.resources.cgroup_driver, huge_page_sizes(config.machine))
         capacity = {**amounts_of(capacity_of(config.machine, 0)), **read_process_limit()}
         record = partial(agent.events.record_node_event, config.name)
@@ -293,7 +293,7 @@ class CriNode:
         """Return the work beside the pod workers, for the pods of the node; a pod that is not known is an orphan."""
         allocatable = self._agent.nodes.allocatable_of
         refresh = (
-            self._volumes.refresh(pods, lambda: allocatable(self._config.name)) if self._volumes is not None else None
+            self._volumes.refresh(pods, lambda: allocatable(self.config.name)) if self._volumes is not None else None
         )
         garbage = (self._clean_up(is_known), self._container_gc.run(is_known), self._logs.run())
         images = (self.images.run_list(), self.images.run_gc())
@@ -315,12 +315,12 @@ class CriNode:
         """End operations under way and close the connection; containers run on."""
         await self.probe_workers.close()
         await self.runtime.close()
-        await self._config.connection.channel.close()
+        await self.config.connection.channel.close()
 
     async def _resync(self, pods: Callable[[], Iterable[Pod]]) -> None:
         """Queue all running pods in the interval of `syncFrequency`, forever."""
         while True:
-            await asyncio.sleep(self._config.settings.sync_frequency)
+            await asyncio.sleep(self.config.settings.sync_frequency)
             for pod in pods():
                 self._agent.enqueue(key_of(pod))
 
@@ -337,7 +337,7 @@ class CriNode:
                     log.warning("control group of pod %s: %s", uid, error)
 
     def _orphans(self, is_known: Callable[[str], bool]) -> list[str]:
-        folder: Path = self._config.paths.root / "pods"
+        folder: Path = self.config.paths.root / "pods"
         on_disk = [one.name for one in folder.iterdir()] if folder.is_dir() else []
         in_groups = self._containers.pods.found_pods()
         return [uid for uid in {*self._pleg.pods, *on_disk, *in_groups} if not is_known(uid)]

@@ -213,15 +213,20 @@ class CriRuntime:
         await self._parts.managers.unprepare(pod)
 
     async def stop_pod_sandbox(self, pod: Pod) -> None:
-        """Stop the sandboxes of a terminated pod; its logs are kept."""
+        """Stop the sandboxes of a terminated pod and unmount its volumes; its logs are kept."""
         for one in await self._service.list_pod_sandboxes({POD_UID: pod.metadata.uid}):
             await self._service.stop_pod_sandbox(one.id)
+        self._parts.mounts.unmount_pod(pod.metadata.uid)
         self._parts.isolation.release(pod.metadata.uid)
         self._cache.invalidate(pod.metadata.uid)
         try:
             await self._parts.resources.pods.destroy(pod.metadata.uid)
         except CgroupError as error:  # the housekeeping tries again
             log.info("control group of pod %s: %s", pod.metadata.uid, error)
+
+    def is_unmounted(self, uid: str) -> bool:
+        """Return True if nothing is left of the volumes of a pod."""
+        return self._parts.mounts.is_unmounted(uid)
 
     async def remove_pod(self, uid: str) -> None:
         """Remove the sandboxes, containers, mounts and files of a pod; a runtime refuses two removals at a time."""

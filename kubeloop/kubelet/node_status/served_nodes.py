@@ -12,7 +12,7 @@ sim.kubeloop.io/attach: never             no driver attaches a volume to it
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
 from kubeloop.api.generated.core_v1 import Node
@@ -49,8 +49,10 @@ class ServedNodes:
         names: frozenset[str] = frozenset(),
         *,
         signals: SignalTracker | None = None,
+        is_shutting_down: Callable[[], bool] = lambda: False,
     ) -> None:
         self._nodes = nodes
+        self._is_shutting_down = is_shutting_down  # of a real node
         self._signals = signals  # of a real node, on which annotations do not simulate anything
         self._are_real = signals is not None
         self._names = names
@@ -89,7 +91,7 @@ class ServedNodes:
     def is_shutting_down(self, node: Node) -> bool:
         """Return True if the node is shutting down."""
         if self._are_real:
-            return False
+            return self._is_shutting_down()
         return node.metadata.annotations.get(STATE_ANNOTATION) == SHUTTING_DOWN
 
     def node_pressures(self, node: Node) -> list[str]:

@@ -21,8 +21,15 @@ SHUTDOWN_GRACE_PERIOD_SECONDS, SHUTDOWN_GRACE_PERIOD_CRITICAL_PODS_SECONDS = 30.
 _TERMINATED = ("Terminated", "Pod was terminated in response to imminent node shutdown.")
 
 
+class ShutdownStatus:
+    """Tells whether a real node is shutting down."""
+
+    def __init__(self) -> None:
+        self.is_shutting_down = False
+
+
 class NodeShutdownManager:
-    """Node shutdown manager, called for each node at its heartbeat."""
+    """Shutdown manager of simulated nodes, called for each node at its heartbeat."""
 
     def __init__(self, pods: Informer, served_nodes: ServedNodes, states: PodStates, clock: Clock) -> None:
         self._pods = pods
