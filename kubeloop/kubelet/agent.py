@@ -36,7 +36,7 @@ from kubeloop.kubelet.node_status.shutdown import NodeShutdownManager, ShutdownS
 from kubeloop.kubelet.node_status.status_reporter import NodeStatusReporter
 from kubeloop.kubelet.runtime import Runtime
 from kubeloop.kubelet.server.dialer import LocalNodeDialer
-from kubeloop.kubelet.server.endpoints import KubeletEndpoints, pods_on
+from kubeloop.kubelet.server.endpoints import EndpointHandler, KubeletEndpoints, pods_on
 from kubeloop.kubelet.server.metrics_api import MetricsGroup
 from kubeloop.kubelet.server.stats import StatsProvider
 from kubeloop.kubelet.server.status_endpoints import StatusEndpoints
@@ -108,7 +108,8 @@ class NodeAgent:
         statistics = StatsProvider(partial(pods_on, self._pods), self.runtime, clock, self.kubelet_metrics)
         real_stats = self._cri_node.stats if self._cri_node is not None else None
         status = StatusEndpoints(self.served_nodes, statistics, config.pages, real_stats)
-        endpoints = KubeletEndpoints(self._pods, self.runtime, self._status_manager, clock, status.handlers())
+        further = {**status.handlers(), **self._checkpoint_handlers()}
+        endpoints = KubeletEndpoints(self._pods, self.runtime, self._status_manager, clock, further)
         self.dialer = LocalNodeDialer(self.served_nodes, self.runtime, endpoints)
         self.metrics = MetricsGroup(self._pods, self.served_nodes, self.runtime, clock)
         self._pod_loop = self._new_pod_loop(config)
@@ -181,6 +182,16 @@ class NodeAgent:
         offset = network_offset_by_name(next(iter(made))) if config.standalone is not None else 0
         addresses = PodAddressAllocator(self.served_nodes.pod_cidrs_of, offset)
         return SimulatedRuntime(self._clock, self.served_nodes, addresses, config.rules, self._queues.pods.add)
+
+    def _checkpoint_handlers(self) -> dict[str, EndpointHandler]:
+        """Return the endpoint of checkpoints, which only a real node has."""
+        node = self._cri_node
+        if node is None or not node.can_checkpoint:
+            return {}
+        from kubeloop.kubelet.server.checkpoint import CheckpointEndpoint
+
+        endpoint = CheckpointEndpoint(self.get_pod, node.runtime, node.config.paths.checkpoints(), self._clock)
+        return {"checkpoint": endpoint.serve}
 
     def _new_shutdown_manager(self, node: CriNode) -> GracefulShutdownManager:
         from kubeloop.kubelet.nodeshutdown.manager import ShutdownHost, new_shutdown_manager

@@ -34,6 +34,10 @@ class PodResizeError(Exception):
     """Raised if a pod cannot be resized now; the message is shown in its PodResizeInProgress condition."""
 
 
+class ContainerCheckpointError(Exception):
+    """Raised if a container cannot be checkpointed."""
+
+
 class EffectiveResources(msgspec.Struct, frozen=True):
     """Resources that the runtime reports for a container: CPU in thousandths, memory in bytes; 0 if unknown."""
 

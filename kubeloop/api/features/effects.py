@@ -37,10 +37,10 @@ HONORED: Final = {
         PodGroupPreemptionPolicy TopologyAwareWorkloadScheduling
     """,
     KUBELET: """
-        CPUManagerPolicyAlphaOptions CPUManagerPolicyBetaOptions CustomCPUCFSQuotaPeriod DRAOptionalNodeOperations
-        DRAWorkloadResourceClaims DefaultPodSysctls GracefulNodeShutdown GracefulNodeShutdownBasedOnPodPriority
-        KubeletCrashLoopBackOffMax KubeletEnsureSecretPulledImages MemoryQoS ResourceHealthStatus
-        ResourceHealthStatusMessage RotateKubeletServerCertificate
+        CPUManagerPolicyAlphaOptions CPUManagerPolicyBetaOptions ContainerCheckpoint CustomCPUCFSQuotaPeriod
+        DRAOptionalNodeOperations DRAWorkloadResourceClaims DefaultPodSysctls GracefulNodeShutdown
+        GracefulNodeShutdownBasedOnPodPriority KubeletCrashLoopBackOffMax KubeletEnsureSecretPulledImages MemoryQoS
+        ResourceHealthStatus ResourceHealthStatusMessage RotateKubeletServerCertificate
     """,
 }
 # Gates that change nothing in any component, by reason.
@@ -59,8 +59,7 @@ NO_EFFECT: Final = {
         WebhookRoundTripLoadBalancing
     """,
     "the simulated nodes have no such part": """
-        CRIListStreaming
-        ChangeContainerStatusOnKubeletRestart ContainerCheckpoint EventedPLEG HugepageAwareEviction
+        CRIListStreaming ChangeContainerStatusOnKubeletRestart EventedPLEG HugepageAwareEviction
         InPlacePodVerticalScalingExclusiveCPUs InPlacePodVerticalScalingExclusiveMemory
         KubeletAllocatedPodsEndpoint
         KubeletInUserNamespace KubeletPodResourcesListUseActivePods KubeletRegistrationGetOnExistsOnly

@@ -82,6 +82,7 @@ from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.objects.keys import key_of
 
 _HOUSEKEEPING_SECONDS = 2.0
+_CHECKPOINT_GATE = "ContainerCheckpoint"
 _CONNECT_SECONDS = 10.0
 
 log = logging.getLogger(__name__)
@@ -209,6 +210,11 @@ class CriNode:
         self._container_gc = ContainerGC(service, paths.pod_logs, links, self.runtime.forget_containers)
         self._monitor = EvictionMonitor(self._stats, agent.signals, self._container_gc, self.images, agent.pods)
 
+    @property
+    def can_checkpoint(self) -> bool:
+        """True unless the feature gate ContainerCheckpoint is off."""
+        return features_of(self.config.settings.feature_gates).is_enabled(_CHECKPOINT_GATE)
+
     def _new_container_manager(self) -> ContainerManager:
         config, agent = self.config, self._agent
         cgroups = CgroupManager(read_hierarchy(), config.resources.cgroup_driver, huge_page_sizes(config.machine))
@@ -256,6 +262,8 @@ class CriNode:
         """
         self._actuated.restore()
         await self._managers.start()
+        if self.can_checkpoint:
+            self.config.paths.checkpoints().mkdir(mode=0o700, parents=True, exist_ok=True)
         await self._containers.start()
 
     async def allocate(self, pod: Pod) -> TerminationReason | None:

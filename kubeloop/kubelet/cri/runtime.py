@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import msgspec
 
@@ -53,6 +54,7 @@ from kubeloop.kubelet.cri.stats.collector import StatsCollector
 from kubeloop.kubelet.cri.streams import StreamingClient
 from kubeloop.kubelet.events.pod_events import PodEvents
 from kubeloop.kubelet.runtime import (
+    ContainerCheckpointError,
     ContainerRun,
     ContainerStartError,
     ContainerUsage,
@@ -443,6 +445,15 @@ class CriRuntime:
         spec = find_container(pod, container)
         has_terminal = spec is not None and spec.tty
         await self._parts.streams.attach(await self._id_of(pod, container), streams, tty=has_terminal)
+
+    async def checkpoint_container(self, pod: Pod, container: str, location: Path, seconds: int) -> None:
+        """Write a checkpoint of a running container. Raises `ContainerCheckpointError` or `RpcError`."""
+        run = (await self._cache.get(pod.metadata.uid)).current_run(container)
+        if run is None or run.state != "running":
+            raise ContainerCheckpointError(f"container {container} not found")
+        if seconds < 0:
+            raise ContainerCheckpointError("CheckpointContainer requires the timeout value to be > 0")
+        await self._service.checkpoint_container(_bare(run.id), str(location), seconds)
 
     async def port_forward(self, pod: Pod, port: int, connection: PortConnection) -> None:
         """Serve a connection to a port of a pod."""

@@ -129,9 +129,9 @@ class RuntimeService(_CriService):
         await self._call("ReopenContainerLog", request, ct.ReopenContainerLogResponse)
 
     async def checkpoint_container(self, id: str, location: str, seconds: int) -> None:
-        """Write a checkpoint of a container to a file."""
-        request = ct.CheckpointContainerRequest(container_id=id, location=location, timeout=seconds)
-        limit = seconds or self._seconds
+        """Write a checkpoint of a container to a file, within these seconds or the limit of other calls."""
+        limit = max(seconds, int(self._seconds))
+        request = ct.CheckpointContainerRequest(container_id=id, location=location, timeout=limit)
         await self._call("CheckpointContainer", request, ct.CheckpointContainerResponse, limit)
 
     # Commands.

@@ -33,7 +33,11 @@ _NOT_ALLOWED = NodeResponse(405, b"405: Method Not Allowed")
 EndpointHandler = Callable[[str, NodeRequest, list[str]], Awaitable[NodeResponse]]
 _READ = ("GET", "HEAD")
 # Other methods, by the first segments of a path. DELETE resets metrics, as upstream's does.
-_METHODS: dict[tuple[str, ...], tuple[str, ...]] = {("run",): ("POST",), ("metrics", "slis"): (*_READ, "DELETE")}
+_METHODS: dict[tuple[str, ...], tuple[str, ...]] = {
+    ("run",): ("POST",),
+    ("checkpoint",): ("POST",),
+    ("metrics", "slis"): (*_READ, "DELETE"),
+}
 _VERBS = {"POST": "create", "GET": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 # Fine-grained subresources, which suffice besides the coarse ones.
 _FINE = {"pods": "pods", "runningpods": "pods", "healthz": "healthz", "configz": "configz"}

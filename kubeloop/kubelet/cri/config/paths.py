@@ -54,6 +54,9 @@ class NodePaths:
     def plugins_registry(self) -> Path:
         """Return the folder of the registration sockets of plugins."""
         return self.root / "plugins_registry"
+    def checkpoints(self) -> Path:
+        """Return the folder of checkpoints of containers."""
+        return self.root / "checkpoints"
 
     def seccomp(self) -> Path:
         """Return the folder of seccomp profiles."""
