@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -25,7 +25,14 @@ NODE = "real1"
 class RealNode:
     """One node, its control plane, and kubectl."""
 
-    def __init__(self, runtime: Containerd, folder: Path, name: str = NODE, address: str = "127.0.0.1") -> None:
+    def __init__(
+        self,
+        runtime: Containerd,
+        folder: Path,
+        name: str = NODE,
+        address: str = "127.0.0.1",
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self.name, self.address = name, address
         self.runtime = runtime
         self.folder = folder
@@ -33,6 +40,7 @@ class RealNode:
         self.root, self.pod_logs = folder / "kubelet", folder / "pod-logs"
         self.cgroup_root = f"/{runtime.namespace}"
         self._environment = {**os.environ, "XDG_STATE_HOME": str(folder / "state"), "HOME": str(folder)}
+        self._environment |= dict(environment or {})
         self._kubelet: subprocess.Popen[bytes] | None = None
 
     @contextmanager
