@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Coroutine, Mapping
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kubeloop.api.generated.core_v1 import Node, Pod, Service
@@ -22,8 +21,14 @@ from kubeloop.kubelet.admission.admit_handler import PodAdmitHandler
 from kubeloop.kubelet.admission.allocator import AllocationManager
 from kubeloop.kubelet.agent_config import NodeAgentConfig, StandaloneConfig, nodes_to_register
 from kubeloop.kubelet.agent_metrics import NodeAgentMetrics
-from kubeloop.kubelet.config.kubelet_configuration import static_resources
-from kubeloop.kubelet.config.static_pods import ALL_STATIC_PODS, StaticPodController, index_mirror_pods
+from kubeloop.kubelet.config.kubelet_configuration import KubeletConfiguration, static_resources
+from kubeloop.kubelet.config.static_pod_url import PodURL, StaticPodURLSource
+from kubeloop.kubelet.config.static_pods import (
+    ALL_STATIC_PODS,
+    StaticPodController,
+    StaticPodSources,
+    index_mirror_pods,
+)
 from kubeloop.kubelet.containers.env_sources import ApiEnvSources
 from kubeloop.kubelet.events.pod_events import PodEvents
 from kubeloop.kubelet.eviction.manager import EvictionManager
@@ -117,11 +122,9 @@ class NodeAgent:
         self._volumes.register(self._pod_loop, self._node_loop)
         # A kubelet with node rights may not write attachments.
         self._attacher = None if own else attacher.wire(client, informers, self._nodes, self.served_nodes, clock)
-        self._static_loop = (
-            self._new_static_loop(config.static_pods, config.settings.file_check_frequency)
-            if config.static_pods is not None
-            else None
-        )
+        self._static_url = self._new_static_url(config.settings)
+        has_static = config.static_pods is not None or self._static_url is not None
+        self._static_loop = self._new_static_loop(config) if has_static else None
 
     @property
     def loops(self) -> tuple[Controller[ObjectKey], ...]:
@@ -135,11 +138,12 @@ class NodeAgent:
         return self._status_manager.with_reported_status(found) if found is not None else None
 
     def background_tasks(self) -> tuple[Coroutine[Any, Any, None], ...]:
-        """Return the work of a real node beside the loops; empty for simulated nodes."""
+        """Return the work beside the loops: of a real node, and of the URL of static pods."""
+        url = (self._static_url.run(),) if self._static_url is not None else ()
         if self._cri_node is None:
-            return ()
+            return url
         shutdown = self._new_shutdown_manager(self._cri_node).run()
-        return (*self._cri_node.tasks(self._running_pods, self._is_known), shutdown)
+        return (*url, *self._cri_node.tasks(self._running_pods, self._is_known), shutdown)
 
     async def start(self) -> None:
         """Set a real node up before it runs pods. Raises `CgroupError`, or `ValueError` for impossible settings."""
@@ -265,8 +269,19 @@ class NodeAgent:
         self._nodes.add_handler(ResourceEventHandlerFuncs(on_add=self._on_node_added, on_update=self._on_node_changed))
         return loop
 
-    def _new_static_loop(self, folder: Path, seconds: float) -> Controller[ObjectKey]:
-        static = StaticPodController(self._client, self._pods, self.served_nodes, folder, self._clock, seconds)
+    def _new_static_url(self, settings: KubeletConfiguration) -> StaticPodURLSource | None:
+        if not settings.static_pod_url:
+            return None
+        url = PodURL(settings.static_pod_url, settings.static_pod_url_header, settings.http_check_frequency)
+        return StaticPodURLSource(url, self._on_static_url_change)
+
+    def _on_static_url_change(self) -> None:
+        if self._static_loop is not None:
+            self._static_loop.queue.add(ALL_STATIC_PODS)
+
+    def _new_static_loop(self, config: NodeAgentConfig) -> Controller[ObjectKey]:
+        sources = StaticPodSources(config.static_pods, config.settings.file_check_frequency, self._static_url)
+        static = StaticPodController(self._client, self._pods, self.served_nodes, sources, self._clock)
         loop: Controller[ObjectKey] = Controller(STATIC_PODS, static.reconcile, self._clock, workers=1)
         loop.watches(
             self._pods, lambda _: (ALL_STATIC_PODS,), lambda old, new: new is None and bool(index_mirror_pods(old))
