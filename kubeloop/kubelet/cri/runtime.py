@@ -86,6 +86,7 @@ class NodeFacts:
     services_of: Callable[[], Iterable[Service] | None]  # None until they were listed
     security: HostSecurity = field(default_factory=HostSecurity)
     seccomp_default: bool = False  # `seccompDefault`
+    default_sysctls: Mapping[str, str] = field(default_factory=dict)  # `defaultPodSysctls`
 
 
 @dataclass(frozen=True, slots=True)
@@ -487,6 +488,8 @@ class CriRuntime:
             facts.cluster_domain,
             facts.dns_of(pod),
             isolation.user_namespace,
+            facts.memory.policy,
+            facts.default_sysctls,
         )
         return make_sandbox_config(pod, inputs)
 

@@ -13,12 +13,12 @@ from kubeloop.api.scalars.quantity import Quantity, parse_quantity
 from kubeloop.api.strategy.pods.qos import qos_class_of
 from kubeloop.api.strategy.pods.resources import aggregate_container_resources
 from kubeloop.kubelet.cm.cgroups.resource_config import (
-    QUOTA_PERIOD,
     format_page_size,
     milli_cpu_to_quota,
     milli_cpu_to_shares,
 )
 from kubeloop.kubelet.cm.run_options import RunOptions
+from kubeloop.kubelet.cri.config.resource_policy import ResourcePolicy
 from kubeloop.kubelet.cri.messages.resources import HugepageLimit, LinuxContainerResources
 from kubeloop.kubelet.sync.containers import is_sidecar
 
@@ -31,10 +31,11 @@ Amounts = Mapping[str, Quantity]
 
 
 class MachineMemory(NamedTuple):
-    """Memory of the node in bytes, and its sizes of huge pages, such as 2MB."""
+    """Memory of the node in bytes, its sizes of huge pages, such as 2MB, and how containers are limited."""
 
     capacity: int
     huge_page_sizes: tuple[str, ...] = ()
+    policy: ResourcePolicy = ResourcePolicy()
 
 
 def container_resources(pod: Pod, container: Container, memory: MachineMemory) -> LinuxContainerResources:
@@ -42,11 +43,13 @@ def container_resources(pod: Pod, container: Container, memory: MachineMemory) -
     own, whole = _amounts(container.resources.limits), _pod_level(pod, "limits")
     limits = {**whole, **{name: amount for name, amount in own.items() if amount}}
     requests = _amounts(container.resources.requests)
-    return _linux_resources(
-        requests.get("cpu"),
-        limits,
-        oom_score=oom_score(pod, container, memory.capacity),
-        hugepages=_huge_page_limits({**whole, **own}, memory.huge_page_sizes),
+    common = _linux_resources(requests.get("cpu"), limits, memory.policy)
+    return msgspec.structs.replace(
+        common,
+        oom_score_adj=oom_score(pod, container, memory.capacity),
+        hugepage_limits=_huge_page_limits({**whole, **own}, memory.huge_page_sizes),
+        unified=memory.policy.container_files(pod, container, memory.capacity),
+        memory_swap_limit_in_bytes=memory.policy.memory_swap_limit(common.memory_limit_in_bytes),
     )
 
 
@@ -58,17 +61,17 @@ def with_run_options(resources: LinuxContainerResources, options: RunOptions) ->
     )
 
 
-def sandbox_resources(pod: Pod) -> LinuxContainerResources:
+def sandbox_resources(pod: Pod, policy: ResourcePolicy) -> LinuxContainerResources:
     """Return the resources of a whole pod, for runtimes that size a sandbox by them."""
-    return _linux_resources(_total(pod, "requests").get("cpu"), _total(pod, "limits"))
+    return _linux_resources(_total(pod, "requests").get("cpu"), _total(pod, "limits"), policy)
 
 
-def overhead_resources(pod: Pod) -> LinuxContainerResources:
+def overhead_resources(pod: Pod, policy: ResourcePolicy) -> LinuxContainerResources:
     """Return the overhead of the pod's runtime class, which is both requested and the limit."""
     if not pod.spec.overhead:
         return LinuxContainerResources()
     overhead = _amounts(pod.spec.overhead)
-    return _linux_resources(overhead.get("cpu"), overhead)
+    return _linux_resources(overhead.get("cpu"), overhead, policy)
 
 
 def pod_memory_limit(pod: Pod) -> int:
@@ -123,21 +126,15 @@ def _pod_level(pod: Pod, field: str) -> Amounts:
     return {name: one for name, one in found.items() if name in ("cpu", "memory") or name.startswith(_HUGE_PAGES)}
 
 
-def _linux_resources(
-    cpu_request: Quantity | None,
-    limits: Amounts,
-    *,
-    oom_score: int = 0,
-    hugepages: tuple[HugepageLimit, ...] = (),
-) -> LinuxContainerResources:
+def _linux_resources(cpu_request: Quantity | None, limits: Amounts, policy: ResourcePolicy) -> LinuxContainerResources:
     cpu_limit = limits.get("cpu", _NOTHING)
+    period = policy.cpu_period if policy.enforces_cpu_limits else 0
     return LinuxContainerResources(
-        cpu_period=QUOTA_PERIOD,
-        cpu_quota=milli_cpu_to_quota(cpu_limit.milli_value()),
+        cpu_period=period,
+        cpu_quota=milli_cpu_to_quota(cpu_limit.milli_value(), period) if period else 0,
         cpu_shares=milli_cpu_to_shares((cpu_limit if cpu_request is None else cpu_request).milli_value()),
         memory_limit_in_bytes=limits.get("memory", _NOTHING).value(),
-        oom_score_adj=oom_score,
-        hugepage_limits=hugepages,
+        unified=policy.base_files(),
     )
 
 

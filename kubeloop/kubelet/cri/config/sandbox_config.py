@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from kubeloop.api.generated.core_v1 import ContainerPort, Pod
-from kubeloop.kubelet.admission.sysctls import normalize_name
+from kubeloop.kubelet.admission.sysctls import Namespace, namespace_of, normalize_name
 from kubeloop.kubelet.cri.config.labels import sandbox_labels
 from kubeloop.kubelet.cri.config.linux_resources import overhead_resources, sandbox_resources
+from kubeloop.kubelet.cri.config.resource_policy import ResourcePolicy
 from kubeloop.kubelet.cri.config.security_context import sandbox_security_context
 from kubeloop.kubelet.cri.messages.sandbox import (
     DNSConfig,
@@ -38,6 +40,8 @@ class SandboxInputs(NamedTuple):
     cluster_domain: str
     dns: DNSConfig | None = None
     user_namespace: UserNamespace | None = None
+    policy: ResourcePolicy = ResourcePolicy()
+    default_sysctls: Mapping[str, str] = MappingProxyType({})  # `defaultPodSysctls`
 
 
 def make_sandbox_config(pod: Pod, inputs: SandboxInputs) -> PodSandboxConfig:
@@ -45,6 +49,7 @@ def make_sandbox_config(pod: Pod, inputs: SandboxInputs) -> PodSandboxConfig:
     about = pod.metadata
     hostname = "" if pod.spec.host_network else kernel_hostname(pod, inputs.cluster_domain)
     context = pod.spec.security_context
+    sysctls = {normalize_name(one.name): one.value for one in context.sysctls} if context is not None else {}
     return PodSandboxConfig(
         metadata=PodSandboxMetadata(name=about.name, uid=about.uid, namespace=about.namespace, attempt=inputs.attempt),
         hostname=hostname,
@@ -56,11 +61,24 @@ def make_sandbox_config(pod: Pod, inputs: SandboxInputs) -> PodSandboxConfig:
         linux=LinuxPodSandboxConfig(
             cgroup_parent=inputs.cgroup_parent,
             security_context=sandbox_security_context(pod, inputs.user_namespace),
-            sysctls={normalize_name(one.name): one.value for one in context.sysctls} if context is not None else {},
-            overhead=overhead_resources(pod),
-            resources=sandbox_resources(pod),
+            sysctls={**default_sysctls(pod, inputs.default_sysctls), **sysctls},
+            overhead=overhead_resources(pod, inputs.policy),
+            resources=sandbox_resources(pod, inputs.policy),
         ),
     )
+
+
+def default_sysctls(pod: Pod, defaults: Mapping[str, str]) -> dict[str, str]:
+    """Return the kernel settings of the node's configuration for a pod, but those of namespaces of the machine."""
+    spec = pod.spec
+    is_own: Mapping[Namespace, bool] = {
+        "IPC": not spec.host_ipc,
+        "Net": not spec.host_network,
+        "UTS": not spec.host_network,
+        "User": spec.host_users is False,
+    }
+    found = ((normalize_name(name), namespace_of(name), value) for name, value in defaults.items())
+    return {name: value for name, space, value in found if space is not None and is_own[space]}
 
 
 def hostname_and_domain(pod: Pod, cluster_domain: str) -> tuple[str, str]:

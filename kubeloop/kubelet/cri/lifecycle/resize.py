@@ -25,6 +25,7 @@ from kubeloop.kubelet.cri.config.linux_resources import (
     overhead_resources,
     with_run_options,
 )
+from kubeloop.kubelet.cri.config.resource_policy import ResourcePolicy
 from kubeloop.kubelet.cri.lifecycle.actuated_state import ActuatedState, PodResourceInfo
 from kubeloop.kubelet.cri.messages.resources import LinuxContainerResources
 from kubeloop.kubelet.cri.messages.sandbox import UpdatePodSandboxResourcesRequest
@@ -85,7 +86,7 @@ class PodResizer:
         )
         updates = list(self._updates(pod, running))
         await self._check_memory(pod, current, desired, updates)
-        step = _ResizeStep(self._service, self._pods, pod, sandbox)
+        step = _ResizeStep(self._service, self._pods, pod, sandbox, self._memory.policy)
         try:
             await step.run(_MEMORY, current, desired, updates)
             await step.run(_CPU, current, desired, updates)
@@ -151,7 +152,10 @@ class PodResizer:
 class _ResizeStep:
     """Changes one resource at a time, of the pod's control group and of its containers."""
 
-    def __init__(self, service: RuntimeService, pods: PodContainerManager, pod: Pod, sandbox: str) -> None:
+    def __init__(
+        self, service: RuntimeService, pods: PodContainerManager, pod: Pod, sandbox: str, policy: ResourcePolicy
+    ) -> None:
+        self._policy = policy
         self._service = service
         self._pods = pods
         self._pod = pod
@@ -179,7 +183,7 @@ class _ResizeStep:
         """Tell the runtime, then change the pod's control group."""
         request = UpdatePodSandboxResourcesRequest(
             pod_sandbox_id=self._sandbox,
-            overhead=overhead_resources(self._pod),
+            overhead=overhead_resources(self._pod, self._policy),
             resources=LinuxContainerResources(
                 cpu_period=config.cpu_period or 0,
                 cpu_quota=config.cpu_quota or 0,

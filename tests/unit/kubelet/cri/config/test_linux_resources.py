@@ -15,6 +15,7 @@ from kubeloop.kubelet.cri.config.linux_resources import (
     pod_memory_limit,
     sandbox_resources,
 )
+from kubeloop.kubelet.cri.config.resource_policy import ResourcePolicy
 from kubeloop.kubelet.cri.messages.resources import HugepageLimit, LinuxContainerResources
 
 MIB, GIB = 1 << 20, 1 << 30
@@ -186,7 +187,7 @@ def test_memory_that_only_the_pod_requests_is_shared_by_all_containers() -> None
     ],
 )
 def test_resources_of_a_sandbox(pod: Pod, expected: tuple[int, int, int]) -> None:
-    found = sandbox_resources(pod)
+    found = sandbox_resources(pod, ResourcePolicy())
     assert (found.cpu_shares, found.cpu_quota, found.memory_limit_in_bytes) == expected
 
 
@@ -204,7 +205,7 @@ def test_resources_of_a_sandbox(pod: Pod, expected: tuple[int, int, int]) -> Non
     ],
 )
 def test_overhead_is_requested_and_limited(overhead: str, expected: LinuxContainerResources) -> None:
-    assert overhead_resources(Pod(spec=PodSpec(overhead=_map(overhead)))) == expected
+    assert overhead_resources(Pod(spec=PodSpec(overhead=_map(overhead))), ResourcePolicy()) == expected
 
 
 def test_the_memory_limit_of_a_pod_needs_one_for_every_container() -> None:

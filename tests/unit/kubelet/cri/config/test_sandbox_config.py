@@ -116,3 +116,37 @@ def test_settings_of_a_sandbox() -> None:
 def test_a_pod_in_the_network_of_the_node_has_its_host_name() -> None:
     spec = PodSpec(host_network=True, hostname="h" * 63, subdomain="sub", set_hostname_as_fqdn=True)
     assert make_sandbox_config(make_pod(spec), INPUTS).hostname == ""
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        (PodSpec(), {"kernel.shmmax", "fs.mqueue.msg_max", "net.core.somaxconn", "kernel.domainname"}),
+        (PodSpec(host_network=True), {"kernel.shmmax", "fs.mqueue.msg_max"}),
+        (PodSpec(host_ipc=True), {"net.core.somaxconn", "kernel.domainname"}),
+        (
+            PodSpec(host_users=False),
+            {
+                "kernel.shmmax",
+                "fs.mqueue.msg_max",
+                "net.core.somaxconn",
+                "kernel.domainname",
+                "user.max_ipc_namespaces",
+            },
+        ),
+    ],
+)
+def test_default_sysctls_of_namespaces_of_the_pod(spec: PodSpec, expected: set[str]) -> None:
+    names = ("kernel.shmmax", "fs.mqueue.msg_max", "net/core/somaxconn", "kernel.domainname", "user.max_ipc_namespaces")
+    inputs = INPUTS._replace(default_sysctls=dict.fromkeys(names, "1"))
+    linux = make_sandbox_config(make_pod(spec), inputs).linux
+    assert linux is not None
+    assert linux.sysctls.keys() == expected
+
+
+def test_sysctls_of_the_pod_come_before_defaults() -> None:
+    context = PodSecurityContext(sysctls=(Sysctl(name="net/core/somaxconn", value="2"),))
+    inputs = INPUTS._replace(default_sysctls={"net.core.somaxconn": "1", "kernel.sem": "3"})
+    linux = make_sandbox_config(make_pod(PodSpec(security_context=context)), inputs).linux
+    assert linux is not None
+    assert linux.sysctls == {"net.core.somaxconn": "2", "kernel.sem": "3"}
