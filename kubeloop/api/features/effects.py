@@ -39,8 +39,9 @@ HONORED: Final = {
     KUBELET: """
         CPUManagerPolicyAlphaOptions CPUManagerPolicyBetaOptions ContainerCheckpoint CustomCPUCFSQuotaPeriod
         DRAOptionalNodeOperations DRAWorkloadResourceClaims DefaultPodSysctls GracefulNodeShutdown
-        GracefulNodeShutdownBasedOnPodPriority KubeletCrashLoopBackOffMax KubeletEnsureSecretPulledImages MemoryQoS
-        ResourceHealthStatus ResourceHealthStatusMessage RotateKubeletServerCertificate
+        GracefulNodeShutdownBasedOnPodPriority KubeletCrashLoopBackOffMax KubeletEnsureSecretPulledImages
+        KubeletServiceAccountTokenForCredentialProviders MemoryQoS ResourceHealthStatus ResourceHealthStatusMessage
+        RotateKubeletServerCertificate
     """,
 }
 # Gates that change nothing in any component, by reason.
@@ -63,7 +64,7 @@ NO_EFFECT: Final = {
         InPlacePodVerticalScalingExclusiveCPUs InPlacePodVerticalScalingExclusiveMemory
         KubeletAllocatedPodsEndpoint
         KubeletInUserNamespace KubeletPodResourcesListUseActivePods KubeletRegistrationGetOnExistsOnly
-        KubeletSeparateDiskGC KubeletServiceAccountTokenForCredentialProviders
+        KubeletSeparateDiskGC
         LocalStorageCapacityIsolationFSQuotaMonitoring PodAndContainerStatsFromCRI
         PodLevelResourceManagers PodsAPI QOSReserved ReduceDefaultCrashLoopBackOffDecay
         ReloadKubeletClientCAFile ReloadKubeletServerCertificateFile RuntimeClassInImageCriApi SELinuxMount

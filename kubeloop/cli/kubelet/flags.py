@@ -129,6 +129,18 @@ def _add_file_flags(parser: argparse.ArgumentParser) -> None:
         default=Path("/var/lib/kubelet"),
         help="folder of the volumes and files of real pods (default: /var/lib/kubelet)",
     )
+    parser.add_argument(
+        "--image-credential-provider-config",
+        default="",
+        metavar="PATH",
+        help="file with a CredentialProviderConfig, or folder of such files (*.json, *.yaml, *.yml)",
+    )
+    parser.add_argument(
+        "--image-credential-provider-bin-dir",
+        default="",
+        metavar="DIR",
+        help="folder of the programs of credential provider plugins",
+    )
     folder = state_dir() / "kubelet"
     parser.add_argument("--cert-dir", type=Path, help=f"folder of keys and certificates (default: {folder}/NAME)")
 

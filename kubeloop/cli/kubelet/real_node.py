@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import msgspec
@@ -14,13 +15,19 @@ from kubeloop.api.scalars.quantity import parse_quantity
 from kubeloop.clock import Clock
 from kubeloop.grpc.channel import UnixChannel
 from kubeloop.grpc.streams import RpcError
+from kubeloop.kubelet.cm.cgroups.hierarchy import read_hierarchy
+from kubeloop.kubelet.cm.cgroups.qos import QosPolicy
 from kubeloop.kubelet.cm.cgroups.resource_config import PodCgroupPolicy
 from kubeloop.kubelet.cm.container_manager import ContainerManagerConfig
 from kubeloop.kubelet.cm.cpus.cpuset import parse_cpuset
 from kubeloop.kubelet.cm.node_allocatable import NodeAllocatableConfig, node_allocatable, with_reserved_cpus
+from kubeloop.kubelet.cm.swap import has_swap_controller, read_swap_capacity
+from kubeloop.kubelet.config.decode import features_of
 from kubeloop.kubelet.config.kubelet_configuration import KubeletConfiguration
+from kubeloop.kubelet.credentialprovider.provider_config import CredentialPlugins
 from kubeloop.kubelet.cri.config.dns import DnsSettings, parse_resolv_conf
 from kubeloop.kubelet.cri.config.paths import NodePaths
+from kubeloop.kubelet.cri.config.resource_policy import MemoryQosPolicy, ResourcePolicy, SwapPolicy
 from kubeloop.kubelet.cri.gc.image_gc import ImageGCPolicy
 from kubeloop.kubelet.cri.gc.log_manager import LogRotationPolicy
 from kubeloop.kubelet.cri.messages.sandbox import DNSConfig
@@ -37,19 +44,31 @@ _NOTHING_ENFORCED = "none"
 log = logging.getLogger(__name__)
 
 
-async def real_node_config(
-    settings: KubeletConfiguration, root: Path, name: str, address: str, clock: Clock
-) -> CriNodeConfig:
+@dataclass(frozen=True, slots=True)
+class RealNodeFlags:
+    """Settings of a real node that are not in its configuration."""
+
+    root: Path
+    name: str
+    address: str
+    plugins: CredentialPlugins = field(default_factory=CredentialPlugins)
+
+
+async def real_node_config(settings: KubeletConfiguration, flags: RealNodeFlags, clock: Clock) -> CriNodeConfig:
     """Connect to the container runtime, waiting until it answers, and return the settings of the node."""
-    paths = NodePaths(root, Path(settings.pod_logs_dir))
+    paths = NodePaths(flags.root, Path(settings.pod_logs_dir))
+    version, machine = read_hierarchy().version, read_resources(paths.root)
+    resources = container_manager_config(settings, version)
+    allocatable = node_allocatable(resources.node_allocatable, amounts_of(capacity_of(machine, 0)))
     return CriNodeConfig(
         await _connect(settings, clock),
-        name,
-        (address,),
-        read_resources(paths.root),
+        flags.name,
+        (flags.address,),
+        machine,
         paths,
         DnsSettings(settings.cluster_dns, settings.cluster_domain, _host_dns(settings)),
-        container_manager_config(settings),
+        resources,
+        limits=resource_policy(settings, version, allocatable["memory"].value()),
         parallel_pulls=_parallel_pulls(settings),
         log_rotation=LogRotationPolicy(
             parse_quantity(settings.container_log_max_size).value(),
@@ -65,11 +84,14 @@ async def real_node_config(
         ),
         eviction=eviction_policy_of(settings),
         settings=settings,
+        plugins=flags.plugins,
     )
 
 
-def container_manager_config(settings: KubeletConfiguration) -> ContainerManagerConfig:
+def container_manager_config(settings: KubeletConfiguration, cgroup_version: int) -> ContainerManagerConfig:
     """Return the settings of the control groups. Raises `ValueError` for malformed `reservedSystemCPUs`."""
+    qos = _memory_qos(settings)
+    has_qos = qos.is_enabled and cgroup_version == 2
     return ContainerManagerConfig(
         cgroup_root=settings.cgroup_root or "/",
         cgroup_driver="systemd" if settings.cgroup_driver == "systemd" else "cgroupfs",
@@ -84,8 +106,40 @@ def container_manager_config(settings: KubeletConfiguration) -> ContainerManager
             ),
             len(parse_cpuset(settings.reserved_system_cpus)),
         ),
-        pods=PodCgroupPolicy(pids_limit=settings.pod_pids_limit),
+        pods=PodCgroupPolicy(
+            settings.cpu_cfs_quota,
+            _microseconds(settings.cpu_cfs_quota_period),
+            settings.pod_pids_limit,
+            has_qos,
+            qos.reserves_memory,
+            qos.throttling_factor,
+        ),
+        qos=QosPolicy(memory_qos=has_qos, reserves_memory=qos.reserves_memory),
     )
+
+
+def resource_policy(settings: KubeletConfiguration, cgroup_version: int, allocatable: int) -> ResourcePolicy:
+    """Return the settings for the limits of containers; `allocatable` is the memory of the node for pods."""
+    return ResourcePolicy(
+        settings.cpu_cfs_quota,
+        _microseconds(settings.cpu_cfs_quota_period),
+        cgroup_version,
+        settings.single_process_oom_kill,
+        SwapPolicy(settings.memory_swap.swap_behavior, has_swap_controller(cgroup_version), read_swap_capacity()),
+        replace(_memory_qos(settings), allocatable=allocatable),
+    )
+
+
+def _memory_qos(settings: KubeletConfiguration) -> MemoryQosPolicy:
+    return MemoryQosPolicy(
+        features_of(settings.feature_gates).is_enabled("MemoryQoS"),
+        settings.memory_reservation_policy == "TieredReservation",
+        settings.memory_throttling_factor,
+    )
+
+
+def _microseconds(seconds: float) -> int:
+    return round(seconds * 1_000_000)
 
 
 def _parallel_pulls(settings: KubeletConfiguration) -> int:

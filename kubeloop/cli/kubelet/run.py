@@ -24,6 +24,7 @@ from kubeloop.cli.flags.values import flag_values
 from kubeloop.cli.kubelet.certificates import KubeletCertificates
 from kubeloop.cli.kubelet.config_files import load_configuration
 from kubeloop.cli.kubelet.config_flags import effective_values
+from kubeloop.cli.kubelet.credential_providers import read_credential_plugins
 from kubeloop.cli.kubelet.flags import NodeNames, names_of
 from kubeloop.cli.kubelet.host_settings import check_host, limit_process
 from kubeloop.cli.kubelet.server import AccessRules, KubeletAccess, KubeletPorts
@@ -42,9 +43,10 @@ from kubeloop.http import HttpLimits, Request, Response, serve
 from kubeloop.kubelet.agent import COMPONENT, NodeAgent
 from kubeloop.kubelet.agent_config import NodeAgentConfig, StandaloneConfig
 from kubeloop.kubelet.config.configuration_parts import LoggingConfiguration
-from kubeloop.kubelet.config.decode import ConfigurationError
+from kubeloop.kubelet.config.decode import ConfigurationError, features_of
 from kubeloop.kubelet.config.kubelet_configuration import KubeletConfiguration
 from kubeloop.kubelet.config.unsupported_fields import fields_without_effect
+from kubeloop.kubelet.credentialprovider.provider_config import CredentialPlugins, ProviderConfigError
 from kubeloop.kubelet.node_status.registration import KubeletEndpoint, NodeShape
 from kubeloop.kubelet.simulated.stages import StageError, read_rules
 from kubeloop.runtime.causes.transport import CauseTransport
@@ -59,6 +61,7 @@ _CLOSE_SECONDS = 1.0
 _LOOKUP_TIMEOUT = 5.0
 _UNINITIALIZED = Taint(key="node.cloudprovider.kubernetes.io/uninitialized", value="true", effect="NoSchedule")
 _PROVIDED_IP = "alpha.kubernetes.io/provided-node-ip"
+_TOKENS_GATE = "KubeletServiceAccountTokenForCredentialProviders"
 _TEXT = "text/plain; charset=utf-8"
 
 log = logging.getLogger(__name__)
@@ -143,6 +146,7 @@ class KubeletProgram:
         self._parts = AsyncExitStack()
         self._ports = KubeletPorts()
         self._agent: _Agent | None = None
+        self._plugins = CredentialPlugins()
         self.has_failed = False
         self._zpages = kubelet_zpages({**flag_values(flags), **effective_values(settings)}, clock, settings)
         self._rules = tuple(read_rules(flags.node_stages)) if flags.node_stages is not None else ()
@@ -154,6 +158,7 @@ class KubeletProgram:
         self._check_identity()
         if self._settings.container_runtime_endpoint and self._names.count:
             raise StartupError("--container-runtime-endpoint runs one real node: it excludes --nodes")
+        self._plugins = self._read_plugins()
         self._parts.push_async_callback(self._ports.close)
         try:
             await self._listen()
@@ -181,6 +186,20 @@ class KubeletProgram:
             raise StartupError("--bootstrap-kubeconfig requires a single node: every node has its own certificate")
         bootstraps = options.bootstrap_kubeconfig is not None and not options.kubeconfig.is_file()
         load_config(options.bootstrap_kubeconfig if bootstraps else options.kubeconfig)
+
+    def _read_plugins(self) -> CredentialPlugins:
+        """Return the credential provider plugins of a real node."""
+        options, settings = self._options, self._settings
+        if not settings.container_runtime_endpoint:
+            return CredentialPlugins()
+        try:
+            return read_credential_plugins(
+                options.image_credential_provider_config,
+                options.image_credential_provider_bin_dir,
+                allows_tokens=features_of(settings.feature_gates).is_enabled(_TOKENS_GATE),
+            )
+        except ProviderConfigError as error:
+            raise StartupError(str(error)) from None
 
     async def wait_registered(self) -> None:
         """Wait until all nodes are registered."""
@@ -243,10 +262,10 @@ class KubeletProgram:
         """Connect to the container runtime, if one is given; waits until it answers."""
         if not self._settings.container_runtime_endpoint:
             return None
-        from kubeloop.cli.kubelet.real_node import real_node_config
+        from kubeloop.cli.kubelet.real_node import RealNodeFlags, real_node_config
 
-        root: Path = self._options.root_dir
-        return await real_node_config(self._settings, root, self._names.one, self._serving.address, self._clock)
+        flags = RealNodeFlags(self._options.root_dir, self._names.one, self._serving.address, self._plugins)
+        return await real_node_config(self._settings, flags, self._clock)
 
     def _shape(self, cri: CriNodeConfig | None) -> NodeShape:
         options, settings = self._options, self._settings

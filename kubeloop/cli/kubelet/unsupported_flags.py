@@ -40,7 +40,5 @@ NO_EFFECT: Final = {
 }
 REFUSED: Final = {
     "exit-on-lock-contention": "kubelets that replace one another are not supported",
-    "image-credential-provider-bin-dir": "credential provider plugins are not supported yet",
-    "image-credential-provider-config": "credential provider plugins are not supported yet",
     "lock-file": "kubelets that replace one another are not supported",
 }

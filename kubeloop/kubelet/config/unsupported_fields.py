@@ -15,12 +15,8 @@ from kubeloop.kubelet.config.kubelet_configuration import KubeletConfiguration
 
 _CHAINS: Final = "no iptables chains are maintained"
 _PROFILES: Final = "there are no Go profiles; use py-spy"
-_LATER_NAMES: Final = """
-cpuCFSQuota cpuCFSQuotaPeriod memoryReservationPolicy memorySwap memoryThrottlingFactor singleProcessOOMKill
-"""
 # Values other than the default are accepted with a warning.
 NO_EFFECT: Final[Mapping[str, str]] = {
-    **dict.fromkeys(_LATER_NAMES.split(), "not supported yet"),
     "configMapAndSecretChangeDetectionStrategy": "contents are read again within a minute",
     "containerLogMaxWorkers": "one task rotates the logs",
     "contentType": "requests to the API server are JSON",
@@ -29,7 +25,6 @@ NO_EFFECT: Final[Mapping[str, str]] = {
     "enableProfilingHandler": _PROFILES,
     "enableSystemLogHandler": "/logs is not served",
     "enableSystemLogQuery": "/logs is not served",
-    "httpCheckFrequency": "static pods are read from files only",
     "eventBurst": "equal events are aggregated instead",
     "eventRecordQPS": "equal events are aggregated instead",
     "hairpinMode": "the CNI plugin decides",
@@ -50,25 +45,18 @@ NO_EFFECT: Final[Mapping[str, str]] = {
 # Values other than the default are refused: pods, or the machine, would be less protected than the file says.
 REFUSED: Final[Mapping[str, str]] = {
     "cgroupsPerQOS": "pods are always below control groups of their classes",
-    "defaultPodSysctls": "they are not applied yet",
     "enableControllerAttachDetach": "only the controller attaches volumes",
-    "imagePullCredentialsVerificationPolicy": "credentials of present images are not verified yet",
-    "preloadedImagesVerificationAllowlist": "credentials of present images are not verified yet",
     "qosReserved": "it is not enforced yet",
     "runOnce": "it is deprecated",
-    "staticPodURL": "static pods are read from files only",
-    "staticPodURLHeader": "static pods are read from files only",
 }
-# Values of refused fields that describe what kubeloop does.
-_ACCEPTED: Final[Mapping[str, tuple[Any, ...]]] = {"imagePullCredentialsVerificationPolicy": ("NeverVerify", "")}
 
 
 def refused_fields(config: KubeletConfiguration) -> list[str]:
     """Return why a configuration is refused."""
     return [
         f"field {name} can only have its default value in kubeloop: {REFUSED[name]}"
-        for name, value in changed_fields(config).items()
-        if name in REFUSED and value not in _ACCEPTED.get(name, ())
+        for name in changed_fields(config)
+        if name in REFUSED
     ]
 
 

@@ -14,6 +14,7 @@ from kubeloop.kubelet.admission.sysctls import check_sysctl_patterns, is_valid_s
 from kubeloop.kubelet.cm.cpus.cpuset import InvalidCpuSet, parse_cpuset
 from kubeloop.kubelet.config.kubelet_configuration import KubeletConfiguration as Config
 from kubeloop.kubelet.eviction.signals import eviction_policy_of
+from kubeloop.kubelet.images.pull_policies import parse_allowlist_pattern
 
 _UNIT_IDS: Final = 65536
 _MOST_IDS: Final = (1 << 32) - 1
@@ -100,6 +101,8 @@ def _images(c: Config, features: Features) -> Iterator[str]:
                 "can't set `preloadedImagesVerificationAllowlist` if `imagePullCredentialsVertificationPolicy` is not "
                 '"NeverVerifyAllowlistedImages"'
             )
+        else:
+            yield from _allowlist(allowed)
         return
     for name, value in (
         ("imagePullCredentialsVerificationPolicy", policy),
@@ -107,6 +110,15 @@ def _images(c: Config, features: Features) -> Iterator[str]:
     ):
         if value:
             yield f"`{name}` must not be set if KubeletEnsureSecretPulledImages feature gate is not enabled"
+
+
+def _allowlist(patterns: tuple[str, ...]) -> Iterator[str]:
+    for pattern in patterns:
+        try:
+            parse_allowlist_pattern(pattern)
+        except ValueError as error:
+            yield f"invalid image pattern in `preloadedImagesVerificationAllowlist`: {error}"
+            return
 
 
 def _logs(c: Config, _: Features) -> Iterator[str]:

@@ -1,33 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Image manager: provides the image of a container by its pull policy, with the pull secrets of the pod."""
+"""Image manager: provides the image of a container by its pull policy, with credentials that the pod may use."""
 
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
-from contextlib import suppress
-from fnmatch import fnmatchcase
-from itertools import zip_longest
+from collections.abc import Iterable
 from typing import NamedTuple, Protocol
 
-import msgspec
-
-from kubeloop.api.errors import ApiError
-from kubeloop.api.generated.core_v1 import Container, Pod, Secret
-from kubeloop.client import Client
+from kubeloop.api.generated.core_v1 import Container, Pod
 from kubeloop.grpc.streams import RpcError
+from kubeloop.kubelet.credentialprovider.docker_config import DockerConfigError
+from kubeloop.kubelet.credentialprovider.keyring import TrackedAuthConfig
+from kubeloop.kubelet.credentialprovider.pull_keyring import PullKeyring
 from kubeloop.kubelet.cri.config.security_context import ImageUser
-from kubeloop.kubelet.cri.messages.image import AuthConfig, Image, ImageSpec, PullImageRequest
+from kubeloop.kubelet.cri.messages.image import Image, ImageSpec, PullImageRequest
 from kubeloop.kubelet.cri.messages.sandbox import PodSandboxConfig
 from kubeloop.kubelet.cri.services import ImageService
+from kubeloop.kubelet.images.pull_credentials import PodPullCredentials
+from kubeloop.kubelet.images.pull_manager import ImagePullManager
+from kubeloop.kubelet.images.pull_records import ImagePullCredentials, PullRecordError
+from kubeloop.kubelet.images.references import ImageNameError, repository_of, with_default_tag
 from kubeloop.kubelet.runtime import ContainerStartError
 
-_DEFAULT_REGISTRY = "docker.io"
-_DOCKER_HUB = "index.docker.io"  # key of credentials of the default registry
 _UNLIMITED = 1 << 30
-_SECRET_KEYS = (".dockerconfigjson", ".dockercfg")
+# Errors of runtimes that are reasons of their own, and what they say.
+_PULL_ERRORS = {
+    "RegistryUnavailable": "the registry is unavailable",
+    "SignatureValidationFailed": "the signature validation failed",
+}
 
 
 class PulledImage(NamedTuple):
@@ -43,40 +43,40 @@ class PullEvents(Protocol):
     def record_image_pulling(self, pod: Pod, container: Container) -> None:
         """Emit Pulling."""
 
-    def record_image_pulled(self, pod: Pod, container: Container, size: int | None, seconds: float) -> None:
-        """Emit Pulled; the size is None for an image that was already present."""
+    def record_image_pulled(self, pod: Pod, container: Container, size: int, seconds: float) -> None:
+        """Emit Pulled for an image that was pulled."""
+
+    def record_image_present(self, pod: Pod, container: Container, *, is_verified: bool) -> None:
+        """Emit Pulled for an image that was already present."""
+
+
+class PullParts(NamedTuple):
+    """Parts that provide credentials and check them; without records, present images are for all pods."""
+
+    keyring: PullKeyring
+    records: ImagePullManager | None
 
 
 class ImageManager:
     """Ensures images, at most `parallel` pulls at a time; 0 for any number."""
 
-    def __init__(self, images: ImageService, client: Client, events: PullEvents, parallel: int) -> None:
+    def __init__(self, images: ImageService, parts: PullParts, events: PullEvents, parallel: int) -> None:
         self._images = images
-        self._client = client
+        self._keyring, self._records = parts
         self._events = events
         self._pulls = asyncio.Semaphore(parallel or _UNLIMITED)
 
     async def ensure_image(self, pod: Pod, container: Container, sandbox: PodSandboxConfig) -> PulledImage:
         """Return the image of a container, pulled if its policy requires it. Raises `ContainerStartError`."""
-        spec = ImageSpec(image=with_default_tag(container.image), user_specified_image=container.image)
-        found = await self._find(container, spec)
-        policy = container.image_pull_policy
-        if found is not None and policy != "Always":
-            self._events.record_image_pulled(pod, container, None, 0.0)
+        request = _ImageRequest(pod, container, _spec_of(container), sandbox, self._keyring)
+        found = None if container.image_pull_policy == "Always" else await self._find(request)
+        if found is not None and not await self._must_pull(request, found):
+            self._events.record_image_present(pod, container, is_verified=self._records is not None)
             return _pulled(found)
-        if policy == "Never":
+        if container.image_pull_policy == "Never":  # the same for an image that the pod may not use
             message = f'Container image "{container.image}" is not present with pull policy of Never'
             raise ContainerStartError("ErrImageNeverPull", message)
-        self._events.record_image_pulling(pod, container)
-        loop = asyncio.get_running_loop()
-        began = loop.time()
-        async with self._pulls:
-            await self._pull(pod, container, spec, sandbox)
-        found = await self._find(container, spec)
-        if found is None:
-            raise ContainerStartError("ErrImagePull", f'image "{container.image}" is not present after its pull')
-        self._events.record_image_pulled(pod, container, found.size, loop.time() - began)
-        return _pulled(found)
+        return _pulled(await self._pull(request))
 
     async def ensure_volume_images(
         self, pod: Pod, container: Container, sandbox: PodSandboxConfig
@@ -94,99 +94,118 @@ class ImageManager:
                 found[volume.name] = spec
         return found
 
-    async def _find(self, container: Container, spec: ImageSpec) -> Image | None:
+    async def _find(self, request: _ImageRequest) -> Image | None:
         try:
-            return await self._images.image_status(spec)
+            return await self._images.image_status(request.spec)
         except RpcError as error:
-            message = f'Failed to inspect image "{container.image}": {error.format()}'
+            message = f'Failed to inspect image "{request.container.image}": {error.format()}'
             raise ContainerStartError("ImageInspectError", message) from None
 
-    async def _pull(self, pod: Pod, container: Container, spec: ImageSpec, sandbox: PodSandboxConfig) -> None:
+    async def _must_pull(self, request: _ImageRequest, found: Image) -> bool:
+        if self._records is None:
+            return False
+        name = request.container.image
+        return await self._records.must_attempt_pull(name, found.id, request.pull_credentials)
+
+    async def _pull(self, request: _ImageRequest) -> Image:
+        """Pull an image; the intent is recorded before, and the credentials that gave access after it."""
+        credentials = await request.credentials()
+        if self._records is None:
+            return (await self._pull_with(request, credentials))[0]
+        name = request.container.image
+        try:
+            self._records.record_intent(name)
+        except PullRecordError as error:
+            message = f'Failed to record image pull intent for container image "{name}": {error}'
+            raise ContainerStartError(str(error), message) from None
+        try:
+            image, ref, used = await self._pull_with(request, credentials)
+        except BaseException:
+            self._records.record_pull_failed(name)
+            raise
+        anyone = ImagePullCredentials(node_pods_accessible=True)
+        self._records.record_pulled(name, ref, anyone if used is None else used.pull_credentials)
+        return image
+
+    async def _pull_with(
+        self, request: _ImageRequest, credentials: list[TrackedAuthConfig]
+    ) -> tuple[Image, str, TrackedAuthConfig | None]:
+        """Return the pulled image, its reference and the credentials that gave access."""
+        pod, container = request.pod, request.container
+        self._events.record_image_pulling(pod, container)
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        async with self._pulls:
+            ref, used = await self._try_credentials(request, credentials)
+        found = await self._find(request)
+        if found is None:
+            raise ContainerStartError("ErrImagePull", f'image "{container.image}" is not present after its pull')
+        self._events.record_image_pulled(pod, container, found.size, loop.time() - began)
+        return found, ref, used
+
+    async def _try_credentials(
+        self, request: _ImageRequest, credentials: list[TrackedAuthConfig]
+    ) -> tuple[str, TrackedAuthConfig | None]:
         """Pull with each of the credentials that fit, until one works."""
-        credentials: list[AuthConfig | None] = [one async for one in self._credentials(pod, spec.image)]
-        failure = ""
-        for auth in credentials or (None,):
+        failures = []
+        for one in credentials or (None,):
+            auth = None if one is None else one.auth
+            pull = PullImageRequest(image=request.spec, auth=auth, sandbox_config=request.sandbox)
             try:
-                await self._images.pull_image(PullImageRequest(image=spec, auth=auth, sandbox_config=sandbox))
+                return await self._images.pull_image(pull), one
             except RpcError as error:
-                failure = error.details
-            else:
-                return
-        raise ContainerStartError("ErrImagePull", failure)
-
-    async def _credentials(self, pod: Pod, image: str) -> AsyncIterator[AuthConfig]:
-        secrets: list[Secret] = []
-        for reference in pod.spec.image_pull_secrets:
-            with suppress(ApiError):  # as upstream: the pull is tried without it
-                secrets.append(await self._client.get(Secret, reference.name, pod.metadata.namespace))
-        for auth in matching_credentials(secrets, image):
-            yield auth
+                failures.append(error.details)
+        raise pull_error(request.container.image, failures)
 
 
-def with_default_tag(image: str) -> str:
-    """Return an image reference with the tag `latest`, unless it has a tag or a digest."""
-    name = image.rpartition("/")[2]
-    return image if "@" in image or ":" in name else f"{image}:latest"
+class _ImageRequest:
+    """Image that a container needs; its credentials are looked up once, and no earlier than they are needed."""
+
+    def __init__(
+        self, pod: Pod, container: Container, spec: ImageSpec, sandbox: PodSandboxConfig, keyring: PullKeyring
+    ) -> None:
+        self.pod = pod
+        self.container = container
+        self.spec = spec
+        self.sandbox = sandbox
+        self._keyring = keyring
+        self._credentials: list[TrackedAuthConfig] | None = None
+
+    async def credentials(self) -> list[TrackedAuthConfig]:
+        """Return the credentials to try. Raises `ContainerStartError`."""
+        if self._credentials is None:
+            try:
+                self._credentials = await self._keyring.lookup(self.pod, repository_of(self.spec.image))
+            except (DockerConfigError, ImageNameError) as error:
+                raise ContainerStartError(str(error), str(error)) from None
+        return self._credentials
+
+    async def pull_credentials(self) -> PodPullCredentials:
+        """Return the credentials that are the pod's own, to compare them with records."""
+        found = [one.pull_credentials for one in await self.credentials()]
+        accounts = [account for one in found for account in one.kubernetes_service_accounts]
+        secrets = tuple(secret for one in found for secret in one.kubernetes_secrets)
+        return PodPullCredentials(secrets, accounts[0] if accounts else None)
 
 
-def repository_of(image: str) -> str:
-    """Return the registry and path of an image without tag and digest, which credentials are matched with."""
-    name = image.partition("@")[0]
-    folder, slash, last = name.rpartition("/")
-    name = f"{folder}{slash}{last.partition(':')[0]}"
-    first, slash, rest = name.partition("/")
-    if not slash or not ("." in first or ":" in first or first == "localhost"):
-        first, rest = _DEFAULT_REGISTRY, name
-    if first in (_DEFAULT_REGISTRY, _DOCKER_HUB):
-        return f"{_DEFAULT_REGISTRY}/{rest if '/' in rest else f'library/{rest}'}"
-    return f"{first}/{rest}"
+def pull_error(image: str, failures: Iterable[str]) -> ContainerStartError:
+    """Return the error of a pull that failed with all credentials."""
+    distinct = list(dict.fromkeys(failures))
+    message = distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"
+    for reason, meaning in _PULL_ERRORS.items():
+        if message.startswith(reason):
+            rest = message.removeprefix(reason)
+            return ContainerStartError(reason, f"image pull failed for {image} because {meaning}{rest}")
+    return ContainerStartError("ErrImagePull", message)
 
 
-def matching_credentials(secrets: Iterable[Secret], image: str) -> Iterator[AuthConfig]:
-    """Yield the credentials of pull secrets for an image, those of the most special names first."""
-    name = repository_of(image)
-    entries = [(_key_of(server), entry) for one in secrets for server, entry in _entries_of(one).items()]
-    entries.sort(key=lambda one: one[0], reverse=True)
-    found = [entry for key, entry in entries if _is_match(key, name)]
-    if not found and name.startswith(f"{_DEFAULT_REGISTRY}/"):
-        found = [entry for key, entry in entries if key == _DOCKER_HUB]
-    return map(_auth_of, found)
-
-
-def _key_of(server: str) -> str:
-    """Return the host and path of an entry; the paths of the registries' versions mean the whole host."""
-    host, slash, path = server.removeprefix("https://").removeprefix("http://").partition("/")
-    path = f"{slash}{path}"
-    path = path[3:] if path.startswith(("/v1/", "/v2/")) else path
-    return host if path == "/" else f"{host}{path}"
-
-
-def _is_match(key: str, name: str) -> bool:
-    """Return True if a host, whose labels may have wildcards, and the begin of a path are those of a name."""
-    (wanted, _, path), (host, _, rest) = key.partition("/"), name.partition("/")
-    patterns, _, wanted_port = wanted.partition(":")
-    labels, _, port = host.partition(":")
-    pairs = list(zip_longest(patterns.split("."), labels.split(".")))
-    is_host = all(one is not None and two is not None and fnmatchcase(two, one) for one, two in pairs)
-    return is_host and wanted_port == port and rest.startswith(path)
-
-
-def _entries_of(secret: Secret) -> Mapping[str, Mapping[str, str]]:
-    content = next((secret.data[key] for key in _SECRET_KEYS if key in secret.data), b"{}")
+def _spec_of(container: Container) -> ImageSpec:
     try:
-        found = msgspec.json.decode(content)
-    except msgspec.DecodeError:
-        return {}
-    entries = found.get("auths", {}) if ".dockerconfigjson" in secret.data else found
-    return {server: entry for server, entry in entries.items() if isinstance(entry, dict)}
-
-
-def _auth_of(entry: Mapping[str, str]) -> AuthConfig:
-    username, password = entry.get("username", ""), entry.get("password", "")
-    if entry.get("auth"):
-        with suppress(binascii.Error, UnicodeDecodeError):
-            username, _, password = base64.b64decode(entry["auth"]).decode().partition(":")
-    return AuthConfig(username=username, password=password, identity_token=entry.get("identitytoken", ""))
+        image = with_default_tag(container.image)
+    except ImageNameError as error:
+        message = f'Failed to apply default image tag "{container.image}": {error}'
+        raise ContainerStartError("InvalidImageName", message) from None
+    return ImageSpec(image=image, user_specified_image=container.image)
 
 
 def _pulled(image: Image) -> PulledImage:

@@ -6,8 +6,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import platform
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Collection, Coroutine, Iterable
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -41,21 +42,27 @@ from kubeloop.kubelet.cm.topology.manager import AffinityStore, TopologyManager
 from kubeloop.kubelet.config.decode import features_of
 from kubeloop.kubelet.config.kubelet_configuration import KubeletConfiguration
 from kubeloop.kubelet.containers.probe_workers import ProbeWorkers
+from kubeloop.kubelet.credentialprovider.docker_config import NodeDockerConfig
+from kubeloop.kubelet.credentialprovider.plugin_tokens import PluginTokens
+from kubeloop.kubelet.credentialprovider.provider_config import CredentialPlugins
+from kubeloop.kubelet.credentialprovider.pull_keyring import PullKeyring, new_plugin_providers
 from kubeloop.kubelet.cri.config.dns import DnsSettings, pod_dns
 from kubeloop.kubelet.cri.config.linux_resources import MachineMemory
 from kubeloop.kubelet.cri.config.paths import NodePaths
+from kubeloop.kubelet.cri.config.resource_policy import ResourcePolicy
 from kubeloop.kubelet.cri.container_mounts import ContainerMounts
 from kubeloop.kubelet.cri.eviction_monitor import EvictionMonitor
 from kubeloop.kubelet.cri.gc.container_gc import ContainerGC
 from kubeloop.kubelet.cri.gc.image_gc import ImageGCManager, ImageGCPolicy
 from kubeloop.kubelet.cri.gc.log_links import ContainerLogLinks
 from kubeloop.kubelet.cri.gc.log_manager import ContainerLogManager, LogRotationPolicy
-from kubeloop.kubelet.cri.image_manager import ImageManager
+from kubeloop.kubelet.cri.image_manager import ImageManager, PullParts
 from kubeloop.kubelet.cri.isolation.host_security import read_host_security
 from kubeloop.kubelet.cri.isolation.pod_isolation import IsolationManager
 from kubeloop.kubelet.cri.isolation.runtime_state import RuntimeState
 from kubeloop.kubelet.cri.isolation.user_namespaces import UserNamespaceManager, read_kubelet_range
 from kubeloop.kubelet.cri.lifecycle.actuated_state import ActuatedState
+from kubeloop.kubelet.cri.messages.image import Image
 from kubeloop.kubelet.cri.messages.runtime import StatusResponse
 from kubeloop.kubelet.cri.pleg import GenericPLEG
 from kubeloop.kubelet.cri.running_containers import RunningContainerService
@@ -66,6 +73,9 @@ from kubeloop.kubelet.cri.stats.provider import CriStatsProvider
 from kubeloop.kubelet.cri.streams import StreamingClient
 from kubeloop.kubelet.events.pod_events import PodEvents
 from kubeloop.kubelet.eviction.signals import EvictionPolicy, SignalTracker, eviction_policy_of
+from kubeloop.kubelet.images.pull_manager import ImagePullManager
+from kubeloop.kubelet.images.pull_policies import new_verification_policy
+from kubeloop.kubelet.images.pull_records import PullRecords
 from kubeloop.kubelet.node_status.machine import MachineResources, capacity_of, huge_page_sizes
 from kubeloop.kubelet.node_status.served_nodes import ServedNodes
 from kubeloop.kubelet.pluginmanager.plugin_manager import PluginManager
@@ -115,6 +125,8 @@ class CriNodeConfig:
     image_gc: ImageGCPolicy = field(default_factory=ImageGCPolicy)
     eviction: EvictionPolicy = field(default_factory=lambda: eviction_policy_of(KubeletConfiguration()))
     settings: KubeletConfiguration = field(default_factory=KubeletConfiguration)
+    limits: ResourcePolicy = field(default_factory=ResourcePolicy)
+    plugins: CredentialPlugins = field(default_factory=CredentialPlugins)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,15 +176,16 @@ class CriNode:
         facts = NodeFacts(
             paths,
             config.addresses,
-            MachineMemory(config.machine.memory, huge_page_sizes(config.machine)),
+            MachineMemory(config.machine.memory, huge_page_sizes(config.machine), config.limits),
             config.dns.cluster_domain,
             lambda pod: pod_dns(pod, config.dns),
             lambda: agent.nodes.allocatable_of(config.name),
             lambda: agent.services.list() if agent.services.has_synced else None,
             self._security,
             config.settings.seccomp_default,
+            config.settings.default_pod_sysctls,
         )
-        images = config.connection.images
+        images, self._pulls = config.connection.images, _pull_manager(config, clock)
         self._actuated = ActuatedState(CheckpointStore(paths.root))
         self._containers = self._new_container_manager()
         self._dra = self._new_dra_manager()
@@ -187,7 +200,12 @@ class CriNode:
         isolation = IsolationManager(agent.runtime_classes, self.state, _user_namespaces(config, clock))
         parts = CriParts(
             agent.events,
-            ImageManager(images, agent.client, agent.events, config.parallel_pulls),
+            ImageManager(
+                images,
+                PullParts(_pull_keyring(config, agent.client, clock), self._pulls),
+                agent.events,
+                config.parallel_pulls,
+            ),
             ContainerMounts(
                 paths, self._mounter, config.dns.cluster_domain, clock, relabels=self._security.has_selinux
             ),
@@ -205,7 +223,7 @@ class CriNode:
         self._volumes: HostVolumeManager | None = None
         self._logs = ContainerLogManager(service, clock, config.log_rotation)
         warn = partial(agent.events.record_node_warning, config.name)
-        self.images = ImageGCManager(images, service, clock, config.image_gc, warn)
+        self.images = ImageGCManager(images, service, clock, config.image_gc, warn, self._on_images_collected)
         links = ContainerLogLinks(paths.container_logs())
         self._container_gc = ContainerGC(service, paths.pod_logs, links, self.runtime.forget_containers)
         self._monitor = EvictionMonitor(self._stats, agent.signals, self._container_gc, self.images, agent.pods)
@@ -224,7 +242,7 @@ class CriNode:
 
     def _new_resource_managers(self) -> ResourceManagers:
         """Return the managers, in the order in which they are asked for hints and allocations."""
-        config, settings, agent = self._config, self._config.settings, self._agent
+        config, settings, agent = self.config, self.config.settings, self._agent
         affinities, nodes = AffinityStore(), read_numa_nodes()
         metrics = ResourceManagerMetrics(agent.metrics, agent.clock.monotonic)
         store, running = CheckpointStore(config.paths.root), RunningContainerService(config.connection.runtime)
@@ -238,7 +256,7 @@ class CriNode:
         return ResourceManagers(topology, (*managers, self._dra), self._active_pods)
 
     def _new_dra_manager(self) -> DRAManager:
-        config, agent = self._config, self._agent
+        config, agent = self.config, self._agent
         features = features_of(config.settings.feature_gates)
         node = DRANode(
             config.name,
@@ -258,13 +276,28 @@ class CriNode:
     async def start(self) -> None:
         """Restore the state and create the control groups of the node.
 
-        Raises `CgroupError`, `CorruptCheckpoint`, or `ValueError` for impossible settings.
+        Raises `CgroupError`, `CorruptCheckpoint`, `PullRecordError`, or `ValueError` for impossible settings.
         """
         self._actuated.restore()
         await self._managers.start()
         if self.can_checkpoint:
             self.config.paths.checkpoints().mkdir(mode=0o700, parents=True, exist_ok=True)
         await self._containers.start()
+        if self._pulls is not None:
+            self._pulls.open()
+            if self._pulls.has_intents():
+                self._pulls.resolve_intents(await self._list_images())
+
+    async def _list_images(self) -> tuple[Image, ...]:
+        try:
+            return await self.config.connection.images.list_images()
+        except RpcError as error:
+            log.error("failed to list images: %s", error.format())
+            return ()
+
+    def _on_images_collected(self, images: Collection[str], began_at: datetime) -> None:
+        if self._pulls is not None:
+            self._pulls.prune(images, began_at)
 
     async def allocate(self, pod: Pod) -> TerminationReason | None:
         """Allocate CPUs, memory and devices of the machine to a pod; return why it is rejected, or None."""
@@ -354,3 +387,22 @@ class CriNode:
 def _user_namespaces(config: CriNodeConfig, clock: Clock) -> UserNamespaceManager:
     ids = config.settings.user_namespace_ids
     return UserNamespaceManager(config.paths, read_kubelet_range(ids), ids, config.settings.max_pods, clock.random())
+
+
+def _pull_manager(config: CriNodeConfig, clock: Clock) -> ImagePullManager | None:
+    """Return the records of image pulls; None without the feature gate."""
+    settings = config.settings
+    if not features_of(settings.feature_gates).is_enabled("KubeletEnsureSecretPulledImages"):
+        return None
+    policy = new_verification_policy(
+        settings.image_pull_credentials_verification_policy, settings.preloaded_images_verification_allowlist
+    )
+    return ImagePullManager(PullRecords(config.paths.root), policy, clock)
+
+
+def _pull_keyring(config: CriNodeConfig, client: Client, clock: Clock) -> PullKeyring:
+    features = features_of(config.settings.feature_gates)
+    has_tokens = features.is_enabled("KubeletServiceAccountTokenForCredentialProviders")
+    tokens = PluginTokens(client, clock) if has_tokens else None
+    plugins = new_plugin_providers(config.plugins.providers, config.plugins.folder, tokens, clock)
+    return PullKeyring(client, NodeDockerConfig(config.paths.root, Path.home(), clock), plugins)

@@ -72,12 +72,16 @@ class PodEvents:
         """Emit Pulling for a pull that begins."""
         self._normal(pod, "Pulling", f'Pulling image "{container.image}"', container)
 
-    def record_image_pulled(self, pod: Pod, container: Container, size: int | None, seconds: float) -> None:
-        """Emit Pulled; the size is None for an image that was already present."""
-        message = f'Container image "{container.image}" already present on machine and can be accessed by the pod'
-        if size is not None:
-            message = image_pulls.pulled_message(container.image, seconds, size)
-        self._normal(pod, "Pulled", message, container)
+    def record_image_pulled(self, pod: Pod, container: Container, size: int, seconds: float) -> None:
+        """Emit Pulled for an image that was pulled."""
+        self._normal(pod, "Pulled", image_pulls.pulled_message(container.image, seconds, size), container)
+
+    def record_image_present(self, pod: Pod, container: Container, *, is_verified: bool) -> None:
+        """Emit Pulled for an image that was already present, and that the pod may use if that was verified."""
+        access = " and can be accessed by the pod" if is_verified else ""
+        self._normal(
+            pod, "Pulled", f'Container image "{container.image}" already present on machine{access}', container
+        )
 
     def record_container_created(self, pod: Pod, container: Container) -> None:
         """Emit Created."""

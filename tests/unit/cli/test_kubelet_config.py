@@ -16,13 +16,16 @@ from kubeloop.cli.kubelet.config_files import drop_ins, load_configuration
 from kubeloop.cli.kubelet.config_flags import CONFIG_FLAGS, effective_values, flag_overrides
 from kubeloop.cli.kubelet.flags import add_flags
 from kubeloop.cli.kubelet.host_settings import check_host
-from kubeloop.cli.kubelet.real_node import container_manager_config
+from kubeloop.cli.kubelet.real_node import container_manager_config, resource_policy
 from kubeloop.cli.kubelet.run import _warn
 from kubeloop.cli.kubelet.zpages import kubelet_zpages
 from kubeloop.clock import SystemClock
+from kubeloop.kubelet.cm.cgroups.qos import QosPolicy
+from kubeloop.kubelet.cm.cgroups.resource_config import PodCgroupPolicy
 from kubeloop.kubelet.config.decode import ConfigurationError
 from kubeloop.kubelet.config.kubelet_configuration import KubeletConfiguration
 from kubeloop.kubelet.config.unsupported_fields import NO_EFFECT, REFUSED
+from kubeloop.kubelet.cri.config.resource_policy import MemoryQosPolicy
 
 HEAD = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
 
@@ -130,17 +133,10 @@ def test_every_flag_sets_a_field_of_the_configuration() -> None:
 
 
 def test_fields_that_nothing_enforces_are_refused(file: Path) -> None:
-    for name, value in (("preloadedImagesVerificationAllowlist", "[a]"), ("enableControllerAttachDetach", "false")):
-        file.write_text(
-            f"{HEAD}imagePullCredentialsVerificationPolicy: NeverVerifyAllowlistedImages\n{name}: {value}\n"
-        )
+    for name, value in (("qosReserved", "{memory: 50%}"), ("enableControllerAttachDetach", "false")):
+        file.write_text(f"{HEAD}{name}: {value}\n")
         with pytest.raises(ConfigurationError, match=f"field {name} can only have its default value in kubeloop: "):
             load(f"--config={file}")
-    file.write_text(HEAD + "imagePullCredentialsVerificationPolicy: AlwaysVerify\n")
-    with pytest.raises(ConfigurationError, match="imagePullCredentialsVerificationPolicy can only have"):
-        load(f"--config={file}")
-    file.write_text(HEAD + "imagePullCredentialsVerificationPolicy: NeverVerify\n")
-    assert load(f"--config={file}").image_pull_credentials_verification_policy == "NeverVerify"
 
 
 def test_tables_of_fields_name_fields_and_are_disjoint() -> None:
@@ -241,7 +237,8 @@ def test_reservations_and_limits_of_processes_reach_the_control_groups() -> None
             "--enforce-node-allocatable=pods,kube-reserved",
             "--pod-max-pids=100",
             "--eviction-hard=memory.available<1Gi",
-        )
+        ),
+        1,
     )
     assert (found.cgroup_root, found.cgroup_driver, found.pods.pids_limit) == ("/", "systemd", 100)
     node = found.node_allocatable
@@ -252,4 +249,24 @@ def test_reservations_and_limits_of_processes_reach_the_control_groups() -> None
     )
     assert node.enforced == {"pods", "kube-reserved"}
     assert [(one.signal, one.amount) for one in node.hard_eviction] == [("memory.available", 1 << 30)]
-    assert container_manager_config(load("--enforce-node-allocatable=none")).node_allocatable.enforced == frozenset()
+    assert container_manager_config(load("--enforce-node-allocatable=none"), 1).node_allocatable.enforced == frozenset()
+
+
+def test_cpu_quota_and_memory_qos_reach_the_control_groups_and_containers(file: Path) -> None:
+    file.write_text(
+        f"{HEAD}cpuCFSQuota: false\ncpuCFSQuotaPeriod: 10ms\nmemoryReservationPolicy: TieredReservation\n"
+        "memoryThrottlingFactor: 0.8\nmemorySwap: {swapBehavior: LimitedSwap}\nsingleProcessOOMKill: false\n"
+    )
+    settings = load(f"--config={file}")
+    new = container_manager_config(settings, 2)
+    assert new.pods == PodCgroupPolicy(False, 10_000, -1, True, True, 0.8)
+    assert new.qos == QosPolicy(memory_qos=True, reserves_memory=True)
+    old = container_manager_config(settings, 1)
+    assert (old.pods.memory_qos, old.qos.memory_qos) == (False, False)
+    limits = resource_policy(settings, 2, 1 << 30)
+    assert (limits.enforces_cpu_limits, limits.cpu_period, limits.single_process_oom_kill) == (False, 10_000, False)
+    assert limits.swap.behavior == "LimitedSwap"
+    assert limits.memory_qos == MemoryQosPolicy(True, True, 0.8, 1 << 30)
+    file.write_text(HEAD)
+    off = resource_policy(load(f"--config={file}", "--feature-gates=MemoryQoS=false"), 2, 1)
+    assert off.memory_qos == MemoryQosPolicy(allocatable=1)

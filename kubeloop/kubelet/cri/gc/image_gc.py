@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import NamedTuple, Protocol
 
 from kubeloop.api.generated.core_v1 import ContainerImage
@@ -24,6 +25,7 @@ _UNITS = ("KiB", "MiB", "GiB", "TiB")
 log = logging.getLogger(__name__)
 
 RecordNodeWarning = Callable[[str, str], None]  # reason and message
+PostImageGCHook = Callable[[Collection[str], datetime], None]  # IDs of the images that are left, begin of the GC
 
 
 class ImageGCError(Exception):
@@ -79,12 +81,14 @@ class ImageGCManager:
         clock: Clock,
         policy: ImageGCPolicy,
         record_warning: RecordNodeWarning,
+        on_collected: PostImageGCHook | None = None,
     ) -> None:
         self._images = images
         self._containers = containers
         self._clock = clock
         self._policy = policy
         self._record_warning = record_warning
+        self._on_collected = on_collected
         self._records: dict[str, _ImageRecord] = {}  # by image ID
         self._began = clock.monotonic()
         self._listed: tuple[ContainerImage, ...] | None = None
@@ -119,7 +123,7 @@ class ImageGCManager:
 
     async def collect(self) -> None:
         """Remove unused images if the usage is above the high threshold. Raises `ImageGCError` and `RpcError`."""
-        began = self._clock.monotonic()
+        began, began_at = self._clock.monotonic(), self._clock.now()
         candidates = await self._free_old(await self._unused(began), began)
         fs = runtime_stats(await self._images.image_fs_info(), "").image_fs
         capacity, available = (fs.capacity_bytes or 0, fs.available_bytes or 0) if fs is not None else (0, 0)
@@ -132,6 +136,7 @@ class ImageGCManager:
             return
         wanted = capacity * (100 - self._policy.low_percent) // 100 - available
         freed = await self._free(candidates, began, wanted)
+        self._notify(began_at)
         if freed < wanted:
             whole = format_size(capacity)
             message = (
@@ -155,8 +160,13 @@ class ImageGCManager:
 
     async def delete_unused(self) -> None:
         """Remove all unused images, to end disk pressure. Raises `ImageGCError` and `RpcError`."""
-        began = self._clock.monotonic()
+        began, began_at = self._clock.monotonic(), self._clock.now()
         await self._free(await self._unused(began), began, None)
+        self._notify(began_at)
+
+    def _notify(self, began_at: datetime) -> None:
+        if self._on_collected is not None:
+            self._on_collected(self._records.keys(), began_at)
 
     async def _unused(self, now: float) -> list[_ImageRecord]:
         """Update the records; return the images that are neither used nor pinned, the longest unused first."""

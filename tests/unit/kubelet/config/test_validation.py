@@ -71,6 +71,13 @@ def test_the_defaults_are_valid() -> None:
         ({"hairpinMode": "x"}, 'option "x" specified for hairpinMode'),
         ({"imagePullCredentialsVerificationPolicy": "x"}, 'option "x" specified for imagePullCredentials'),
         ({"preloadedImagesVerificationAllowlist": ["a"]}, "can't set `preloadedImagesVerificationAllowlist`"),
+        (
+            {
+                "imagePullCredentialsVerificationPolicy": "NeverVerifyAllowlistedImages",
+                "preloadedImagesVerificationAllowlist": ["a:1"],
+            },
+            "invalid image pattern in `preloadedImagesVerificationAllowlist`: neither tag nor digest is accepted",
+        ),
         ({"reservedSystemCPUs": "0-"}, "unable to parse reservedSystemCPUs (--reserved-cpus) 0-"),
         ({"reservedSystemCPUs": "0", "kubeReservedCgroup": "/k"}, "can't use reservedSystemCPUs"),
         ({"reservedMemory": [{"numaNode": 0, "limits": {"cpu": "1"}}]}, 'the limit type "cpu" for NUMA node 0'),

@@ -6,17 +6,25 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+from hashlib import sha256
+from pathlib import Path
 from typing import cast
 
 import pytest
 
 from kubeloop.api.generated.core_v1 import Container, LocalObjectReference, Pod, PodSpec, Secret
 from kubeloop.api.generated.meta_v1 import ObjectMeta
+from kubeloop.clock import SystemClock
 from kubeloop.grpc.streams import UNAVAILABLE, RpcError
-from kubeloop.kubelet.cri.image_manager import ImageManager, matching_credentials, repository_of, with_default_tag
+from kubeloop.kubelet.credentialprovider.docker_config import NodeDockerConfig
+from kubeloop.kubelet.credentialprovider.pull_keyring import PullKeyring
+from kubeloop.kubelet.cri.image_manager import ImageManager, PullParts
 from kubeloop.kubelet.cri.messages.image import Image, ImageSpec, PullImageRequest
 from kubeloop.kubelet.cri.messages.sandbox import PodSandboxConfig
 from kubeloop.kubelet.cri.services import ImageService
+from kubeloop.kubelet.images.pull_manager import ImagePullManager
+from kubeloop.kubelet.images.pull_policies import new_verification_policy
+from kubeloop.kubelet.images.pull_records import PullRecords
 from kubeloop.kubelet.runtime import ContainerStartError
 from tests.unit.kubelet.fake_client import FakeClient
 
@@ -24,14 +32,21 @@ from tests.unit.kubelet.fake_client import FakeClient
 def pull_secret(name: str, servers: dict[str, str]) -> Secret:
     auths = {server: {"auth": base64.b64encode(f"{user}:p:w".encode()).decode()} for server, user in servers.items()}
     content = json.dumps({"auths": auths}).encode()
-    return Secret(metadata=ObjectMeta(name=name, namespace="ns"), data={".dockerconfigjson": content})
+    return Secret(
+        metadata=ObjectMeta(name=name, namespace="ns", uid=name),
+        type="kubernetes.io/dockerconfigjson",
+        data={".dockerconfigjson": content},
+    )
 
 
 class FakeImages:
     """Images of a runtime; pulls without the right user fail. Records events as well."""
 
-    def __init__(self, *present: str, user: str = "") -> None:
+    def __init__(self, *present: str, user: str = "", root: Path | None = None) -> None:
         self.present = set(present)
+        self.root = root  # of records
+        self.policy = "AlwaysVerify"
+        self.failure = "denied for {user}"
         self.user = user
         self.users: list[str] = []
         self.events: list[str] = []
@@ -43,22 +58,34 @@ class FakeImages:
         assert request.image is not None
         self.users.append(request.auth.username if request.auth is not None else "")
         if self.users[-1] != self.user:
-            raise RpcError(UNAVAILABLE, f"denied for {self.users[-1]}")
+            raise RpcError(UNAVAILABLE, self.failure.format(user=self.users[-1]))
+        if self.root is not None:
+            assert [one.image for one in PullRecords(self.root).intents()], "the intent is recorded before the pull"
         self.present.add(request.image.image)
-        return request.image.image
+        return f"id-{request.image.image}"
 
     def record_image_pulling(self, pod: Pod, container: Container) -> None:
         self.events.append("Pulling")
 
-    def record_image_pulled(self, pod: Pod, container: Container, size: int | None, seconds: float) -> None:
-        self.events.append("Present" if size is None else "Pulled")
+    def record_image_pulled(self, pod: Pod, container: Container, size: int, seconds: float) -> None:
+        self.events.append("Pulled")
 
-    def ensure(self, policy: str, *secrets: Secret) -> str:
-        manager = ImageManager(cast(ImageService, self), FakeClient(*secrets).as_client(), self, 1)
+    def record_image_present(self, pod: Pod, container: Container, *, is_verified: bool) -> None:
+        self.events.append("Verified" if is_verified else "Present")
+
+    def ensure(self, policy: str, *secrets: Secret, image: str = "reg.io/app") -> str:
+        clock = SystemClock()
+        nowhere = Path("/nonexistent")
+        keyring = PullKeyring(FakeClient(*secrets).as_client(), NodeDockerConfig(nowhere, nowhere, clock))
+        records = None
+        if self.root is not None:
+            records = ImagePullManager(PullRecords(self.root), new_verification_policy(self.policy, ()), clock)
+            records.open()
+        manager = ImageManager(cast(ImageService, self), PullParts(keyring, records), self, 1)
         references = tuple(LocalObjectReference(name=one.metadata.name) for one in secrets)
         references = (*references, LocalObjectReference(name="missing"))
         pod = Pod(metadata=ObjectMeta(namespace="ns"), spec=PodSpec(image_pull_secrets=references))
-        container = Container(name="c", image="reg.io/app", image_pull_policy=policy)
+        container = Container(name="c", image=image, image_pull_policy=policy)
         return asyncio.run(manager.ensure_image(pod, container, PodSandboxConfig())).ref
 
 
@@ -92,68 +119,84 @@ def test_credentials_are_tried_until_one_works() -> None:
     assert images.users == ["bad", "good"]
 
 
-def test_the_last_failure_is_reported() -> None:
-    with pytest.raises(ContainerStartError, match="denied for bad"):
-        FakeImages(user="good").ensure("Always", pull_secret("a", {"reg.io": "bad"}))
+def test_all_failures_are_reported() -> None:
+    secrets = (pull_secret("a", {"reg.io": "bad"}), pull_secret("b", {"reg.io": "worse"}))
+    with pytest.raises(ContainerStartError, match=": denied for bad"):
+        FakeImages(user="good").ensure("Always", secrets[0])
+    with pytest.raises(ContainerStartError, match=r": \[denied for bad, denied for worse\]"):
+        FakeImages(user="good").ensure("Always", *secrets)
 
 
 @pytest.mark.parametrize(
-    ("image", "expected"),
-    [("a", "a:latest"), ("a:1", "a:1"), ("h:5000/a", "h:5000/a:latest"), ("a@sha256:1", "a@sha256:1")],
-)
-def test_default_tag(image: str, expected: str) -> None:
-    assert with_default_tag(image) == expected
-
-
-@pytest.mark.parametrize(
-    ("image", "expected"),
+    ("failure", "reason", "message"),
     [
-        ("nginx:1", "docker.io/library/nginx"),
-        ("me/app", "docker.io/me/app"),
-        ("docker.io/nginx@sha256:1", "docker.io/library/nginx"),
-        ("index.docker.io/me/app:1", "docker.io/me/app"),
-        ("localhost/app:1", "localhost/app"),
-        ("h:5000/a/b:1", "h:5000/a/b"),
+        ("gone", "ErrImagePull", "gone"),
+        (
+            "RegistryUnavailable: no route",
+            "RegistryUnavailable",
+            "image pull failed for reg.io/app because the registry is unavailable: no route",
+        ),
+        (
+            "SignatureValidationFailed",
+            "SignatureValidationFailed",
+            "image pull failed for reg.io/app because the signature validation failed",
+        ),
     ],
 )
-def test_repositories(image: str, expected: str) -> None:
-    assert repository_of(image) == expected
+def test_reasons_of_failed_pulls(failure: str, reason: str, message: str) -> None:
+    images = FakeImages(user="nobody has")
+    images.failure = failure
+    with pytest.raises(ContainerStartError) as raised:
+        images.ensure("Always")
+    assert (raised.value.reason, str(raised.value.message)) == (reason, message)
 
 
-@pytest.mark.parametrize(
-    ("server", "image", "is_match"),
-    [
-        ("reg.io", "reg.io/a", True),
-        ("https://reg.io", "reg.io/a", True),
-        ("http://reg.io/", "reg.io/a", True),
-        ("https://reg.io/v1/", "reg.io/a", True),
-        ("https://reg.io/v2/", "reg.io/a", True),
-        ("reg.io/ns", "reg.io/ns/a", True),
-        ("reg.io/ns", "reg.io/nsx/a", True),  # the begin of a path, not of its segments
-        ("reg.io/ns", "reg.io/other/a", False),
-        ("reg.io", "reg.io:5000/a", False),
-        ("reg.io:5000", "reg.io:5000/a", True),
-        ("reg.io:5000", "reg.io/a", False),
-        ("*.reg.io", "x.reg.io/a", True),
-        ("*.reg.io", "reg.io/a", False),
-        ("*.reg.io", "y.x.reg.io/a", False),
-        ("x*.reg.io:80", "xy.reg.io:80/a", True),
-        ("https://index.docker.io/v1/", "nginx", True),
-        ("index.docker.io", "me/app", True),
-        ("docker.io", "nginx", True),
-        ("reg.io", "nginx", False),
-        ("https://index.docker.io/v1/", "reg.io/a", False),
-    ],
-)
-def test_credentials_match(server: str, image: str, is_match: bool) -> None:
-    found = [one.username for one in matching_credentials([pull_secret("s", {server: "u"})], image)]
-    assert found == (["u"] if is_match else [])
+def test_a_malformed_name_is_reported() -> None:
+    with pytest.raises(ContainerStartError, match="couldn't parse image name") as raised:
+        FakeImages().ensure("Always", image="Reg io")
+    assert raised.value.reason == "InvalidImageName"
 
 
-def test_all_forms_of_pull_secrets_are_read() -> None:
-    old = Secret(data={".dockercfg": b'{"reg.io": {"username": "u", "password": "p"}}'})
-    broken = Secret(data={".dockerconfigjson": b"{"})
-    (found,) = matching_credentials([old, broken, Secret()], "reg.io/a")
-    assert (found.username, found.password) == ("u", "p")
-    (found,) = matching_credentials([pull_secret("s", {"reg.io": "u"})], "reg.io/a")
-    assert (found.username, found.password) == ("u", "p:w")
+def test_a_malformed_pull_secret_is_reported() -> None:
+    broken = Secret(
+        metadata=ObjectMeta(name="s", namespace="ns"),
+        type="kubernetes.io/dockerconfigjson",
+        data={".dockerconfigjson": b'{"auths": {"reg.io": {"auth": "!"}}}'},
+    )
+    with pytest.raises(ContainerStartError, match="illegal base64 data"):
+        FakeImages().ensure("Always", broken)
+
+
+def test_a_pod_without_the_credentials_of_the_pull_has_no_access(tmp_path: Path) -> None:
+    images = FakeImages(user="good", root=tmp_path)
+    secret = pull_secret("a", {"reg.io": "good"})
+    images.ensure("IfNotPresent", secret)
+    images.ensure("IfNotPresent", secret)
+    images.ensure("Never", secret)
+    assert images.events == ["Pulling", "Pulled", "Verified", "Verified"]
+    assert not PullRecords(tmp_path).intents()
+    with pytest.raises(ContainerStartError, match="denied for") as raised:
+        images.ensure("IfNotPresent")
+    assert raised.value.reason == "ErrImagePull"
+    with pytest.raises(ContainerStartError, match="is not present with pull policy of Never") as raised:
+        images.ensure("Never")
+    assert raised.value.reason == "ErrImageNeverPull"
+    assert not PullRecords(tmp_path).intents(), "failed pulls leave no intents"
+    images.policy = "NeverVerify"
+    images.ensure("IfNotPresent")
+
+
+def test_an_image_that_anyone_can_pull_is_for_all_pods(tmp_path: Path) -> None:
+    images = FakeImages(root=tmp_path)
+    images.ensure("IfNotPresent")
+    images.ensure("Never", pull_secret("a", {"other.io": "u"}))
+    assert images.events == ["Pulling", "Pulled", "Verified"]
+
+
+def test_a_pull_whose_intent_cannot_be_recorded_is_not_tried(tmp_path: Path) -> None:
+    images = FakeImages(root=tmp_path)
+    images.ensure("Always")
+    (tmp_path / "image_manager/pulling" / f"sha256-{sha256(b'reg.io/app').hexdigest()}").mkdir()
+    with pytest.raises(ContainerStartError, match="Failed to record image pull intent"):
+        images.ensure("Always")
+    assert images.users == [""]

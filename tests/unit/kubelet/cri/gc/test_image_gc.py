@@ -176,3 +176,18 @@ def test_images_that_were_not_used_for_the_longest_age_are_removed(monkeypatch: 
 def test_the_number_of_images_in_the_status_can_be_set() -> None:
     images = tuple(Image(id=str(number), size=number) for number in range(60))
     assert [len(node_images_of(images, most)) for most in (-1, 0, 3, 50)] == [60, 0, 3, 50]
+
+
+def test_records_of_pulls_follow_a_collection(node: Node) -> None:
+    left: list[set[str]] = []
+    node.manager = ImageGCManager(
+        node, node, node.clock, ImageGCPolicy(), lambda *_: None, lambda images, _: left.append(set(images))
+    )
+    node.other_bytes = 750
+    node.collect()
+    assert left == [], "nothing was removed"
+    node.other_bytes = 770
+    node.collect()
+    assert left == [{"a"}], "images in use are left, too"
+    asyncio.run(node.manager.delete_unused())
+    assert left == [{"a"}, {"a"}]
