@@ -11,24 +11,13 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from types import MappingProxyType
 
+from kubeloop.grpc.huffman import BadHuffman, decode_huffman
+
 # The static table's entries with a status; of all others the name does not matter to us.
 _STATUSES = {8: "200", 9: "204", 10: "206", 11: "304", 12: "400", 13: "404", 14: "500"}
 _STATUS = ":status"
 _STATIC_ENTRIES = 61
-# The code is canonical: lengths, and the order within a length, tell everything. Longer ones are of characters that
-# a gRPC server writes in another way.
-_BY_LENGTH = {
-    5: "012aceiost",
-    6: " %-./3456789=A_bdfghlmnpru",
-    7: ":BCDEFGHIJKLMNOPQRSTUVWYjkqvwxyz",
-    8: "&*,;XZ",
-    10: "!\"()?",
-    11: "'+|",
-    12: "#>",
-    13: "\0$@[]~",
-    14: "^}",
-    15: "<`{",
-}  # fmt: skip
+_MOST_SHIFT = 28  # of a number: it has at most 35 bits
 
 
 class BadHeaders(ValueError):
@@ -59,18 +48,18 @@ def _field(block: bytes, at: int) -> tuple[str, str, int]:
     """Return (name, value, next position); the name is empty for a table size update, which stays zero."""
     first = block[at]
     if first & 0x80:
-        index, at = _number(block, at, 7)
+        index, at = read_number(block, at, 7)
         _refuse_dynamic(index)
         return _name(index), _STATUSES.get(index, ""), at
     if first & 0xE0 == 0x20:
-        return "", "", _number(block, at, 5)[1]
-    index, at = _number(block, at, 6 if first & 0x40 else 4)
+        return "", "", read_number(block, at, 5)[1]
+    index, at = read_number(block, at, 6 if first & 0x40 else 4)
     _refuse_dynamic(index)
     if index:
         name = _name(index)
     else:
-        name, at = _read_text(block, at)
-    value, at = _read_text(block, at)
+        name, at = read_text(block, at)
+    value, at = read_text(block, at)
     return name, value, at
 
 
@@ -83,20 +72,22 @@ def _name(index: int) -> str:
     return _STATUS if index in _STATUSES else f"static-{index}"
 
 
-def _number(block: bytes, at: int, bits: int) -> tuple[int, int]:
+def read_number(block: bytes, at: int, bits: int) -> tuple[int, int]:
+    """Decode a number that begins in the last bits of a byte; returns it and its end."""
     most = (1 << bits) - 1
     number = block[at] & most
     at += 1
     if number < most:
         return number, at
     shift = 0
-    while True:
+    while shift <= _MOST_SHIFT:
         byte = block[at]
         at += 1
         number += (byte & 0x7F) << shift
         shift += 7
         if byte < 0x80:
             return number, at
+    raise BadHeaders("a header block has a number that is too large")
 
 
 def _text(text: str) -> bytes:
@@ -111,41 +102,15 @@ def _text(text: str) -> bytes:
     return bytes(out) + encoded
 
 
-def _read_text(block: bytes, at: int) -> tuple[str, int]:
+def read_text(block: bytes, at: int) -> tuple[str, int]:
+    """Decode a string; returns it and its end."""
     packed = block[at] & 0x80
-    length, at = _number(block, at, 7)
+    length, at = read_number(block, at, 7)
     end = at + length
     if end > len(block):
         raise BadHeaders("a header block ends within a header")
     text = block[at:end]
-    return (_unpacked(text) if packed else text.decode("latin-1")), end
-
-
-def _codes() -> dict[tuple[int, int], str]:
-    codes: dict[tuple[int, int], str] = {}
-    code, last = 0, 0
-    for length, characters in _BY_LENGTH.items():
-        code <<= length - last
-        last = length
-        for character in characters:
-            codes[length, code] = character
-            code += 1
-    return codes
-
-
-_CODES = _codes()
-
-
-def _unpacked(packed: bytes) -> str:
-    text: list[str] = []
-    code = length = 0
-    for byte in packed:
-        for shift in range(7, -1, -1):
-            code = code << 1 | byte >> shift & 1
-            length += 1
-            if (character := _CODES.get((length, code))) is not None:
-                text.append(character)
-                code = length = 0
-    if length > 7 or code != (1 << length) - 1:  # the end is filled up with ones
-        raise BadHeaders("a header has characters that no gRPC server sends")
-    return "".join(text)
+    try:
+        return (decode_huffman(text) if packed else text).decode("latin-1"), end
+    except BadHuffman as error:
+        raise BadHeaders(str(error)) from None

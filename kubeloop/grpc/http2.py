@@ -13,10 +13,36 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections import deque
-from struct import Struct
 from struct import error as StructError
 from typing import cast
 
+from kubeloop.grpc.frames import (
+    ACK,
+    CANCEL,
+    CONTINUATION,
+    DATA,
+    ENABLE_PUSH,
+    END_HEADERS,
+    END_STREAM,
+    FIRST_WINDOW,
+    FRAME,
+    GOAWAY,
+    HAS_PRIORITY,
+    HEADER_TABLE_SIZE,
+    HEADERS,
+    INITIAL_WINDOW,
+    LARGEST_WINDOW,
+    MAX_FRAME,
+    MAX_STREAMS,
+    PING,
+    PREFACE,
+    REFUSED_STREAM,
+    RESET,
+    SETTING,
+    SETTINGS,
+    WINDOW,
+    without_padding,
+)
 from kubeloop.grpc.hpack import BadHeaders, read_block
 from kubeloop.grpc.streams import (
     DEADLINE_EXCEEDED,
@@ -30,17 +56,7 @@ from kubeloop.grpc.streams import (
     UnaryResponse,
 )
 
-_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-_FRAME = Struct(">BHBBI")  # length in 24 bits, kind, flags, stream
-_SETTING = Struct(">HI")
-_DATA, _HEADERS, _RESET, _SETTINGS, _PUSH, _PING, _GOAWAY, _WINDOW, _CONTINUATION = 0, 1, 3, 4, 5, 6, 7, 8, 9
-_END_STREAM, _ACK, _END_HEADERS, _PADDED, _PRIORITY = 1, 1, 4, 8, 32
-_HEADER_TABLE_SIZE, _ENABLE_PUSH, _MAX_STREAMS, _INITIAL_WINDOW, _MAX_FRAME = 1, 2, 3, 4, 5
-_REFUSED, _CANCEL = 7, 8
-_FIRST_WINDOW = 65_535
-_LARGEST_WINDOW = 2**31 - 1
 _REFILL = 2**30  # of what we let the server send: as good as never waited for
-_LAST_STREAM = 2**31 - 1
 _QUIET_SECONDS, _PING_SECONDS = 10.0, 5.0  # etcd closes connections that ping more often
 _LOOK_SECONDS = 2.5
 _LONGEST_ATTEMPT = 3600.0
@@ -61,10 +77,10 @@ class Http2Connection(asyncio.Protocol):
         self._sends_pings = sends_pings
         self._streams: dict[int, GrpcStream] = {}
         self._next_id = 1
-        self._most_streams = _LARGEST_WINDOW
+        self._most_streams = LARGEST_WINDOW
         self._later: deque[tuple[GrpcStream, bytes, bytes]] = deque()  # more than the server wants at a time
         self._waiting: list[tuple[GrpcStream, memoryview]] = []  # messages, or rests, that the windows have no room for
-        self._window = self._stream_window = _FIRST_WINDOW
+        self._window = self._stream_window = FIRST_WINDOW
         self._largest_frame = 16_384
         self._taken = 0
         self._out: list[bytes] = []
@@ -83,10 +99,10 @@ class Http2Connection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self.is_usable = True
         self._last_received = self._loop.time()
-        settings = ((_HEADER_TABLE_SIZE, 0), (_ENABLE_PUSH, 0), (_INITIAL_WINDOW, _LARGEST_WINDOW))
-        self._out.append(_PREFACE)
-        self._send(_SETTINGS, 0, 0, b"".join(_SETTING.pack(*one) for one in settings))
-        self._grant(0, _LARGEST_WINDOW - _FIRST_WINDOW)
+        settings = ((HEADER_TABLE_SIZE, 0), (ENABLE_PUSH, 0), (INITIAL_WINDOW, LARGEST_WINDOW))
+        self._out.append(PREFACE)
+        self._send(SETTINGS, 0, 0, b"".join(SETTING.pack(*one) for one in settings))
+        self._grant(0, LARGEST_WINDOW - FIRST_WINDOW)
         self._flush()
         self._timer = self._loop.call_later(_LOOK_SECONDS, self._check_timeouts)
 
@@ -106,12 +122,12 @@ class Http2Connection(asyncio.Protocol):
             data = self._rest + data
         at, end = 0, len(data)
         try:
-            while end - at >= _FRAME.size:
-                high, low, kind, flags, number = _FRAME.unpack_from(data, at)
-                stop = at + _FRAME.size + (high << 16 | low)
+            while end - at >= FRAME.size:
+                high, low, kind, flags, number = FRAME.unpack_from(data, at)
+                stop = at + FRAME.size + (high << 16 | low)
                 if stop > end:
                     break
-                self._frame(kind, flags, number & _LARGEST_WINDOW, data[at + _FRAME.size : stop])
+                self._frame(kind, flags, number & LARGEST_WINDOW, data[at + FRAME.size : stop])
                 at = stop
         except (BadHeaders, ValueError, IndexError, StructError) as error:
             self.close(f"the server does not speak as it should: {error}")
@@ -188,16 +204,16 @@ class Http2Connection(asyncio.Protocol):
         stream.window = self._stream_window
         self._streams[stream.number] = stream
         self._next_id += 2
-        if self._next_id > _LAST_STREAM:
+        if self._next_id > LARGEST_WINDOW:
             self.is_usable = False  # for more there has to be a new one; these go on
             self.reason = "the connection has no numbers left"
-        self._send(_HEADERS, _END_HEADERS, stream.number, headers)
+        self._send(HEADERS, END_HEADERS, stream.number, headers)
         body = b"\0" + len(message).to_bytes(4, "big") + message
         size = len(body)
         if size <= self._largest_frame and size <= self._window and size <= stream.window and not self._waiting:
             self._window -= size
             stream.window -= size
-            self._send(_DATA, _END_STREAM if stream.ends_after_one else 0, stream.number, body)
+            self._send(DATA, END_STREAM if stream.ends_after_one else 0, stream.number, body)
         else:
             self._waiting.append((stream, memoryview(body)))
             self._send_waiting()
@@ -216,20 +232,20 @@ class Http2Connection(asyncio.Protocol):
                 self._window -= size
                 stream.window -= size
                 last = size == len(body) and stream.ends_after_one
-                self._send(_DATA, _END_STREAM if last else 0, stream.number, bytes(body[:size]))
+                self._send(DATA, END_STREAM if last else 0, stream.number, bytes(body[:size]))
                 body = body[size:]
         self._waiting = left
 
     def _cancel(self, stream: GrpcStream) -> None:
         if self._streams.pop(stream.number, None) is not None:
-            self._send(_RESET, 0, stream.number, _CANCEL.to_bytes(4, "big"))
+            self._send(RESET, 0, stream.number, CANCEL.to_bytes(4, "big"))
             self._begin_later()
 
     def _send(self, kind: int, flags: int, number: int, payload: bytes) -> None:
         if not self._out:
             self._loop.call_soon(self._flush)
         size = len(payload)
-        self._out.append(_FRAME.pack(size >> 16, size & 0xFFFF, kind, flags, number))
+        self._out.append(FRAME.pack(size >> 16, size & 0xFFFF, kind, flags, number))
         self._out.append(payload)
 
     def _flush(self) -> None:
@@ -239,35 +255,35 @@ class Http2Connection(asyncio.Protocol):
                 self._transport.write(out)
 
     def _grant(self, number: int, size: int) -> None:
-        self._send(_WINDOW, 0, number, size.to_bytes(4, "big"))
+        self._send(WINDOW, 0, number, size.to_bytes(4, "big"))
 
     # -- frames -------------------------------------------------------------------------------------------------------
 
     def _frame(self, kind: int, flags: int, number: int, payload: bytes) -> None:
-        if kind == _DATA:
+        if kind == DATA:
             self._replenish_windows(number, len(payload))
             stream = self._streams.get(number)
             if stream is not None:
-                stream.on_data(_unpadded(flags, payload))
-                if flags & _END_STREAM:
+                stream.on_data(without_padding(flags, payload))
+                if flags & END_STREAM:
                     self._ended(number, stream, RpcError(INTERNAL, "the answer has no status"))
-        elif kind == _HEADERS:
-            payload = _unpadded(flags, payload)
-            self._headers(number, flags, payload[5:] if flags & _PRIORITY else payload)
-        elif kind == _CONTINUATION and self._block is not None:
+        elif kind == HEADERS:
+            payload = without_padding(flags, payload)
+            self._headers(number, flags, payload[5:] if flags & HAS_PRIORITY else payload)
+        elif kind == CONTINUATION and self._block is not None:
             number, begun, block = self._block
-            self._headers(number, begun | flags & _END_HEADERS, block + payload)
+            self._headers(number, begun | flags & END_HEADERS, block + payload)
         else:
             self._control(kind, flags, number, payload)
 
     def _headers(self, number: int, flags: int, block: bytes) -> None:
-        if not flags & _END_HEADERS:
+        if not flags & END_HEADERS:
             self._block = number, flags, block
             return
         self._block = None
         headers = read_block(block)
         stream = self._streams.get(number)
-        if stream is not None and flags & _END_STREAM:
+        if stream is not None and flags & END_STREAM:
             self._ended(number, stream, stream.error_of(headers))
         elif stream is not None:
             stream.begin(headers)
@@ -289,19 +305,19 @@ class Http2Connection(asyncio.Protocol):
             self.close()
 
     def _control(self, kind: int, flags: int, number: int, payload: bytes) -> None:
-        if kind == _WINDOW:
-            self._widen(number, int.from_bytes(payload, "big") & _LARGEST_WINDOW)
-        elif kind == _PING and not flags & _ACK:
-            self._send(_PING, _ACK, 0, payload)
-        elif kind == _SETTINGS and not flags & _ACK:
+        if kind == WINDOW:
+            self._widen(number, int.from_bytes(payload, "big") & LARGEST_WINDOW)
+        elif kind == PING and not flags & ACK:
+            self._send(PING, ACK, 0, payload)
+        elif kind == SETTINGS and not flags & ACK:
             self._settle(payload)
-            self._send(_SETTINGS, _ACK, 0, b"")
-        elif kind == _RESET and (stream := self._streams.get(number)) is not None:
+            self._send(SETTINGS, ACK, 0, b"")
+        elif kind == RESET and (stream := self._streams.get(number)) is not None:
             code = int.from_bytes(payload, "big")
             why = f"the server has ended the call ({code})"
-            self._ended(number, stream, RpcError(UNAVAILABLE, why, is_not_executed=code == _REFUSED))
-        elif kind == _GOAWAY:
-            self._go_away(int.from_bytes(payload[:4], "big") & _LARGEST_WINDOW, payload[8:])
+            self._ended(number, stream, RpcError(UNAVAILABLE, why, is_not_executed=code == REFUSED_STREAM))
+        elif kind == GOAWAY:
+            self._go_away(int.from_bytes(payload[:4], "big") & LARGEST_WINDOW, payload[8:])
 
     def _widen(self, number: int, size: int) -> None:
         if number == 0:
@@ -312,12 +328,12 @@ class Http2Connection(asyncio.Protocol):
             self._send_waiting()
 
     def _settle(self, payload: bytes) -> None:
-        for name, value in _SETTING.iter_unpack(payload):
-            if name == _MAX_STREAMS:
+        for name, value in SETTING.iter_unpack(payload):
+            if name == MAX_STREAMS:
                 self._most_streams = value
-            elif name == _MAX_FRAME:
+            elif name == MAX_FRAME:
                 self._largest_frame = value
-            elif name == _INITIAL_WINDOW:
+            elif name == INITIAL_WINDOW:
                 for stream in self._streams.values():
                     stream.window += value - self._stream_window
                 self._stream_window = value
@@ -366,7 +382,7 @@ class Http2Connection(asyncio.Protocol):
             return
         if expects_pongs and now - max(self._last_received, self._pinged) > _QUIET_SECONDS:
             self._pinged = now
-            self._send(_PING, 0, 0, b"kubeloop")
+            self._send(PING, 0, 0, b"kubeloop")
         next_deadline = self._deadlines[0][0] - now if self._deadlines else _LOOK_SECONDS
         self._timer = self._loop.call_later(min(max(next_deadline, 0.01), _LOOK_SECONDS), self._check_timeouts)
 
@@ -379,7 +395,3 @@ def rejection_reason(error: Exception | None) -> str | None:
     if "ALERT" in reason and ("CERT" in reason or "CA" in reason):
         return f"the client certificate was rejected: {reason.lower().replace('_', ' ')}"
     return None
-
-
-def _unpadded(flags: int, payload: bytes) -> bytes:
-    return payload[1 : len(payload) - payload[0]] if flags & _PADDED else payload

@@ -13,9 +13,10 @@ _CODE_NAMES = (
     "PermissionDenied", "ResourceExhausted", "FailedPrecondition", "Aborted", "OutOfRange", "Unimplemented",
     "Internal", "Unavailable", "DataLoss", "Unauthenticated",
 )  # fmt: skip
-UNKNOWN, DEADLINE_EXCEEDED, NOT_FOUND, OUT_OF_RANGE, UNIMPLEMENTED = 2, 4, 5, 11, 12
+UNKNOWN, INVALID_ARGUMENT, DEADLINE_EXCEEDED, NOT_FOUND, RESOURCE_EXHAUSTED = 2, 3, 4, 5, 8
+OUT_OF_RANGE, UNIMPLEMENTED = 11, 12
 INTERNAL, UNAVAILABLE, UNAUTHENTICATED = 13, 14, 16
-_PREFIX_BYTES = 5  # of a message: whether it is compressed, and its length
+PREFIX_BYTES = 5  # of a message: whether it is compressed, and its length
 
 
 class RpcError(Exception):
@@ -104,10 +105,10 @@ class UnaryResponse(GrpcStream):
         if self.future.done():
             return
         body = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
-        if len(body) < _PREFIX_BYTES or len(body) - _PREFIX_BYTES != int.from_bytes(body[1:_PREFIX_BYTES], "big"):
+        if len(body) < PREFIX_BYTES or len(body) - PREFIX_BYTES != int.from_bytes(body[1:PREFIX_BYTES], "big"):
             self.future.set_exception(RpcError(INTERNAL, "the answer is not one whole message"))
         else:
-            self.future.set_result(body[_PREFIX_BYTES:])
+            self.future.set_result(body[PREFIX_BYTES:])
 
     def fail(self, error: RpcError) -> None:
         """Fail the future."""
@@ -155,11 +156,11 @@ class StreamingResponse(GrpcStream):
         buffer = self._buffer
         buffer += data
         at = 0
-        while len(buffer) - at >= _PREFIX_BYTES:
-            end = at + _PREFIX_BYTES + int.from_bytes(buffer[at + 1 : at + _PREFIX_BYTES], "big")
+        while len(buffer) - at >= PREFIX_BYTES:
+            end = at + PREFIX_BYTES + int.from_bytes(buffer[at + 1 : at + PREFIX_BYTES], "big")
             if end > len(buffer):
                 break
-            self._ready.append(bytes(buffer[at + _PREFIX_BYTES : end]))
+            self._ready.append(bytes(buffer[at + PREFIX_BYTES : end]))
             at = end
         if at:
             del buffer[:at]
