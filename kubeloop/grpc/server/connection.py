@@ -17,8 +17,8 @@ from kubeloop.grpc import frames
 from kubeloop.grpc.frames import Http2Error
 from kubeloop.grpc.hpack import BadHeaders
 from kubeloop.grpc.server.call import ServerCall
-from kubeloop.grpc.server.frame_reader import FrameReader, Http2Frame
-from kubeloop.grpc.server.frame_writer import FrameWriter
+from kubeloop.grpc.server.frame_reader import Http2Frame, ServerFrameReader
+from kubeloop.grpc.server.frame_writer import ServerFrameWriter
 from kubeloop.grpc.server.header_decoder import HeaderDecoder
 from kubeloop.grpc.server.limits import GrpcServerLimits
 from kubeloop.grpc.server.methods import (
@@ -46,7 +46,7 @@ class ServerConnection(asyncio.Protocol):
         self._methods = methods
         self._limits = limits
         self._on_lost = on_lost
-        self._reader = FrameReader(limits.header_bytes)
+        self._reader = ServerFrameReader(limits.header_bytes)
         self._headers = HeaderDecoder()
         self._calls: dict[int, ServerCall] = {}
         self._last = 0  # number of the newest stream
@@ -58,7 +58,7 @@ class ServerConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Send the settings."""
         self._transport = cast(asyncio.Transport, transport)
-        self._writer = FrameWriter(self._transport)
+        self._writer = ServerFrameWriter(self._transport)
         self._loop = asyncio.get_running_loop()
         settings = (
             (frames.MAX_STREAMS, self._limits.streams),

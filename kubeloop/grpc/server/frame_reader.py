@@ -35,7 +35,7 @@ class Http2Frame(NamedTuple):
     payload: bytes
 
 
-class FrameReader:
+class ServerFrameReader:
     """Reads one connection. Raises `Http2Error`, and is of no use afterwards."""
 
     def __init__(self, most_header_bytes: int) -> None:

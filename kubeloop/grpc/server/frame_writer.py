@@ -26,7 +26,7 @@ from kubeloop.grpc.server.call import ServerCall
 _WRITE_BYTES = 65_536  # gathered for one write
 
 
-class FrameWriter:
+class ServerFrameWriter:
     """Output of one connection. Frames sent in one turn of the event loop share a write."""
 
     def __init__(self, transport: asyncio.Transport) -> None:
