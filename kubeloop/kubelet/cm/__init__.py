@@ -3,5 +3,5 @@
 
 pod ─▶ container_manager ─▶ cgroups: kubepods ─ burstable, besteffort ─ pods
   │                     └─▶ node_allocatable: what pods may use of the machine (pure)
-  └─▶ resource_managers ─▶ topology: aligns ─▶ cpus, memory: what containers have for themselves
+  └─▶ resource_managers ─▶ topology: aligns ─▶ cpus, memory, devices: what containers have for themselves
 """

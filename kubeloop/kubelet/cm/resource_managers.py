@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Sequence, Set
 from typing import Any
 
-from kubeloop.api.generated.core_v1 import Container, NodeStatus, Pod, PodStatus
+from kubeloop.api.generated.core_v1 import Container, Node, NodeStatus, Pod, PodStatus, ResourceStatus
 from kubeloop.kubelet.cm.run_options import RunOptions, merge_run_options
 from kubeloop.kubelet.cm.topology.manager import TopologyManager
 
@@ -46,6 +46,14 @@ class ResourceManager:
     def has_exclusive_cpus(self, pod: Pod, container: Container | None = None) -> bool:
         """Return True if a container, or any container of a pod, has CPUs of its own."""
         return False
+
+    def node_for_admission(self, pod: Pod, node: Node) -> Node:
+        """Return a node with the resources that the predicates apply to a pod, which has its allocation."""
+        return node
+
+    def resource_statuses(self, pod: Pod, container: str) -> tuple[ResourceStatus, ...]:
+        """Return the health of the resources that are allocated to a container."""
+        return ()
 
     async def unprepare(self, pod: Pod) -> None:
         """Undo `prepare` after the containers of a pod have ended; an error repeats the termination."""
@@ -105,6 +113,16 @@ class ResourceManagers:
     def has_exclusive_cpus(self, pod: Pod, container: Container | None = None) -> bool:
         """Return True if a container, or any container of a pod, has CPUs of its own."""
         return any(one.has_exclusive_cpus(pod, container) for one in self._managers)
+
+    def node_for_admission(self, pod: Pod, node: Node) -> Node:
+        """Return a node with the resources that the predicates apply to a pod, which has its allocation."""
+        for one in self._managers:
+            node = one.node_for_admission(pod, node)
+        return node
+
+    def resource_statuses(self, pod: Pod, container: str) -> tuple[ResourceStatus, ...]:
+        """Return the health of the resources that are allocated to a container."""
+        return tuple(status for one in self._managers for status in one.resource_statuses(pod, container))
 
     async def unprepare(self, pod: Pod) -> None:
         """Undo `prepare` and release what is allocated to a pod whose containers have ended."""
