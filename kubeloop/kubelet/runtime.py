@@ -14,7 +14,15 @@ from typing import Literal, NamedTuple, Protocol
 
 import msgspec
 
-from kubeloop.api.generated.core_v1 import Container, ContainerUser, LifecycleHandler, Pod, Probe, ResourceRequirements
+from kubeloop.api.generated.core_v1 import (
+    Container,
+    ContainerUser,
+    LifecycleHandler,
+    Pod,
+    Probe,
+    ResourceRequirements,
+    ResourceStatus,
+)
 from kubeloop.api.kubelet_requests import PodLogOptions, PortConnection, StandardStreams
 
 RunState = Literal["created", "running", "exited"]  # created: about to run, or running its postStart hook
@@ -74,6 +82,7 @@ class ContainerRun(msgspec.Struct, frozen=True, kw_only=True):
     resources: ResourceRequirements | None = None  # resources it was given; None if unknown
     user: ContainerUser | None = None  # of its first process, if the runtime reports it
     effective: EffectiveResources | None = None  # as the runtime reports them; None if it does not
+    resource_statuses: tuple[ResourceStatus, ...] = ()  # health of its devices
     is_resizing: bool = False  # a resize is in progress
     hook_failure: str = ""  # error of its postStart hook, if it failed
     is_in_current_sandbox: bool = True

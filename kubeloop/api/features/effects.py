@@ -63,8 +63,7 @@ NO_EFFECT: Final = {
         CRIListStreaming ChangeContainerStatusOnKubeletRestart EventedPLEG HugepageAwareEviction
         InPlacePodVerticalScalingExclusiveCPUs InPlacePodVerticalScalingExclusiveMemory
         KubeletAllocatedPodsEndpoint
-        KubeletInUserNamespace KubeletPodResourcesListUseActivePods KubeletRegistrationGetOnExistsOnly
-        KubeletSeparateDiskGC
+        KubeletInUserNamespace KubeletRegistrationGetOnExistsOnly KubeletSeparateDiskGC
         LocalStorageCapacityIsolationFSQuotaMonitoring PodAndContainerStatsFromCRI
         PodLevelResourceManagers PodsAPI QOSReserved ReduceDefaultCrashLoopBackOffDecay
         ReloadKubeletClientCAFile ReloadKubeletServerCertificateFile RuntimeClassInImageCriApi SELinuxMount
@@ -85,13 +84,14 @@ NO_EFFECT: Final = {
         DRADeviceBindingConditions DRAFractionalCapacityRange DRAPartitionableDevices DRASchedulerFilterTimeout
         DeclarativeValidationBeta DeploymentReplicaSetTerminatingReplicas EnvFiles
         ExcludeAdmissionWebhookVirtualResources ExtendWebSocketsToKubelet HPAGeneration
-        InPlacePodLevelResourcesVerticalScaling ManifestBasedAdmissionControlConfig
+        InPlacePodLevelResourcesVerticalScaling KubeletPodResourcesListUseActivePods
+        ManifestBasedAdmissionControlConfig
         MatchLabelKeysInPodTopologySpread MatchLabelKeysInPodTopologySpreadSelectorMerge
         MaxUnavailableStatefulSet MutablePodResourcesForSuspendedJobs
         MutableSchedulingDirectivesForSuspendedJobs MutatingAdmissionPolicy NominatedNodeNameForExpectation
         OpenAPIEnums PodDeletionCost PodLevelResources PodLevelResourcesFixDefaulting
         PodLevelResourcesFixKubeletQOSClass PodTopologyLabelsAdmission PortForwardWebsockets
-        RemoteRequestHeaderUID RestartAllContainersOnContainerExits SchedulerAsyncPreemption
+        RemoteRequestHeaderUID ResourceHealthStatus RestartAllContainersOnContainerExits SchedulerAsyncPreemption
         ServiceAccountNodeAudienceRestriction ServiceCIDRStatusFieldWiping StatefulSetSemanticRevisionComparison
         StorageCapacityScoring StorageVersionHash StrictIPCIDRValidation
         StructuredAuthenticationConfigurationEgressSelector StructuredAuthenticationConfigurationJWKSMetrics

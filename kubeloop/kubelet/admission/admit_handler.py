@@ -51,6 +51,9 @@ class NodeAdmitter(Protocol):
     async def allocate(self, pod: Pod) -> TerminationReason | None:
         """Allocate resources of the machine to a pod, before the predicates; return why it is rejected, or None."""
 
+    def node_for_admission(self, pod: Pod, node: Node) -> Node:
+        """Return a node with the resources that the predicates apply to a pod."""
+
     def release(self, uid: str) -> None:
         """Release what was allocated to a pod that is rejected after all."""
 
@@ -90,6 +93,7 @@ class PodAdmitHandler:
         rejection = None if has_run else self._pressure_rejection(pod, node)
         if rejection is None and self._admitter is not None:
             rejection = await self._admitter.allocate(pod)
+            node = self._admitter.node_for_admission(pod, node)
         rejection = rejection or (self._existing_pod_rejection if has_run else self._new_pod_rejection)(pod, node)
         if rejection is not None:
             return self._rejected(pod, state, rejection)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import platform
-from collections.abc import Callable, Collection, Coroutine, Iterable
+from collections.abc import Callable, Collection, Coroutine, Iterable, Set
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -29,6 +29,8 @@ from kubeloop.kubelet.cm.cgroups.hierarchy import CgroupError, read_hierarchy
 from kubeloop.kubelet.cm.cgroups.manager import CgroupManager
 from kubeloop.kubelet.cm.container_manager import ContainerManager, ContainerManagerConfig, read_process_limit
 from kubeloop.kubelet.cm.cpus.manager import CpuManager, CpuManagerParts
+from kubeloop.kubelet.cm.devices.device_metrics import DevicePluginMetrics
+from kubeloop.kubelet.cm.devices.manager import DeviceManager, DeviceManagerParts
 from kubeloop.kubelet.cm.dra.manager import DRAManager
 from kubeloop.kubelet.cm.dra.setup import DRANode, new_dra_manager
 from kubeloop.kubelet.cm.manager_config import cpu_manager_config, memory_manager_config, new_topology_policy
@@ -80,6 +82,8 @@ from kubeloop.kubelet.node_status.machine import MachineResources, capacity_of, 
 from kubeloop.kubelet.node_status.served_nodes import ServedNodes
 from kubeloop.kubelet.pluginmanager.plugin_manager import PluginManager
 from kubeloop.kubelet.pluginmanager.registration import DRA_PLUGIN
+from kubeloop.kubelet.podresources.providers import PodResourcesProviders
+from kubeloop.kubelet.podresources.server import PodResourcesMetrics, PodResourcesServer, RequestLimiter
 from kubeloop.kubelet.sync.pod_state import TerminationReason
 from kubeloop.kubelet.sync.sync_queues import EnqueuePod
 from kubeloop.kubelet.volumes.host.manager import HostVolumeManager
@@ -250,7 +254,9 @@ class CriNode:
         cpu_parts = CpuManagerParts(store, affinities, running, self._active_pods, metrics)
         cpus = CpuManager(cpu_manager_config(settings, reserved), nodes, cpu_parts)
         memory = MemoryManager(memory_manager_config(settings, reserved), nodes, store, affinities, metrics)
-        managers = (cpus, memory)
+        self._devices = self._new_device_manager(affinities, tuple(one.id for one in nodes), running)
+        self._pod_resources = self._new_pod_resources(cpus, memory)
+        managers = (self._devices, cpus, memory)
         policy, scope = new_topology_policy(settings, nodes), settings.topology_manager_scope
         topology = TopologyManager(affinities, managers, policy, scope, metrics=metrics)
         return ResourceManagers(topology, (*managers, self._dra), self._active_pods)
@@ -270,6 +276,24 @@ class CriNode:
         )
         return new_dra_manager(node, features)
 
+    def _new_device_manager(
+        self, affinities: AffinityStore, numa_nodes: tuple[int, ...], running: RunningContainerService
+    ) -> DeviceManager:
+        agent, metrics = self._agent, DevicePluginMetrics(self._agent.metrics)
+        parts = DeviceManagerParts(agent.clock, affinities, numa_nodes, running, self._enqueue_pods, metrics)
+        return DeviceManager(self.config.paths.device_plugins(), parts)
+
+    def _new_pod_resources(self, cpus: CpuManager, memory: MemoryManager) -> PodResourcesServer:
+        agent = self._agent
+        providers = PodResourcesProviders(agent.pods, self._active_pods, self._devices, cpus, memory)
+        limiter, metrics = RequestLimiter(agent.clock), PodResourcesMetrics(agent.metrics)
+        return PodResourcesServer(self.config.paths.pod_resources(), providers, limiter, metrics)
+
+    def _enqueue_pods(self, uids: Set[str]) -> None:
+        for pod in self._agent.pods():
+            if pod.metadata.uid in uids:
+                self._agent.enqueue(key_of(pod))
+
     def _active_pods(self) -> list[Pod]:
         return [pod for pod in self._agent.pods() if not is_terminal(pod)]
 
@@ -280,6 +304,7 @@ class CriNode:
         """
         self._actuated.restore()
         await self._managers.start()
+        await self._pod_resources.start()
         if self.can_checkpoint:
             self.config.paths.checkpoints().mkdir(mode=0o700, parents=True, exist_ok=True)
         await self._containers.start()
@@ -308,6 +333,10 @@ class CriNode:
         except AllocationError as error:
             return rejection_of(pod, error.reason, str(error))
         return None
+
+    def node_for_admission(self, pod: Pod, node: Node) -> Node:
+        """Return a node with the resources that the predicates apply to a pod."""
+        return self._managers.node_for_admission(pod, node)
 
     def release(self, uid: str) -> None:
         """Release what was allocated to a pod that is rejected after all."""
@@ -339,7 +368,7 @@ class CriNode:
         garbage = (self._clean_up(is_known), self._container_gc.run(is_known), self._logs.run())
         images = (self.images.run_list(), self.images.run_gc())
         watch = (self._pleg.run(), self.state.run(), self._monitor.run(), self._resync(pods))
-        managers = (*self._containers.tasks(), *self._managers.tasks(), self._plugins.run())
+        managers = (*self._containers.tasks(), *self._managers.tasks(), self._plugins.run(), self._pod_resources.run())
         return (*watch, *managers, *garbage, *images, *((refresh,) if refresh is not None else ()))
 
     def set_node_status(self, status: NodeStatus) -> NodeStatus:

@@ -171,12 +171,22 @@ class CriRuntime:
         if uid not in self._starts:
             await self._cache.remove_unstarted(uid)
         found = self._synced[uid] = await self._cache.get(uid)
-        seen = self._operations.overlay(found)
+        seen = self._with_resource_statuses(pod, self._operations.overlay(found))
         given = self._parts.actuated.get(uid)
         if given is None:
             return seen
         runs = {name: tuple(_with_resources(one, given) for one in found) for name, found in seen.runs.items()}
         return msgspec.structs.replace(seen, runs=runs, pod_level_resources=given.pod_level)
+
+    def _with_resource_statuses(self, pod: Pod, seen: PodObservation) -> PodObservation:
+        names = [one.name for one in pod.spec.containers or () if one.name in seen.runs]
+        health = {name: self._parts.managers.resource_statuses(pod, name) for name in names}
+        changed = {
+            name: tuple(msgspec.structs.replace(one, resource_statuses=found) for one in seen.runs[name])
+            for name, found in health.items()
+            if found
+        }
+        return msgspec.structs.replace(seen, runs={**seen.runs, **changed}) if changed else seen
 
     # Sandboxes.
 

@@ -95,6 +95,7 @@ def _status(pod: Pod, container: Container, seen: PodObservation, memory: PodSta
         allocated_resources=resources.requests if run is not None else {},
         volume_mounts=_mounts(container),
         user=run.user if run is not None else None,
+        allocated_resources_status=run.resource_statuses if run is not None else (),
     )
 
 

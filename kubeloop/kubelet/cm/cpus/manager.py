@@ -159,6 +159,14 @@ class CpuManager(ResourceManager):
         containers = containers_of(pod) if container is None else (container,)
         return any(self._state.get(pod.metadata.uid, one.name) for one in containers)
 
+    def get_cpus(self, pod: Pod, container: Container) -> tuple[int, ...]:
+        """Return the CPUs that a container has for itself."""
+        return tuple(sorted(self._state.get(pod.metadata.uid, container.name) or ()))
+
+    def get_allocatable_cpus(self) -> tuple[int, ...]:
+        """Return the CPUs that containers can have for themselves."""
+        return () if self._static is None else tuple(sorted(self._static.allocatable_cpus()))
+
     def retain_pods(self, uids: Set[str]) -> None:
         """Release the CPUs of other pods than these."""
         for uid in [uid for uid in self._state.assignments if uid not in uids]:

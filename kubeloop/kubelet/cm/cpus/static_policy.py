@@ -74,6 +74,10 @@ class StaticCpuPolicy:
         """Return the CPUs that can be allocated now."""
         return self._state.default_cpus - self._reservation.cpus
 
+    def allocatable_cpus(self) -> CpuSet:
+        """Return the CPUs that can be allocated, in use or not."""
+        return self._topology.details.cpus - self._reservation.cpus
+
     def allocate(self, pod: Pod, container: Container) -> bool:
         """Allocate CPUs to a container; returns False if it has none of its own. Raises `AllocationError`."""
         count, uid = exclusive_cpus_of(pod, container), pod.metadata.uid

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Set
+from collections.abc import Callable, Coroutine, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,9 @@ from typing import Any
 from kubeloop.api.generated.core_v1 import Container, Node, NodeStatus, Pod, ResourceStatus
 from kubeloop.api.quota.pod_amounts import limits_of
 from kubeloop.clock import Clock
+from kubeloop.grpc.streams import RpcError
 from kubeloop.kubelet.checkpoints.store import CheckpointStore, CorruptCheckpoint
+from kubeloop.kubelet.cm.cpus.manager import RunningContainers
 from kubeloop.kubelet.cm.devices.allocator import ContainerRef, PluginDeviceAllocator
 from kubeloop.kubelet.cm.devices.checkpoint import CHECKPOINT_NAME, decode_checkpoint, encode_checkpoint
 from kubeloop.kubelet.cm.devices.device_hints import device_hints
@@ -42,12 +44,12 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class DeviceManagerParts:
-    """What the device manager uses. `running` returns the containers that run when the kubelet starts."""
+    """What the device manager uses."""
 
     clock: Clock
     affinities: TopologyAffinity
     numa_nodes: tuple[int, ...]
-    running: Callable[[], Awaitable[Set[ContainerRef]]]
+    running: RunningContainers
     on_health: Callable[[Set[str]], None]  # UIDs of pods a device of which has changed its health
     metrics: DevicePluginMetrics
 
@@ -76,8 +78,16 @@ class DeviceManager(ResourceManager):
             registered = frozenset()
         self.inventory.restore(registered, self._parts.clock.monotonic())
         self._node.start(has_checkpoint=content is not None)
-        self._running = await self._parts.running()
+        self._running = await self._list_running()
         await self._registration.start()
+
+    async def _list_running(self) -> Set[ContainerRef]:
+        """Return the containers that run when the kubelet starts; none if the runtime does not answer."""
+        try:
+            return frozenset(await self._parts.running.list_running())
+        except RpcError as error:
+            log.warning("containers could not be listed: %s", error.format())
+            return frozenset()
 
     def tasks(self) -> tuple[Coroutine[Any, Any, None], ...]:
         """Return the registration of plugins, which ends with the kubelet."""

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from kubeloop.api.generated.core_v1 import Container, Pod
 from kubeloop.api.quota.amounts import ZERO, Amounts
 from kubeloop.api.scalars.quantity import Quantity, parse_quantity
 from kubeloop.kubelet.checkpoints.store import CheckpointStore
+from kubeloop.kubelet.cm.devices.messages import NUMANode, TopologyInfo
 from kubeloop.kubelet.cm.manager_metrics import ResourceManagerMetrics
 from kubeloop.kubelet.cm.memory.machine_memory import SystemReserved, is_memory_resource
 from kubeloop.kubelet.cm.memory.state import MemoryManagerState
@@ -18,6 +19,7 @@ from kubeloop.kubelet.cm.resource_managers import ResourceManager
 from kubeloop.kubelet.cm.run_options import RunOptions
 from kubeloop.kubelet.cm.topology.hints import AllocationError, ResourceHints, TopologyAffinity
 from kubeloop.kubelet.cm.topology.machine import NumaNode
+from kubeloop.kubelet.podresources.messages import ContainerMemory
 
 NONE, STATIC = "None", "Static"
 
@@ -83,6 +85,22 @@ class MemoryManager(ResourceManager):
         nodes = sorted({node for block in blocks for node in block.affinity})
         return RunOptions(cpuset_mems=",".join(map(str, nodes)))
 
+    def get_memory(self, pod: Pod, container: Container) -> tuple[ContainerMemory, ...]:
+        """Return the memory of a container."""
+        blocks = self._state.get(pod.metadata.uid, container.name) or ()
+        return tuple(_container_memory(one.resource, one.size, one.affinity) for one in blocks)
+
+    def get_allocatable_memory(self) -> tuple[ContainerMemory, ...]:
+        """Return the memory that can be allocated, in use or not."""
+        if self._static is None:
+            return ()
+        return tuple(
+            _container_memory(name, table.allocatable, (id,))
+            for id, node in sorted(self._state.machine.nodes.items())
+            for name, table in sorted(node.tables.items())
+            if table.allocatable
+        )
+
     def retain_pods(self, uids: Set[str]) -> None:
         """Release the memory of other pods than these."""
         for uid in [uid for uid in self._state.assignments if uid not in uids]:
@@ -114,3 +132,8 @@ def system_reserved(config: MemoryManagerConfig, nodes: Sequence[NumaNode]) -> S
                 "Allocatable feature"
             )
     return reserved
+
+
+def _container_memory(resource: str, size: int, nodes: Iterable[int]) -> ContainerMemory:
+    topology = TopologyInfo(nodes=tuple(NUMANode(id=node) for node in nodes))
+    return ContainerMemory(memory_type=resource, size=size, topology=topology)

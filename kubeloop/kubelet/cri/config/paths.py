@@ -54,9 +54,18 @@ class NodePaths:
     def plugins_registry(self) -> Path:
         """Return the folder of the registration sockets of plugins."""
         return self.root / "plugins_registry"
+
     def checkpoints(self) -> Path:
         """Return the folder of checkpoints of containers."""
         return self.root / "checkpoints"
+
+    def device_plugins(self) -> Path:
+        """Return the folder of the sockets of device plugins."""
+        return self.root / "device-plugins"
+
+    def pod_resources(self) -> Path:
+        """Return the folder of the socket of the PodResources API."""
+        return self.root / "pod-resources"
 
     def seccomp(self) -> Path:
         """Return the folder of seccomp profiles."""

@@ -42,6 +42,10 @@ class Recorder:
         self.calls.append("allocate")
         return self.rejection
 
+    def node_for_admission(self, pod: Pod, node: Node) -> Node:
+        self.calls.append("node")
+        return node
+
     def release(self, uid: str) -> None:
         self.calls.append(f"release {uid}")
 
@@ -71,14 +75,14 @@ class Recorder:
 def test_the_machine_is_asked_before_and_after_the_predicates() -> None:
     machine = Recorder()
     assert machine.admit_pod(pod("1")).allocation is not None
-    assert machine.calls == ["allocate", "admit"]
+    assert machine.calls == ["allocate", "node", "admit"]
 
 
 def test_a_pod_without_room_for_its_cpus_is_rejected_by_the_machine_first() -> None:
     machine = Recorder(TerminationReason("UnexpectedAdmissionError", "m", rejected=True))
     state = machine.admit_pod(pod("2"))
     assert state.allocation is None
-    assert machine.calls == ["allocate", "release u", "event UnexpectedAdmissionError"]
+    assert machine.calls == ["allocate", "node", "release u", "event UnexpectedAdmissionError"]
 
 
 @pytest.mark.parametrize(

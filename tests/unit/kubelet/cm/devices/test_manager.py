@@ -43,7 +43,7 @@ class Kubelet:
     async def manager(self) -> AsyncIterator[DeviceManager]:
         """Run a manager until the end of the block; the plugin is told nothing, as if it was killed."""
         parts = DeviceManagerParts(
-            self.clock, self.affinities, (0, 1), self._running, self.changed.append, DevicePluginMetrics(self.registry)
+            self.clock, self.affinities, (0, 1), self, self.changed.append, DevicePluginMetrics(self.registry)
         )
         found = DeviceManager(self.folder, parts)
         await found.start()
@@ -56,8 +56,8 @@ class Kubelet:
                 one.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _running(self) -> Set[ContainerRef]:
-        return self.running
+    async def list_running(self) -> dict[ContainerRef, str]:
+        return dict.fromkeys(self.running, "id")
 
 
 def run(tmp_path: Path, story: Callable[[Kubelet], Awaitable[None]]) -> None:
