@@ -112,7 +112,7 @@ def test_pods_get_devices_until_there_are_none_left(node: RealNode, widgets: Wid
         f"Pod was rejected: Allocate failed due to requested number of devices unavailable for {RESOURCE}. "
         "Requested: 2, Available: 1, which is unexpected"
     )
-    assert "Insufficient example.com/widget" in node.eventually(lambda: node.kubectl("describe", "pod", "waits"))
+    node.eventually(lambda: "Insufficient example.com/widget" in node.kubectl("describe", "pod", "waits"))
     node.kubectl("delete", "pod", "first", "--wait=true", "--grace-period=1")
     node.wait_ready("waits")
     assert list_pod_resources(node)["waits"] == ["w1", "w2"]

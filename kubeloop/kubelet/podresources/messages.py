@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages of the PodResources API, version v1."""
+"""Messages of the PodResources API, version v1; those of v1alpha1 are a part of them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from kubeloop.kubelet.cri.messages.container import CDIDevice
 
 _SERVICE = "/v1.PodResourcesLister"
 LIST = f"{_SERVICE}/List"
+LIST_V1ALPHA1 = "/v1alpha1.PodResourcesLister/List"
 GET = f"{_SERVICE}/Get"
 GET_ALLOCATABLE = f"{_SERVICE}/GetAllocatableResources"
 

@@ -7,6 +7,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import msgspec
+
 from kubeloop.api.generated.core_v1 import Container, Pod
 from kubeloop.clock import Clock
 from kubeloop.grpc.message import GrpcMessage, M
@@ -21,7 +23,7 @@ from kubeloop.metrics import MetricRegistry
 SOCKET_NAME = "kubelet.sock"
 _QUERIES_PER_SECOND, _BURST = 100.0, 10.0
 _FOLDER_MODE = 0o750
-_VERSION = "v1"
+_VERSION, _ALPHA_VERSION = "v1", "v1alpha1"
 
 
 class RequestLimiter:
@@ -47,11 +49,12 @@ class PodResourcesMetrics:
     """Numbers of requests, under upstream's names."""
 
     def __init__(self, registry: MetricRegistry) -> None:
-        def counter(name: str) -> Callable[[], None]:
+        def counter(name: str, version: str = _VERSION) -> Callable[[], None]:
             family = registry.counter(f"kubelet_pod_resources_endpoint_{name}", "server_api_version")
-            return lambda: family.with_labels(_VERSION).increment()
+            return lambda: family.with_labels(version).increment()
 
         self.count_request = counter("requests_total")
+        self.count_alpha_request = counter("requests_total", _ALPHA_VERSION)
         self.count_list = counter("requests_list")
         self.count_get = counter("requests_get")
         self.count_get_error = counter("errors_get")
@@ -69,6 +72,7 @@ class PodResourcesServer:
         self._limiter = limiter
         self._metrics = metrics
         methods = {
+            messages.LIST_V1ALPHA1: self._limited(messages.ListPodResourcesRequest, self._list_alpha),
             messages.LIST: self._limited(messages.ListPodResourcesRequest, self._list),
             messages.GET: self._limited(messages.GetPodResourcesRequest, self._get),
             messages.GET_ALLOCATABLE: self._limited(messages.AllocatableResourcesRequest, self._get_allocatable),
@@ -91,17 +95,24 @@ class PodResourcesServer:
         async def limited(request: M) -> GrpcMessage:
             if not self._limiter.allow():
                 raise RpcError(RESOURCE_EXHAUSTED, "rejected by rate limit")
-            self._metrics.count_request()
             return await handle(request)
 
         return unary(kind, limited)
 
     async def _list(self, request: messages.ListPodResourcesRequest) -> GrpcMessage:
+        self._metrics.count_request()
         self._metrics.count_list()
         found = tuple(map(self._pod_resources, self._providers.active_pods()))
         return messages.ListPodResourcesResponse(pod_resources=found)
 
+    async def _list_alpha(self, request: messages.ListPodResourcesRequest) -> GrpcMessage:
+        """List all pods with their devices, without NUMA nodes."""
+        self._metrics.count_alpha_request()
+        found = tuple(map(self._alpha_pod_resources, self._providers.pods()))
+        return messages.ListPodResourcesResponse(pod_resources=found)
+
     async def _get(self, request: messages.GetPodResourcesRequest) -> GrpcMessage:
+        self._metrics.count_request()
         self._metrics.count_get()
         name, namespace = request.pod_name, request.pod_namespace
         for pod in self._providers.pods():
@@ -111,6 +122,7 @@ class PodResourcesServer:
         raise RpcError(UNKNOWN, f"pod {name} in namespace {namespace} not found")
 
     async def _get_allocatable(self, request: messages.AllocatableResourcesRequest) -> GrpcMessage:
+        self._metrics.count_request()
         self._metrics.count_get_allocatable()
         providers = self._providers
         return messages.AllocatableResourcesResponse(
@@ -126,6 +138,15 @@ class PodResourcesServer:
             namespace=pod.metadata.namespace,
             containers=tuple(self._container_resources(pod, one) for one in (*sidecars, *(pod.spec.containers or ()))),
         )
+
+    def _alpha_pod_resources(self, pod: Pod) -> messages.PodResourcesMessage:
+        containers = []
+        for one in pod.spec.containers or ():
+            devices = self._providers.devices.get_devices(pod.metadata.uid, one.name)
+            plain = tuple(msgspec.structs.replace(each, topology=None) for each in devices)
+            containers.append(messages.ContainerResources(name=one.name, devices=plain))
+        name, namespace = pod.metadata.name, pod.metadata.namespace
+        return messages.PodResourcesMessage(name=name, namespace=namespace, containers=tuple(containers))
 
     def _container_resources(self, pod: Pod, container: Container) -> messages.ContainerResources:
         providers = self._providers

@@ -133,6 +133,21 @@ def test_the_resources_of_the_node(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
+def test_the_alpha_version_lists_devices_of_all_pods(tmp_path: Path) -> None:
+    async def story(channel: grpc.aio.Channel, clock: SetClock, registry: MetricRegistry) -> None:
+        content = await channel.unary_unary("/v1alpha1.PodResourcesLister/List")(b"")
+        found = decode_message(messages.ListPodResourcesResponse, content).pod_resources
+        assert [one.name for one in found] == ["one", "two", "ended"]
+        widget = messages.ContainerDevices(resource_name="example.com/widget", device_ids=("w1",))
+        assert found[0].containers == (
+            messages.ContainerResources(name="c", devices=(widget,)),
+            messages.ContainerResources(name="d"),
+        )
+        assert 'kubelet_pod_resources_endpoint_requests_total{server_api_version="v1alpha1"} 1' in registry.render()
+
+    run(tmp_path, story)
+
+
 def test_more_than_a_burst_is_refused_until_time_has_passed(tmp_path: Path) -> None:
     async def story(channel: grpc.aio.Channel, clock: SetClock, registry: MetricRegistry) -> None:
         list_pods = channel.unary_unary("/v1.PodResourcesLister/List")
