@@ -32,7 +32,7 @@ from kubeloop.kubelet.cri.container_mounts import ContainerMounts, MountInputs, 
 from kubeloop.kubelet.cri.messages.container import Mount, MountPropagation
 from kubeloop.kubelet.cri.messages.image import ImageSpec
 from kubeloop.kubelet.volumes.host.mounter import VolumeMounter
-from kubeloop.kubelet.volumes.host.mounts import unmount_all
+from kubeloop.kubelet.volumes.host.mounts import mount_points, mount_tmpfs, unmount_all
 from tests.skips import NEEDS_ROOT
 from tests.unit.kubelet.fake_client import FakeClient, new_reader
 
@@ -258,3 +258,17 @@ def test_each_run_has_a_file_for_its_termination_message(machine: Machine) -> No
     assert one.container_path == "/dev/termination-log"
     assert one.host_path != two.host_path
     assert stat.S_IMODE(Path(one.host_path).stat().st_mode) == 0o666
+
+
+def test_volumes_of_a_pod_that_has_ended_are_unmounted_and_its_other_files_kept(machine: Machine) -> None:
+    (machine.host / "a").mkdir()
+    machine.prepare(VolumeMount(name="host", mount_path="/x", sub_path="a"), path="/dev/termination-log")
+    volume = machine.paths.volumes("u") / "kubernetes.io~secret" / "s"
+    volume.mkdir(parents=True)
+    mount_tmpfs(volume, 0)
+    assert not machine.mounts.is_unmounted("u")
+    machine.mounts.unmount_pod("u")
+    assert machine.mounts.is_unmounted("u")
+    assert not mount_points(machine.paths.root)
+    assert list(machine.paths.container("u", "c").iterdir()), "the termination message"
+    assert (machine.host / "a").is_dir()
