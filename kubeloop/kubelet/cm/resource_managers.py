@@ -94,7 +94,7 @@ class ResourceManagers:
             await one.start()
 
     async def admit(self, pod: Pod) -> None:
-        """Allocate the resources of a pod. Raises `AllocationError`; the caller removes a pod that is rejected."""
+        """Allocate resources of a pod. Raises `ResourceAllocationError`; the caller removes a pod that is rejected."""
         async with self._admission:
             active = {one.metadata.uid for one in self._active_pods()} | {pod.metadata.uid}
             for one in self._managers:

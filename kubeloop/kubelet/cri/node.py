@@ -38,7 +38,7 @@ from kubeloop.kubelet.cm.manager_metrics import ResourceManagerMetrics
 from kubeloop.kubelet.cm.memory.manager import MemoryManager
 from kubeloop.kubelet.cm.node_allocatable import reservation
 from kubeloop.kubelet.cm.resource_managers import ResourceManagers
-from kubeloop.kubelet.cm.topology.hints import AllocationError
+from kubeloop.kubelet.cm.topology.hints import ResourceAllocationError
 from kubeloop.kubelet.cm.topology.machine import read_numa_nodes
 from kubeloop.kubelet.cm.topology.manager import AffinityStore, TopologyManager
 from kubeloop.kubelet.config.decode import features_of
@@ -330,7 +330,7 @@ class CriNode:
             return TerminationReason(FORBIDDEN, problem, rejected=True)
         try:
             await self._managers.admit(pod)
-        except AllocationError as error:
+        except ResourceAllocationError as error:
             return rejection_of(pod, error.reason, str(error))
         return None
 

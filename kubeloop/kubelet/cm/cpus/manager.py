@@ -28,7 +28,7 @@ from kubeloop.kubelet.cm.manager_metrics import PHYSICAL_CPU, UNCORE_CACHE, Reso
 from kubeloop.kubelet.cm.policy_options import InvalidPolicyOption
 from kubeloop.kubelet.cm.resource_managers import ResourceManager
 from kubeloop.kubelet.cm.run_options import RunOptions
-from kubeloop.kubelet.cm.topology.hints import AllocationError, ResourceHints, TopologyAffinity
+from kubeloop.kubelet.cm.topology.hints import ResourceAllocationError, ResourceHints, TopologyAffinity
 from kubeloop.kubelet.cm.topology.machine import NumaNode
 from kubeloop.kubelet.cm.topology.manager import containers_of
 from kubeloop.kubelet.cri.messages.resources import LinuxContainerResources
@@ -130,14 +130,14 @@ class CpuManager(ResourceManager):
         return self._static.get_pod_topology_hints(pod) if self._static is not None else {}
 
     async def allocate(self, pod: Pod, container: Container) -> None:
-        """Allocate the CPUs of a container. Raises `AllocationError`."""
+        """Allocate the CPUs of a container. Raises `ResourceAllocationError`."""
         if self._static is None:
             return
         metrics, is_aligned = self._parts.metrics, self._options.full_pcpus_only
         try:
             if not self._static.allocate(pod, container):
                 return
-        except AllocationError:
+        except ResourceAllocationError:
             metrics.cpu_requests.increment()
             metrics.cpu_errors.increment()
             if is_aligned:

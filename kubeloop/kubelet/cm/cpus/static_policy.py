@@ -17,7 +17,7 @@ from kubeloop.kubelet.cm.cpus.packed import NotEnoughCpus, take_packed
 from kubeloop.kubelet.cm.cpus.state import CpuManagerState
 from kubeloop.kubelet.cm.cpus.static_options import StaticPolicyOptions
 from kubeloop.kubelet.cm.topology.hints import (
-    AllocationError,
+    ResourceAllocationError,
     ResourceHints,
     TopologyAffinity,
     TopologyHint,
@@ -79,7 +79,7 @@ class StaticCpuPolicy:
         return self._topology.details.cpus - self._reservation.cpus
 
     def allocate(self, pod: Pod, container: Container) -> bool:
-        """Allocate CPUs to a container; returns False if it has none of its own. Raises `AllocationError`."""
+        """Allocate CPUs to a container; returns False if it has none of its own. Raises `ResourceAllocationError`."""
         count, uid = exclusive_cpus_of(pod, container), pod.metadata.uid
         if not count:
             return False
@@ -166,10 +166,10 @@ class StaticCpuPolicy:
         per_core = self._topology.cpus_per_core
         if count % per_core:
             message = f"SMT Alignment Error: requested {count} cpus not multiple cpus per core = {per_core}"
-            raise AllocationError(SMT_ALIGNMENT_ERROR, message)
+            raise ResourceAllocationError(SMT_ALIGNMENT_ERROR, message)
         free = len(self._state.default_cpus - self._reservation.whole_cores)
         if count > free:
-            raise AllocationError(
+            raise ResourceAllocationError(
                 SMT_ALIGNMENT_ERROR,
                 f"SMT Alignment Error: not enough free physical CPUs: available physical CPUs = {free}, "
                 f"requested CPUs = {count}, CPUs per core = {per_core}",

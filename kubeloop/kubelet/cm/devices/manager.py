@@ -104,7 +104,7 @@ class DeviceManager(ResourceManager):
         self.pods.remove((uid,))
 
     async def allocate(self, pod: Pod, container: Container) -> None:
-        """Allocate the devices of a container at admission. Raises `AllocationError`."""
+        """Allocate the devices of a container at admission. Raises `ResourceAllocationError`."""
         try:
             await self._allocate(pod, container, self._running)
         except (DeviceShortage, DevicePluginError, OSError) as error:

@@ -17,7 +17,7 @@ from kubeloop.kubelet.cm.memory.state import MemoryManagerState
 from kubeloop.kubelet.cm.memory.static_memory import InvalidMemoryState, StaticMemoryPolicy, memory_requests
 from kubeloop.kubelet.cm.resource_managers import ResourceManager
 from kubeloop.kubelet.cm.run_options import RunOptions
-from kubeloop.kubelet.cm.topology.hints import AllocationError, ResourceHints, TopologyAffinity
+from kubeloop.kubelet.cm.topology.hints import ResourceAllocationError, ResourceHints, TopologyAffinity
 from kubeloop.kubelet.cm.topology.machine import NumaNode
 from kubeloop.kubelet.podresources.messages import ContainerMemory
 
@@ -69,13 +69,13 @@ class MemoryManager(ResourceManager):
         return self._static.get_pod_topology_hints(pod) if self._static is not None else {}
 
     async def allocate(self, pod: Pod, container: Container) -> None:
-        """Allocate the memory of a container. Raises `AllocationError`."""
+        """Allocate the memory of a container. Raises `ResourceAllocationError`."""
         if self._static is None or not memory_requests(pod, container):
             return
         self._metrics.memory_requests.increment()
         try:
             self._static.allocate(pod, container)
-        except AllocationError:
+        except ResourceAllocationError:
             self._metrics.memory_errors.increment()
             raise
 

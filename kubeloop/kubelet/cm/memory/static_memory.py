@@ -72,7 +72,7 @@ class StaticMemoryPolicy:
             raise InvalidMemoryState(f"{_PREFIX} the expected machine state is different from the real one")
 
     def allocate(self, pod: Pod, container: Container) -> bool:
-        """Allocate the memory of a container; returns False if it has none of its own. Raises `AllocationError`."""
+        """Allocate memory of a container; returns False if it has none of its own. Raises `ResourceAllocationError`."""
         requests, uid = memory_requests(pod, container), pod.metadata.uid
         if not requests:
             return False
@@ -122,7 +122,7 @@ class StaticMemoryPolicy:
         return {one.resource: (TopologyHint(frozenset(one.affinity), True),) for one in held}
 
     def _choose(self, uid: str, container: str, requests: MemoryRequests) -> frozenset[int]:
-        """Return the NUMA nodes of a container. Raises `AllocationError`."""
+        """Return the NUMA nodes of a container. Raises `ResourceAllocationError`."""
         machine, wanted = self._state.machine, self._affinity.get_affinity(uid, container)
         hints = machine.hints(requests, self._reusable_of(uid))
         chosen = wanted

@@ -20,7 +20,7 @@ class TopologyHint(NamedTuple):
 ResourceHints = Mapping[str, Sequence[TopologyHint] | None]
 
 
-class AllocationError(Exception):
+class ResourceAllocationError(Exception):
     """Raised if the resources of a container cannot be allocated; the pod is rejected with the reason."""
 
     def __init__(self, reason: str, message: str) -> None:
@@ -28,9 +28,9 @@ class AllocationError(Exception):
         self.reason = reason
 
 
-def unexpected_admission_error(cause: object) -> AllocationError:
+def unexpected_admission_error(cause: object) -> ResourceAllocationError:
     """Return the error of an allocation that failed although the hints were merged."""
-    return AllocationError("UnexpectedAdmissionError", f"Allocate failed due to {cause}, which is unexpected")
+    return ResourceAllocationError("UnexpectedAdmissionError", f"Allocate failed due to {cause}, which is unexpected")
 
 
 class TopologyAffinity(Protocol):
@@ -50,4 +50,4 @@ class HintProvider(Protocol):
         """Return the hints of the resources of a whole pod."""
 
     async def allocate(self, pod: Pod, container: Container) -> None:
-        """Allocate the resources of a container, by its affinity. Raises `AllocationError`."""
+        """Allocate the resources of a container, by its affinity. Raises `ResourceAllocationError`."""

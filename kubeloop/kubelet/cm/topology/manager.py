@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from kubeloop.api.generated.core_v1 import Container, Pod
 from kubeloop.clock import SystemClock
 from kubeloop.kubelet.cm.manager_metrics import NUMA_NODE, ResourceManagerMetrics
-from kubeloop.kubelet.cm.topology.hints import AllocationError, HintProvider, ResourceHints, TopologyHint
+from kubeloop.kubelet.cm.topology.hints import HintProvider, ResourceAllocationError, ResourceHints, TopologyHint
 from kubeloop.kubelet.cm.topology.policies import TopologyPolicy
 from kubeloop.metrics import MetricRegistry
 
@@ -59,11 +59,11 @@ class TopologyManager:
             self._metrics.show_numa_alignment()
 
     async def admit(self, pod: Pod) -> None:
-        """Allocate the resources of all containers of a pod. Raises `AllocationError`."""
+        """Allocate the resources of all containers of a pod. Raises `ResourceAllocationError`."""
         with self._metrics.measure_admission():
             try:
                 await self._admit(pod)
-            except AllocationError:
+            except ResourceAllocationError:
                 if self._policy is not None:
                     self._metrics.admission_errors.increment()
                 raise
@@ -91,7 +91,9 @@ class TopologyManager:
         if not admits:
             if policy.is_alignment_guaranteed:
                 self._metrics.count_alignment(self._scope, NUMA_NODE, failed=True)
-            raise AllocationError("TopologyAffinityError", "Resources cannot be allocated with Topology locality")
+            raise ResourceAllocationError(
+                "TopologyAffinityError", "Resources cannot be allocated with Topology locality"
+            )
         return hint
 
     def _count_aligned(self, scope: str) -> None:

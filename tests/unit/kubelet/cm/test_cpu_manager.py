@@ -25,7 +25,7 @@ from kubeloop.kubelet.cm.cpus.manager import CpuManager, CpuManagerConfig, CpuMa
 from kubeloop.kubelet.cm.cpus.state import CHECKPOINT, CpuManagerState, legacy_checksum
 from kubeloop.kubelet.cm.manager_metrics import ResourceManagerMetrics
 from kubeloop.kubelet.cm.node_allocatable import NodeAllocatableConfig, with_reserved_cpus
-from kubeloop.kubelet.cm.topology.hints import AllocationError, TopologyHint
+from kubeloop.kubelet.cm.topology.hints import ResourceAllocationError, TopologyHint
 from kubeloop.kubelet.cm.topology.machine import NumaNode
 from kubeloop.kubelet.cm.topology.manager import AffinityStore, TopologyManager
 from kubeloop.kubelet.cm.topology.policies import TopologyOptions, TopologyPolicy
@@ -111,7 +111,7 @@ class Node:
         return {one.name: asyncio.run(self.manager.run_options(given, one)).cpuset_cpus for one in every}
 
     def rejection(self, given: Pod) -> tuple[str, str]:
-        with pytest.raises(AllocationError) as caught:
+        with pytest.raises(ResourceAllocationError) as caught:
             asyncio.run(self.topology.admit(given))
         self.manager.remove_pod(given.metadata.uid)
         return caught.value.reason, str(caught.value)
@@ -405,7 +405,7 @@ def test_cpus_are_never_shared_and_none_is_lost(steps: list[tuple[int, bool]], p
         given = pod(f"u{at}", container("a", str(count)))
         try:
             held[f"u{at}"] = parse_cpuset(node.admit(given)["a"])
-        except AllocationError:
+        except ResourceAllocationError:
             node.manager.remove_pod(f"u{at}")
     pool = parse_cpuset(node.cpus(pod("shared", container("s")))["s"])
     assert sum(map(len, held.values())) + len(pool) == 12

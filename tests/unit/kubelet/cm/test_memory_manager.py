@@ -21,7 +21,7 @@ from kubeloop.kubelet.cm.manager_metrics import ResourceManagerMetrics
 from kubeloop.kubelet.cm.memory.machine_memory import huge_page_resource
 from kubeloop.kubelet.cm.memory.manager import MemoryManager, MemoryManagerConfig
 from kubeloop.kubelet.cm.memory.state import CHECKPOINT
-from kubeloop.kubelet.cm.topology.hints import AllocationError, TopologyHint
+from kubeloop.kubelet.cm.topology.hints import ResourceAllocationError, TopologyHint
 from kubeloop.kubelet.cm.topology.machine import NumaNode
 from kubeloop.kubelet.cm.topology.manager import AffinityStore, TopologyManager
 from kubeloop.kubelet.cm.topology.policies import TopologyOptions, TopologyPolicy
@@ -69,7 +69,7 @@ class Node:
         return {one.name: asyncio.run(self.manager.run_options(given, one)).cpuset_mems for one in every}
 
     def rejection(self, given: Pod) -> tuple[str, str]:
-        with pytest.raises(AllocationError) as caught:
+        with pytest.raises(ResourceAllocationError) as caught:
             asyncio.run(self.topology.admit(given))
         self.manager.remove_pod(given.metadata.uid)
         return caught.value.reason, str(caught.value)
@@ -199,7 +199,7 @@ def test_no_memory_is_lost(steps: list[tuple[int, bool]]) -> None:
         try:
             node.admit(pod(f"u{at}", container("a", f"{size}Mi"), init=[container("i", f"{size // 2 + 1}Mi")]))
             held.append(f"u{at}")
-        except AllocationError:
+        except ResourceAllocationError:
             node.manager.remove_pod(f"u{at}")
     node.manager.retain_pods(set())
     hints = node.manager.get_topology_hints(pod("x", container("a", "796Mi")), container("a", "796Mi"))

@@ -12,7 +12,7 @@ from kubeloop.api.generated.core_v1 import Container, NodeStatus, Pod, PodSpec
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.kubelet.cm.resource_managers import ResourceManager, ResourceManagers
 from kubeloop.kubelet.cm.run_options import RunOptions
-from kubeloop.kubelet.cm.topology.hints import AllocationError, ResourceHints, unexpected_admission_error
+from kubeloop.kubelet.cm.topology.hints import ResourceAllocationError, ResourceHints, unexpected_admission_error
 from kubeloop.kubelet.cm.topology.manager import AffinityStore, TopologyManager
 
 
@@ -71,7 +71,7 @@ def test_each_container_is_allocated_after_stale_pods_are_released() -> None:
 
 def test_a_provider_rejects_a_pod_with_its_reason() -> None:
     first, second = Recorder(RunOptions()), Recorder(RunOptions(), refused="a")
-    with pytest.raises(AllocationError) as caught:
+    with pytest.raises(ResourceAllocationError) as caught:
         asyncio.run(managers(first, second).admit(pod("new")))
     assert (caught.value.reason, str(caught.value)) == (
         "UnexpectedAdmissionError",

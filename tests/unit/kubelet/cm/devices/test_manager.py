@@ -19,7 +19,7 @@ from kubeloop.kubelet.cm.devices.device_metrics import DevicePluginMetrics
 from kubeloop.kubelet.cm.devices.manager import DeviceManager, DeviceManagerParts
 from kubeloop.kubelet.cm.devices.messages import DevicePluginOptions
 from kubeloop.kubelet.cm.resource_managers import RunOptionsError
-from kubeloop.kubelet.cm.topology.hints import AllocationError, TopologyHint
+from kubeloop.kubelet.cm.topology.hints import ResourceAllocationError, TopologyHint
 from kubeloop.kubelet.cm.topology.manager import AffinityStore
 from kubeloop.kubelet.cri.messages.container import Device
 from kubeloop.metrics import MetricRegistry
@@ -109,7 +109,7 @@ def test_a_container_gets_devices_and_what_they_need(tmp_path: Path) -> None:
             assert kubelet.plugin.allocated == [["w1"]]
             assert [one.device_ids for one in manager.get_devices("first", "c")] == [("w1",)]
             assert [one.device_ids for one in manager.get_allocatable_devices()] == [("w1",), ("w2",)]
-            with pytest.raises(AllocationError) as raised:
+            with pytest.raises(ResourceAllocationError) as raised:
                 await admit(manager, pod("second", container("c", 2)))
             assert raised.value.reason == "UnexpectedAdmissionError"
             assert str(raised.value) == (
@@ -167,7 +167,7 @@ def test_a_failed_allocation_leaves_nothing(tmp_path: Path) -> None:
             await kubelet.plugin.start(device("w1"))
             await wait_healthy(manager, "w1")
             kubelet.plugin.failure = "no power"
-            with pytest.raises(AllocationError, match="rpc error: code = Unknown desc = no power"):
+            with pytest.raises(ResourceAllocationError, match="rpc error: code = Unknown desc = no power"):
                 await admit(manager, pod("first", container("c", 1)))
             kubelet.plugin.failure = ""
             await admit(manager, pod("second", container("c", 1)))
@@ -234,13 +234,13 @@ def test_health_reaches_pods_and_their_statuses(tmp_path: Path) -> None:
                 RESOURCE,
                 [("w1", "Unhealthy")],
             )
-            with pytest.raises(AllocationError, match="previously allocated devices are no longer healthy"):
+            with pytest.raises(ResourceAllocationError, match="previously allocated devices are no longer healthy"):
                 await manager.allocate(one, container("c", 1))
-            with pytest.raises(AllocationError, match=r"changed request .* from 1 to 2"):
+            with pytest.raises(ResourceAllocationError, match=r"changed request .* from 1 to 2"):
                 await manager.allocate(one, container("c", 2))
             await kubelet.plugin.stop()
             await wait_healthy(manager)
-            with pytest.raises(AllocationError, match="no healthy devices present"):
+            with pytest.raises(ResourceAllocationError, match="no healthy devices present"):
                 await admit(manager, pod("q", container("c", 1)))
 
     run(tmp_path, story)
@@ -262,7 +262,7 @@ def test_a_restarted_kubelet_keeps_the_devices_of_its_pods(tmp_path: Path) -> No
             node = Node(status=NodeStatus(allocatable={RESOURCE: "0"}))
             assert manager.node_for_admission(one, node).status.allocatable == {RESOURCE: "1"}
             assert manager.node_for_admission(pod("q"), node) is node
-            with pytest.raises(AllocationError, match="no healthy devices present"):
+            with pytest.raises(ResourceAllocationError, match="no healthy devices present"):
                 await admit(manager, pod("q", container("c", 1)))
             assert (await manager.run_options(one, container("c", 1))).environment == {"WIDGETS": "w1"}
             kubelet.plugin = FakePlugin(kubelet.folder)
@@ -285,7 +285,7 @@ def test_a_container_that_does_not_run_any_more_needs_its_plugin(tmp_path: Path)
             await wait_healthy(manager, "w1")
             await admit(manager, one)
         async with kubelet.manager() as manager:
-            with pytest.raises(AllocationError, match="no healthy devices present"):
+            with pytest.raises(ResourceAllocationError, match="no healthy devices present"):
                 await admit(manager, one)
 
     run(tmp_path, story)
