@@ -233,7 +233,6 @@ class NodeAgent:
             if self._cri_node is None
             else self._cri_node.new_volume_manager(checks, self._volumes.claims.volume_of),
             self._status_manager,
-            self._cri_node.set_pod_status if self._cri_node is not None else None,
         )
         env_sources = ApiEnvSources(self._client)
         probes = self._cri_node.probe_workers if self._cri_node is not None else None

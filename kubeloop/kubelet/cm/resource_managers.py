@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Sequence, Set
 from typing import Any
 
-from kubeloop.api.generated.core_v1 import Container, Node, NodeStatus, Pod, PodStatus, ResourceStatus
+from kubeloop.api.generated.core_v1 import Container, Node, NodeStatus, Pod, ResourceStatus
 from kubeloop.kubelet.cm.run_options import RunOptions, merge_run_options
 from kubeloop.kubelet.cm.topology.manager import TopologyManager
 
@@ -63,10 +63,6 @@ class ResourceManager:
 
     def set_node_status(self, status: NodeStatus) -> NodeStatus:
         """Return a node's status with the resources of the manager."""
-        return status
-
-    def set_pod_status(self, pod: Pod, status: PodStatus) -> PodStatus:
-        """Return a pod's status with the health of its allocated resources."""
         return status
 
     def tasks(self) -> tuple[Coroutine[Any, Any, None], ...]:
@@ -140,12 +136,6 @@ class ResourceManagers:
         """Return a node's status with the resources of all managers."""
         for one in self._managers:
             status = one.set_node_status(status)
-        return status
-
-    def set_pod_status(self, pod: Pod, status: PodStatus) -> PodStatus:
-        """Return a pod's status with the health of its allocated resources, by all managers."""
-        for one in self._managers:
-            status = one.set_pod_status(pod, status)
         return status
 
     def tasks(self) -> tuple[Coroutine[Any, Any, None], ...]:

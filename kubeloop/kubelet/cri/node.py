@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from kubeloop.api.generated.core_v1 import Node, NodeStatus, Pod, PodStatus
+from kubeloop.api.generated.core_v1 import Node, NodeStatus, Pod
 from kubeloop.api.pods.pod import is_active, is_terminal
 from kubeloop.api.quota.amounts import amounts_of
 from kubeloop.client import Client
@@ -376,10 +376,6 @@ class CriNode:
         images = self.images.node_images()
         status = status if images is None else msgspec.structs.replace(status, images=images)
         return self._managers.set_node_status(self.state.set_node_status(status))
-
-    def set_pod_status(self, pod: Pod, status: PodStatus) -> PodStatus:
-        """Return a pod's status with the health of its allocated resources."""
-        return self._managers.set_pod_status(pod, status)
 
     async def close(self) -> None:
         """End operations under way and close the connection; containers run on."""

@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
 import msgspec
 
-from kubeloop.api.generated.core_v1 import Node, Pod, PodStatus
+from kubeloop.api.generated.core_v1 import Node, Pod
 from kubeloop.clock import Clock
 from kubeloop.kubelet.admission.admit_handler import PodAdmitHandler
 from kubeloop.kubelet.admission.allocator import AllocationManager
@@ -42,7 +41,6 @@ class PodManagers:
     allocator: AllocationManager
     volume_manager: PodVolumeManager
     status_manager: StatusManager
-    resource_status: Callable[[Pod, PodStatus], PodStatus] | None = None  # adds the health of allocated resources
 
 
 class PodWorkers:
@@ -65,7 +63,6 @@ class PodWorkers:
         self._allocator = managers.allocator
         self._volume_manager = managers.volume_manager
         self._status_manager = managers.status_manager
-        self._resource_status = managers.resource_status
         self._clock = clock
 
     async def reconcile(self, key: ObjectKey) -> Result | None:
@@ -99,10 +96,7 @@ class PodWorkers:
             await self._syncer.unprepare_pod(pod)  # others may use the resources once the final status is written
         if not (decision.is_terminated and state.reported_status.phase in TERMINAL_PHASES):
             inputs = StatusInputs(_addresses_of(node), self._clock.now(), decision.is_terminated)
-            status = generate_pod_status(pod, seen, state, inputs)
-            if self._resource_status is not None:
-                status = self._resource_status(pod, status)
-            await self._status_manager.write_status(pod, state, status)
+            await self._status_manager.write_status(pod, state, generate_pod_status(pod, seen, state, inputs))
         if decision.is_terminated:
             self._allocator.remove_pod(pod.spec.node_name, uid)
             await self._syncer.sync_terminated_pod(pod)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kubeloop.api.features.gates import Features
-from kubeloop.api.generated.core_v1 import Container, Pod, PodStatus
+from kubeloop.api.generated.core_v1 import Container, Pod, ResourceStatus
 from kubeloop.api.generated.resource_v1 import ResourceClaim
 from kubeloop.client import ApiError, Client, ClientError
 from kubeloop.clock import Clock
@@ -172,9 +172,9 @@ class DRAManager(ResourceManager):
             found += [device for one in names for device in info.cdi_devices(one)]
         return RunOptions(cdi_devices=tuple(CDIDevice(name=one) for one in found))
 
-    def set_pod_status(self, pod: Pod, status: PodStatus) -> PodStatus:
-        """Return a pod's status with the health of its devices."""
-        return status if self._status is None else self._status.update(pod, status)
+    def resource_statuses(self, pod: Pod, container: str) -> tuple[ResourceStatus, ...]:
+        """Return the health of the devices of a container's claims."""
+        return () if self._status is None else self._status.statuses_of(pod, container)
 
     # Removal.
 

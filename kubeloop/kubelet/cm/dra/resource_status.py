@@ -5,10 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-import msgspec
-
 from kubeloop.api.features.gates import Features
-from kubeloop.api.generated.core_v1 import Container, Pod, PodStatus, ResourceClaim, ResourceHealth, ResourceStatus
+from kubeloop.api.generated.core_v1 import Pod, ResourceClaim, ResourceHealth, ResourceStatus
 from kubeloop.kubelet.cm.dra.claim_info import ClaimDevice
 from kubeloop.kubelet.cm.dra.claim_info_cache import ClaimInfoCache
 from kubeloop.kubelet.cm.dra.health_info import HealthInfoCache
@@ -16,35 +14,19 @@ from kubeloop.kubelet.cm.dra.pod_claims import PodClaimError, claim_name_of
 
 
 class AllocatedResourcesStatus:
-    """Sets the health of allocated devices in the statuses of containers."""
+    """Reads the health of the devices that are allocated to containers."""
 
     def __init__(self, claims: ClaimInfoCache, health: HealthInfoCache, features: Features) -> None:
         self._claims = claims
         self._health = health
         self._has_messages = features.is_enabled("ResourceHealthStatusMessage")
 
-    def update(self, pod: Pod, status: PodStatus) -> PodStatus:
-        """Return a status with the health of the devices of each container with claims."""
-        specs = {one.name: one for one in pod.spec.containers or () if one.resources.claims}
-        if not specs:
-            return status
-        statuses = tuple(
-            msgspec.structs.replace(
-                one,
-                allocated_resources_status=self._merge(one.allocated_resources_status, pod, specs[one.name]),
-            )
-            if one.name in specs
-            else one
-            for one in status.container_statuses
-        )
-        return msgspec.structs.replace(status, container_statuses=statuses)
-
-    def _merge(self, before: Sequence[ResourceStatus], pod: Pod, container: Container) -> tuple[ResourceStatus, ...]:
-        found = {one.name: one for one in before}
-        for claim in container.resources.claims:
-            devices = tuple(self._iter_health(pod, claim))
+    def statuses_of(self, pod: Pod, container: str) -> tuple[ResourceStatus, ...]:
+        """Return the health of the devices of a container's claims."""
+        found: dict[str, ResourceStatus] = {}
+        for claim in _claims_of(pod, container):
             name = f"claim:{claim.name}" + (f"/{claim.request}" if claim.request else "")
-            found[name] = ResourceStatus(name=name, resources=devices)
+            found[name] = ResourceStatus(name=name, resources=tuple(self._iter_health(pod, claim)))
         return tuple(one for one in found.values() if one.resources)
 
     def _iter_health(self, pod: Pod, claim: ResourceClaim) -> Iterator[ResourceHealth]:
@@ -63,6 +45,10 @@ class AllocatedResourcesStatus:
                 health = self._health.get(driver, device.pool_name, device.device_name)
                 message = health.message if self._has_messages and health.message else None
                 yield ResourceHealth(resource_id=id, health=health.health, message=message)
+
+
+def _claims_of(pod: Pod, container: str) -> Sequence[ResourceClaim]:
+    return next((one.resources.claims for one in pod.spec.containers or () if one.name == container), ())
 
 
 def _claim_name(pod: Pod, entry_name: str) -> str | None:

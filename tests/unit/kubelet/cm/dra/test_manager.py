@@ -11,7 +11,6 @@ import pytest
 from kubeloop.api.features.gates import DEFAULT_FEATURES, Features
 from kubeloop.api.generated.core_v1 import (
     ContainerExtendedResourceRequest,
-    ContainerStatus,
     PodExtendedResourceClaimStatus,
     PodStatus,
 )
@@ -216,9 +215,8 @@ def test_the_status_of_a_pod_has_the_health_of_its_devices() -> None:
     world = World("a")
     world.client.put(claim("x", "a", pods=("p",)))
     asyncio.run(world.manager.prepare(pod("p", "x")))
-    status = PodStatus(container_statuses=(ContainerStatus(name="c"),))
-    found = world.manager.set_pod_status(pod("p", "x"), status).container_statuses[0].allocated_resources_status
+    found = world.manager.resource_statuses(pod("p", "x"), "c")
     assert [(one.name, [(res.resource_id, res.health) for res in one.resources]) for one in found] == [
         ("claim:x", [("a/d=x", "Unknown")])
     ]
-    assert world.manager.set_pod_status(pod("p"), status) is status
+    assert world.manager.resource_statuses(pod("p"), "c") == ()

@@ -9,7 +9,6 @@ import pytest
 from kubeloop.api.features.gates import DEFAULT_FEATURES, Features
 from kubeloop.api.generated.core_v1 import (
     Container,
-    ContainerStatus,
     Pod,
     PodResourceClaim,
     PodResourceClaimStatus,
@@ -112,9 +111,7 @@ def test_the_status_has_each_device_of_a_request_once() -> None:
     )
     info = claim_info_of(claim("made", "a", pods=("p",)), DEFAULT_FEATURES)
     world.claims.put(info.with_devices("a", devices))
-    status = PodStatus(container_statuses=(ContainerStatus(name="c"), ContainerStatus(name="other")))
-    found = world.manager.set_pod_status(wanted, status).container_statuses
-    assert [one.name for one in found[0].allocated_resources_status] == ["claim:gpu/r/sub"]
-    resources = found[0].allocated_resources_status[0].resources
-    assert [one.resource_id for one in resources] == ["v/c=1", "a/p/4"]
-    assert found[1].allocated_resources_status == ()
+    (found,) = world.manager.resource_statuses(wanted, "c")
+    assert found.name == "claim:gpu/r/sub"
+    assert [one.resource_id for one in found.resources] == ["v/c=1", "a/p/4"]
+    assert world.manager.resource_statuses(wanted, "other") == ()
