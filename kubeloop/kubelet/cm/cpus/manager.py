@@ -15,6 +15,7 @@ from kubeloop.api.generated.core_v1 import Container, Pod
 from kubeloop.api.scalars.quantity import Quantity
 from kubeloop.grpc.streams import RpcError
 from kubeloop.kubelet.checkpoints.store import CheckpointStore
+from kubeloop.kubelet.cm.cpus.cpu_choice import reserve_cpus
 from kubeloop.kubelet.cm.cpus.cpu_topology import CpuTopology, new_cpu_topology
 from kubeloop.kubelet.cm.cpus.cpuset import EMPTY, CpuSet, format_cpuset
 from kubeloop.kubelet.cm.cpus.state import CpuManagerState
@@ -23,7 +24,7 @@ from kubeloop.kubelet.cm.cpus.static_options import (
     parse_static_options,
     validate_static_options,
 )
-from kubeloop.kubelet.cm.cpus.static_policy import StaticCpuPolicy, reserve_cpus
+from kubeloop.kubelet.cm.cpus.static_policy import StaticCpuPolicy
 from kubeloop.kubelet.cm.manager_metrics import PHYSICAL_CPU, UNCORE_CACHE, ResourceManagerMetrics
 from kubeloop.kubelet.cm.policy_options import InvalidPolicyOption
 from kubeloop.kubelet.cm.resource_managers import ResourceManager

@@ -3,17 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
 from itertools import combinations
 
 from kubeloop.api.generated.core_v1 import Container, Pod
-from kubeloop.api.scalars.quantity import parse_quantity
-from kubeloop.api.strategy.pods.qos import GUARANTEED, qos_class_of
+from kubeloop.kubelet.cm.cpus.cpu_choice import CpuReservation, InvalidCpuState, take_by_options
+from kubeloop.kubelet.cm.cpus.cpu_requests import CPU, exclusive_cpus_of, pod_exclusive_cpus
 from kubeloop.kubelet.cm.cpus.cpu_topology import CpuTopology
 from kubeloop.kubelet.cm.cpus.cpuset import EMPTY, CpuSet, format_cpuset
-from kubeloop.kubelet.cm.cpus.distributed import DistributedRequest, take_distributed
-from kubeloop.kubelet.cm.cpus.packed import NotEnoughCpus, take_packed
+from kubeloop.kubelet.cm.cpus.packed import NotEnoughCpus
 from kubeloop.kubelet.cm.cpus.state import CpuManagerState
 from kubeloop.kubelet.cm.cpus.static_options import StaticPolicyOptions
 from kubeloop.kubelet.cm.topology.hints import (
@@ -27,19 +25,6 @@ from kubeloop.kubelet.cm.topology.manager import containers_of
 from kubeloop.kubelet.sync.containers import is_sidecar
 
 SMT_ALIGNMENT_ERROR = "SMTAlignmentError"
-CPU = "cpu"
-
-
-class InvalidCpuState(ValueError):
-    """Raised for a state that does not fit the machine or the reservation; the message is upstream's."""
-
-
-@dataclass(frozen=True, slots=True)
-class CpuReservation:
-    """CPUs that are not allocated to containers, and all CPUs of their cores."""
-
-    cpus: CpuSet
-    whole_cores: CpuSet
 
 
 class StaticCpuPolicy:
@@ -206,59 +191,6 @@ class StaticCpuPolicy:
             now, then = format_cpuset(every), format_cpuset(known)
             return f'current set of available CPUs "{now}" doesn\'t match with CPUs in state "{then}"'
         return ""
-
-
-def reserve_cpus(topology: CpuTopology, options: StaticPolicyOptions, count: int, specific: CpuSet) -> CpuReservation:
-    """Return the CPUs to reserve: specific ones, or those of the lowest cores. Raises `InvalidCpuState`."""
-    try:
-        found = specific or take_by_options(topology, options, topology.details.cpus, count)
-    except NotEnoughCpus:
-        found = EMPTY
-    if len(found) != count:
-        raise InvalidCpuState(
-            f"[cpumanager] unable to reserve the required amount of CPUs (size of {format_cpuset(found)} "
-            f"did not equal {count})"
-        )
-    cores = {topology.details[cpu].core for cpu in found}
-    return CpuReservation(found, topology.details.cpus_in("core", *cores))
-
-
-def take_by_options(topology: CpuTopology, options: StaticPolicyOptions, available: CpuSet, count: int) -> CpuSet:
-    """Return a number of CPUs, packed or distributed. Raises `NotEnoughCpus`."""
-    spreads = options.distributes_across_cores
-    if options.distributes_across_numa:
-        group = topology.cpus_per_core if options.full_pcpus_only else 1
-        request = DistributedRequest(count, group, spreads, options.aligns_by_socket)
-        return take_distributed(topology, available, request)
-    return take_packed(topology, available, count, spreads_cores=spreads, by_uncore=options.prefers_uncore_cache)
-
-
-def exclusive_cpus_of(pod: Pod, container: Container) -> int:
-    """Return how many CPUs a container has for itself; 0 in a pod with resources of its own."""
-    if qos_class_of(pod.spec) != GUARANTEED or _has_pod_level_resources(pod):
-        return 0
-    return _whole_cpus(container.resources.requests)
-
-
-def pod_exclusive_cpus(pod: Pod) -> int:
-    """Return how many CPUs a pod has for itself at a time: init containers end before the others start."""
-    sidecars = at_most = 0
-    for one in pod.spec.init_containers:
-        count = exclusive_cpus_of(pod, one)
-        if is_sidecar(one):
-            sidecars += count
-        else:
-            at_most = max(at_most, sidecars + count)
-    return max(at_most, sidecars + sum(exclusive_cpus_of(pod, one) for one in pod.spec.containers or ()))
-
-
-def _whole_cpus(requests: Mapping[str, str]) -> int:
-    milli = parse_quantity(requests.get(CPU, "0")).milli_value()
-    return 0 if milli % 1000 else milli // 1000
-
-
-def _has_pod_level_resources(pod: Pod) -> bool:
-    return pod.spec.resources is not None and bool(pod.spec.resources.requests or pod.spec.resources.limits)
 
 
 def _subsets(nodes: list[int]) -> Iterable[frozenset[int]]:

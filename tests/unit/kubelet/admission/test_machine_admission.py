@@ -13,6 +13,7 @@ import pytest
 from kubeloop.api.generated.core_v1 import Container, ContainerStatus, Node, NodeStatus, Pod, PodSpec, PodStatus
 from kubeloop.api.generated.core_v1 import ResourceRequirements as Resources
 from kubeloop.api.generated.meta_v1 import ObjectMeta
+from kubeloop.api.scalars.wire import Quantity, Time
 from kubeloop.kubelet.admission.admit_handler import PodAdmitHandler
 from kubeloop.kubelet.admission.allocator import AllocationManager
 from kubeloop.kubelet.admission.predicates import rejection_of
@@ -20,12 +21,17 @@ from kubeloop.kubelet.admission.resize import allocation_from_spec, infeasible_r
 from kubeloop.kubelet.events.pod_events import PodEvents
 from kubeloop.kubelet.sync.pod_state import PodState, TerminationReason
 
-NODE = Node(metadata=ObjectMeta(name="n"), status=NodeStatus(allocatable={"cpu": "1", "memory": "1Gi", "pods": "10"}))
+
+def quantities(**texts: str) -> dict[str, Quantity]:
+    return {name: Quantity(text) for name, text in texts.items()}
+
+
+NODE = Node(metadata=ObjectMeta(name="n"), status=NodeStatus(allocatable=quantities(cpu="1", memory="1Gi", pods="10")))
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def pod(cpu: str, memory: str = "1Mi", *, generation: int = 1) -> Pod:
-    sizes = {"cpu": cpu, "memory": memory}
+    sizes = quantities(cpu=cpu, memory=memory)
     containers = (Container(name="c", resources=Resources(requests=sizes, limits=sizes)),)
     meta = ObjectMeta(name="p", namespace="ns", uid="u", generation=generation)
     return Pod(metadata=meta, spec=PodSpec(node_name="n", containers=containers))
@@ -123,14 +129,14 @@ def test_static_resources_of_guaranteed_pods_are_not_resized() -> None:
     assert infeasible_resize(pod("2"), allocation, every) == f'{said} CPU Manager policy "static"'
     assert infeasible_resize(pod("1", "2Mi"), allocation, every) == f'{said} Memory Manager policy "Static"'
     assert infeasible_resize(pod("2"), allocation, frozenset(("memory",))) == ""
-    other = Pod(spec=PodSpec(containers=(Container(name="c", resources=Resources(requests={"cpu": "2"})),)))
+    other = Pod(spec=PodSpec(containers=(Container(name="c", resources=Resources(requests=quantities(cpu="2"))),)))
     assert infeasible_resize(other, allocation, every) == ""
 
 
 def test_an_infeasible_resize_is_pending_with_one_event() -> None:
     events = Recorder()
     allocator = AllocationManager(cast(PodEvents, events), lambda key: None, static=frozenset(("cpu",)))
-    state = PodState(reported_status=PodStatus(), first_seen="", allocation=allocator.add_pod(pod("1")))
+    state = PodState(reported_status=PodStatus(), first_seen=Time(""), allocation=allocator.add_pod(pod("1")))
     for _ in range(2):
         state = allocator.handle_resize(pod("2", generation=2), NODE, state)
     assert state.resize.pending is not None

@@ -17,6 +17,7 @@ from kubeloop.api.features.gates import DEFAULT_FEATURES, Features
 from kubeloop.api.generated.core_v1 import Container, Pod, PodSpec, ResourceRequirements
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.scalars.quantity import parse_quantity
+from kubeloop.api.scalars.wire import Quantity
 from kubeloop.kubelet.checkpoints.checksum import string_checksum
 from kubeloop.kubelet.checkpoints.store import CheckpointStore, CorruptCheckpoint
 from kubeloop.kubelet.cm.cpus.cpu_topology import new_cpu_topology
@@ -40,7 +41,7 @@ ALPHA = Features(DEFAULT_FEATURES.enabled | {"CPUManagerPolicyAlphaOptions"})
 def container(name: str, cpu: str = "", limit: str = "", *, sidecar: bool = False) -> Container:
     if not cpu:
         return Container(name=name)
-    requests, limits = {"cpu": cpu, "memory": "1Mi"}, {"cpu": limit or cpu, "memory": "1Mi"}
+    requests, limits = ({"cpu": Quantity(one), "memory": Quantity("1Mi")} for one in (cpu, limit or cpu))
     resources = ResourceRequirements(requests=requests, limits=limits)
     return Container(name=name, resources=resources, restart_policy="Always" if sidecar else None)
 
@@ -147,7 +148,7 @@ def test_other_containers_share_the_pool(tmp_path: Path, given: Pod) -> None:
 
 
 def test_containers_of_pods_with_resources_of_their_own_share_the_pool(tmp_path: Path) -> None:
-    whole = ResourceRequirements(requests={"cpu": "1", "memory": "1Mi"}, limits={"cpu": "1", "memory": "1Mi"})
+    whole = container("whole", "1").resources
     spec = PodSpec(containers=(container("a", "1"),), resources=whole)
     assert Node(tmp_path, TWO_CPUS).admit(Pod(metadata=ObjectMeta(uid="u"), spec=spec)) == {"a": "0-1"}
 

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from kubeloop.api.generated.core_v1 import Container, Pod, PodSpec, ResourceRequirements
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.quota.amounts import amounts_of
+from kubeloop.api.scalars.wire import Quantity
 from kubeloop.kubelet.checkpoints.store import CheckpointStore, CorruptCheckpoint
 from kubeloop.kubelet.cm.manager_metrics import ResourceManagerMetrics
 from kubeloop.kubelet.cm.memory.machine_memory import huge_page_resource
@@ -34,7 +35,8 @@ CONFIG = MemoryManagerConfig("Static", ((0, {"memory": "100Mi"}),), amounts_of({
 
 
 def container(name: str, memory: str, pages: str = "", *, sidecar: bool = False) -> Container:
-    sizes = {"cpu": "1", "memory": memory} | ({"hugepages-2Mi": pages} if pages else {})
+    texts = {"cpu": "1", "memory": memory} | ({"hugepages-2Mi": pages} if pages else {})
+    sizes = {name: Quantity(text) for name, text in texts.items()}
     resources = ResourceRequirements(requests=sizes, limits=sizes)
     return Container(name=name, resources=resources, restart_policy="Always" if sidecar else None)
 
@@ -108,7 +110,7 @@ def test_large_containers_use_a_group_of_nodes_alone(tmp_path: Path) -> None:
 
 def test_pods_of_other_classes_have_no_nodes(tmp_path: Path) -> None:
     node = Node(tmp_path)
-    requests = ResourceRequirements(requests={"memory": "10Mi"})
+    requests = ResourceRequirements(requests={"memory": Quantity("10Mi")})
     assert node.admit(pod("u", Container(name="a", resources=requests))) == {"a": ""}
     assert Node(tmp_path / "none", config=MemoryManagerConfig()).admit(pod("u", container("a", "1Mi"))) == {"a": ""}
 
@@ -203,4 +205,4 @@ def test_no_memory_is_lost(steps: list[tuple[int, bool]]) -> None:
             node.manager.remove_pod(f"u{at}")
     node.manager.retain_pods(set())
     hints = node.manager.get_topology_hints(pod("x", container("a", "796Mi")), container("a", "796Mi"))
-    assert [one.affinity for one in hints["memory"] or ()] == [{0}, {1}, {0, 1}]
+    assert [one.affinity for one in hints["memory"] or ()] == [frozenset(one) for one in ((0,), (1,), (0, 1))]

@@ -10,6 +10,7 @@ import pytest
 
 from kubeloop.api.generated.core_v1 import Container, NodeStatus, Pod, PodSpec
 from kubeloop.api.generated.meta_v1 import ObjectMeta
+from kubeloop.api.scalars.wire import Quantity
 from kubeloop.kubelet.cm.resource_managers import ResourceManager, ResourceManagers
 from kubeloop.kubelet.cm.run_options import RunOptions
 from kubeloop.kubelet.cm.topology.hints import ResourceAllocationError, ResourceHints, unexpected_admission_error
@@ -106,7 +107,7 @@ def test_a_terminated_pod_is_released_after_its_resources_are_unprepared() -> No
 
 def test_managers_without_effect_change_nothing() -> None:
     found = ResourceManagers(TopologyManager(AffinityStore(), ()), (ResourceManager(),), list)
-    status = NodeStatus(capacity={"cpu": "1"})
+    status = NodeStatus(capacity={"cpu": Quantity("1")})
     assert found.set_node_status(status) is status
     assert found.tasks() == ()
     assert not found.has_exclusive_cpus(pod("new"))

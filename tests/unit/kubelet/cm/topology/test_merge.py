@@ -84,8 +84,8 @@ def test_providers_without_preference_accept_all_nodes() -> None:
 
 def test_closer_nodes_are_preferred() -> None:
     hints: HintLists = [tuple(TopologyHint(frozenset(one), True) for one in ((0, 1), (0, 2), (1, 3)))]
-    assert merge_hints(NODES, hints, is_narrower).affinity == {0, 1}
-    assert merge_hints(NODES, hints, is_closer(DISTANCES)).affinity == {0, 2}
+    assert merge_hints(NODES, hints, is_narrower).affinity == frozenset((0, 1))
+    assert merge_hints(NODES, hints, is_closer(DISTANCES)).affinity == frozenset((0, 2))
 
 
 @pytest.mark.parametrize(
