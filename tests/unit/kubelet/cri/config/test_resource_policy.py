@@ -28,7 +28,7 @@ def limits_of(policy: ResourcePolicy, requests: str = "", limits: str = "", **sp
 
 
 def _map(text: str) -> dict[str, str]:
-    return dict(pair.split("=") for pair in text.split())  # type: ignore[misc]  # pairs
+    return dict(pair.split("=") for pair in text.split())
 
 
 def test_the_period_of_the_quota() -> None:
