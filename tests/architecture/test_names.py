@@ -18,6 +18,7 @@ GERUNDS = {
     *("scheduling", "autoscaling", "scaling", "binding", "networking", "routing", "testing", "decoding", "streaming"),
     *("string", "defaulting", "pruning", "mutating", "validating", "sharding"),  # packages of upstream's API server
     *("mirroring", "approving", "signing", "warning"),  # names of controllers
+    "keyring",  # a noun: credentials of registries
 }
 PARTICIPLES = {
     *("allocated", "embedded", "speed", "feed", "shared", "simulated", "projected", "elected", "unstructured"),

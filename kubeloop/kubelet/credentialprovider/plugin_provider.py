@@ -23,7 +23,6 @@ from kubeloop.kubelet.credentialprovider.registry_url import is_match
 
 _GLOBAL = "<global>"
 _PURGE_SECONDS = 15 * 60.0
-_NO_CONFIG: DockerConfig = {}
 
 CacheKey = tuple[object, ...]
 
@@ -82,10 +81,10 @@ class PluginProvider:
     async def provide(self, pod: Pod, image: str) -> tuple[DockerConfig, CredentialSource]:
         """Return the credentials of a plugin for an image without tag, and their source. Raises `PluginError`."""
         if not any(is_match(one, image) for one in self._provider.match_images):
-            return _NO_CONFIG, NODE_SOURCE
+            return {}, NODE_SOURCE
         identity = await self._identity_of(pod)
         if identity is None:
-            return _NO_CONFIG, NODE_SOURCE
+            return {}, NODE_SOURCE
         account_key = self._account_key(identity)
         cached = self._cached(image, account_key)
         if cached is not None:
