@@ -12,7 +12,7 @@ import grpc
 
 from kubeloop.grpc.message import decode_message, encode_message
 from kubeloop.kubelet.cm.dra.messages import (
-    ClaimReference,
+    DRAClaim,
     NodePrepareResourceResponse,
     NodePrepareResourcesRequest,
     NodePrepareResourcesResponse,
@@ -47,7 +47,7 @@ class DRADriver:
         self.failures: dict[str, str] = {}
         self.calls: list[tuple[str, tuple[str, ...]]] = []
         self.statuses: list[RegistrationStatus] = []
-        self.prepared: dict[str, ClaimReference] = {}  # by UID
+        self.prepared: dict[str, DRAClaim] = {}  # by UID
         self.health: asyncio.Queue[NodeWatchResourcesResponse] = asyncio.Queue()
         self._service = service
         self._servers: list[grpc.aio.Server] = []
@@ -90,7 +90,7 @@ class DRADriver:
         answers = {one.uid: self._prepare_one(one) for one in claims}
         return encode_message(NodePrepareResourcesResponse(claims=answers))
 
-    def _prepare_one(self, claim: ClaimReference) -> NodePrepareResourceResponse:
+    def _prepare_one(self, claim: DRAClaim) -> NodePrepareResourceResponse:
         if claim.name in self.failures:
             return NodePrepareResourceResponse(error=self.failures[claim.name])
         self.prepared[claim.uid] = claim

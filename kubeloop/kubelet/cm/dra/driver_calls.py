@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from kubeloop.grpc.streams import RpcError
 from kubeloop.kubelet.cm.dra.claim_info import ClaimInfo
 from kubeloop.kubelet.cm.dra.messages import (
-    ClaimReference,
+    DRAClaim,
     NodePrepareResourceResponse,
     NodePrepareResourcesRequest,
     NodeUnprepareResourceResponse,
@@ -42,8 +42,8 @@ async def unprepare_claims(plugin: DRAPlugin, claims: Sequence[ClaimInfo]) -> No
     _check_results("NodeUnprepareResources", claims, response.claims)
 
 
-def _reference(info: ClaimInfo) -> ClaimReference:
-    return ClaimReference(namespace=info.namespace, uid=info.claim_uid, name=info.claim_name)
+def _reference(info: ClaimInfo) -> DRAClaim:
+    return DRAClaim(namespace=info.namespace, uid=info.claim_uid, name=info.claim_name)
 
 
 def _check_results(

@@ -10,7 +10,7 @@ from typing import Annotated
 from kubeloop.grpc.message import GrpcMessage
 
 
-class ClaimReference(GrpcMessage, frozen=True, kw_only=True):
+class DRAClaim(GrpcMessage, frozen=True, kw_only=True):
     """ResourceClaim that a driver shall prepare or unprepare (upstream: Claim)."""
 
     namespace: Annotated[str, 1] = ""
@@ -38,7 +38,7 @@ class NodePrepareResourceResponse(GrpcMessage, frozen=True, kw_only=True):
 class NodePrepareResourcesRequest(GrpcMessage, frozen=True, kw_only=True):
     """Claims to prepare."""
 
-    claims: Annotated[tuple[ClaimReference, ...], 1] = ()
+    claims: Annotated[tuple[DRAClaim, ...], 1] = ()
 
 
 class NodePrepareResourcesResponse(GrpcMessage, frozen=True, kw_only=True):
@@ -56,7 +56,7 @@ class NodeUnprepareResourceResponse(GrpcMessage, frozen=True, kw_only=True):
 class NodeUnprepareResourcesRequest(GrpcMessage, frozen=True, kw_only=True):
     """Claims to unprepare."""
 
-    claims: Annotated[tuple[ClaimReference, ...], 1] = ()
+    claims: Annotated[tuple[DRAClaim, ...], 1] = ()
 
 
 class NodeUnprepareResourcesResponse(GrpcMessage, frozen=True, kw_only=True):
