@@ -17,7 +17,12 @@ from kubeloop.api.generated.core_v1 import (
 from kubeloop.kubelet.cm.dra.claim_info import decode_claims
 from kubeloop.kubelet.cm.dra.claim_info_cache import CHECKPOINT
 from kubeloop.kubelet.cm.dra.driver_calls import DynamicResourceError
-from kubeloop.kubelet.cm.dra.messages import NodePrepareResourceResponse, NodePrepareResourcesResponse
+from kubeloop.kubelet.cm.dra.messages import (
+    NodePrepareResourceResponse,
+    NodePrepareResourcesResponse,
+    NodeUnprepareResourcesRequest,
+    NodeUnprepareResourcesResponse,
+)
 from kubeloop.kubelet.cm.resource_managers import PrepareError, RunOptionsError
 from tests.unit.kubelet.cm.dra.dra_world import World, claim, pod
 
@@ -220,3 +225,22 @@ def test_the_status_of_a_pod_has_the_health_of_its_devices() -> None:
         ("claim:x", [("a/d=x", "Unknown")])
     ]
     assert world.manager.resource_statuses(pod("p"), "c") == ()
+
+
+def test_a_claim_that_another_pod_took_over_meanwhile_is_not_unprepared() -> None:
+    world = World("a", "b")
+    world.client.put(claim("x", "a", pods=("p1",)))
+    world.client.put(claim("y", "b", pods=("p2", "p3")))
+    asyncio.run(world.manager.prepare(pod("p1", "x")))
+    asyncio.run(world.manager.prepare(pod("p2", "y")))
+    unprepare = world.plugins["a"].node_unprepare_resources
+
+    async def hand_over(request: NodeUnprepareResourcesRequest) -> NodeUnprepareResourcesResponse:
+        await world.manager.unprepare(pod("p2", "y"))
+        await world.manager.prepare(pod("p3", "y"))
+        return await unprepare(request)
+
+    world.plugins["a"].node_unprepare_resources = hand_over  # type: ignore[method-assign]  # while p1 is released
+    world.pods = {"p3": pod("p3", "y")}
+    asyncio.run(world.manager.reconcile())
+    assert world.prepared == {("b", "uid-y")}
