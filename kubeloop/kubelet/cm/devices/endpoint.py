@@ -31,6 +31,10 @@ class DevicePluginEndpoint:
         self._channel = channel
         self.stopped_at: float | None = None
 
+    def stop(self, now: float) -> None:
+        """Make no more calls; the grace period begins."""
+        self.stopped_at = now
+
     def has_expired(self, now: float) -> bool:
         """Return True if the plugin has stopped and did not return within the grace period."""
         return self.stopped_at is not None and now - self.stopped_at > STOP_GRACE_SECONDS
@@ -113,5 +117,5 @@ async def connect_plugin(resource: str, socket: str) -> DevicePluginEndpoint:
 def stopped_endpoint(resource: str, now: float) -> DevicePluginEndpoint:
     """Return the endpoint of a resource whose plugin has not registered since the kubelet started."""
     found = DevicePluginEndpoint(resource, "", messages.DevicePluginOptions(), UnixChannel(""))
-    found.stopped_at = now
+    found.stop(now)
     return found

@@ -52,7 +52,7 @@ class PluginInventory:
 
     def disconnect(self, endpoint: DevicePluginEndpoint, now: float) -> None:
         """Remove a plugin that has ended; without another one, all devices of its resource become unhealthy."""
-        endpoint.stopped_at = now
+        endpoint.stop(now)
         resource, running = endpoint.resource, self._running.get(endpoint.resource, {})
         if running.get(endpoint.socket) is not endpoint:
             return

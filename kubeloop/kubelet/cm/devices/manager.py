@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class DeviceManagerParts:
-    """What the device manager uses."""
+    """Collaborators of the device manager."""
 
     clock: Clock
     affinities: TopologyAffinity

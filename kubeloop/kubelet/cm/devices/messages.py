@@ -132,7 +132,7 @@ class DeviceSpec(GrpcMessage, frozen=True, kw_only=True):
 
 
 class ContainerAllocateResponse(GrpcMessage, frozen=True, kw_only=True):
-    """What a container needs to use its devices."""
+    """Settings that a container needs to use its devices."""
 
     envs: Annotated[Mapping[str, str], 1] = {}
     mounts: Annotated[tuple[PluginMount, ...], 2] = ()
@@ -142,6 +142,6 @@ class ContainerAllocateResponse(GrpcMessage, frozen=True, kw_only=True):
 
 
 class AllocateResponse(GrpcMessage, frozen=True, kw_only=True):
-    """What containers need to use their devices."""
+    """Settings that containers need to use their devices."""
 
     container_responses: Annotated[tuple[ContainerAllocateResponse, ...], 1] = ()

@@ -43,6 +43,7 @@ class Recorder:
     def __init__(self, rejection: TerminationReason | None = None, later: TerminationReason | None = None) -> None:
         self.rejection, self.later = rejection, later
         self.calls: list[str] = []
+        self.node: Node | None = None  # that the predicates see instead
 
     async def allocate(self, pod: Pod) -> TerminationReason | None:
         self.calls.append("allocate")
@@ -50,7 +51,7 @@ class Recorder:
 
     def node_for_admission(self, pod: Pod, node: Node) -> Node:
         self.calls.append("node")
-        return node
+        return self.node or node
 
     def release(self, uid: str) -> None:
         self.calls.append(f"release {uid}")
@@ -108,6 +109,15 @@ def test_what_the_machine_has_allocated_is_released_if_the_pod_is_rejected(
     assert machine.calls[-2:] == ["release u", f"event {reason}"]
 
 
+def test_predicates_see_the_node_with_what_is_allocated() -> None:
+    machine = Recorder()
+    machine.node = Node(metadata=NODE.metadata, status=NodeStatus(allocatable={**NODE.status.allocatable, "cpu": "4"}))
+    assert machine.admit_pod(pod("3")).termination_reason is None
+    refused = Recorder().admit_pod(pod("3")).termination_reason
+    assert refused is not None
+    assert refused.reason == "OutOfcpu"
+
+
 def test_a_pod_that_has_run_keeps_its_resources_until_it_has_ended() -> None:
     status = PodStatus(
         container_statuses=(ContainerStatus(name="c", image="i", image_id="x", ready=True, restart_count=0),)
@@ -118,7 +128,7 @@ def test_a_pod_that_has_run_keeps_its_resources_until_it_has_ended() -> None:
     assert rejection.message == "Pod was rejected: m"
     machine = Recorder(rejection)
     assert machine.admit_pod(running).termination_reason == rejection
-    assert machine.calls == ["allocate", "event TopologyAffinityError"]
+    assert machine.calls == ["allocate", "node", "event TopologyAffinityError"]
     assert rejection_of(pod("1"), "TopologyAffinityError", "m").rejected
 
 
