@@ -33,9 +33,11 @@ def static_node(node: RealNode) -> Iterator[RealNode]:
 
 def restart(node: RealNode, *flags: str) -> None:
     """Start the kubelet with another policy, which needs another state."""
+    state = node.root / "cpu_manager_state"
     node.stop_kubelet()
-    (node.root / "cpu_manager_state").unlink(missing_ok=True)
+    state.unlink(missing_ok=True)
     node.start_kubelet(*flags)
+    node.eventually(state.exists)  # the status of the node may be an old one
     node.eventually(node.is_ready)
 
 

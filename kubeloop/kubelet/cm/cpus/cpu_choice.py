@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kubeloop.kubelet.cm.cpus.cpu_distributor import DistributedRequest, take_distributed
+from kubeloop.kubelet.cm.cpus.cpu_packer import NotEnoughCpus, take_packed
 from kubeloop.kubelet.cm.cpus.cpu_topology import CpuTopology
 from kubeloop.kubelet.cm.cpus.cpuset import EMPTY, CpuSet, format_cpuset
-from kubeloop.kubelet.cm.cpus.distributed import DistributedRequest, take_distributed
-from kubeloop.kubelet.cm.cpus.packed import NotEnoughCpus, take_packed
 from kubeloop.kubelet.cm.cpus.static_options import StaticPolicyOptions
 
 

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
+from kubeloop.kubelet.cm.cpus.cpu_packer import CpuAccumulator, take_packed
 from kubeloop.kubelet.cm.cpus.cpu_topology import CpuTopology
 from kubeloop.kubelet.cm.cpus.cpuset import EMPTY, CpuSet
-from kubeloop.kubelet.cm.cpus.packed import CpuAccumulator, take_packed
 
 
 @dataclass(frozen=True, slots=True)

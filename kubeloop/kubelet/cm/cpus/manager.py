@@ -33,6 +33,7 @@ from kubeloop.kubelet.cm.topology.hints import ResourceAllocationError, Resource
 from kubeloop.kubelet.cm.topology.machine import NumaNode
 from kubeloop.kubelet.cm.topology.manager import containers_of
 from kubeloop.kubelet.cri.messages.resources import LinuxContainerResources
+from kubeloop.metrics import MetricValue
 
 NONE, STATIC = "none", "static"
 
@@ -213,9 +214,13 @@ class CpuManager(ResourceManager):
 
     def _measure(self) -> None:
         metrics, assigned = self._parts.metrics, self._state.assigned_cpus()
-        metrics.exclusive_cpus.value = len(assigned)
+        _set(metrics.exclusive_cpus, len(assigned))
         if self._static is not None:
-            metrics.shared_pool.value = 1000 * len(self._static.available_cpus())
+            _set(metrics.shared_pool, 1000 * len(self._static.available_cpus()))
         for node in self._nodes:
             cpus = {cpu for core in node.cores for cpu in core.threads}
-            metrics.cpus_per_numa_node.with_labels(str(node.id)).value = len(cpus & assigned)
+            _set(metrics.cpus_per_numa_node.with_labels(str(node.id)), len(cpus & assigned))
+
+
+def _set(gauge: MetricValue, value: float) -> None:
+    gauge.increment(value - gauge.value)

@@ -8,10 +8,10 @@ from itertools import combinations
 
 from kubeloop.api.generated.core_v1 import Container, Pod
 from kubeloop.kubelet.cm.cpus.cpu_choice import CpuReservation, InvalidCpuState, take_by_options
+from kubeloop.kubelet.cm.cpus.cpu_packer import NotEnoughCpus
 from kubeloop.kubelet.cm.cpus.cpu_requests import CPU, exclusive_cpus_of, pod_exclusive_cpus
 from kubeloop.kubelet.cm.cpus.cpu_topology import CpuTopology
 from kubeloop.kubelet.cm.cpus.cpuset import EMPTY, CpuSet, format_cpuset
-from kubeloop.kubelet.cm.cpus.packed import NotEnoughCpus
 from kubeloop.kubelet.cm.cpus.state import CpuManagerState
 from kubeloop.kubelet.cm.cpus.static_options import StaticPolicyOptions
 from kubeloop.kubelet.cm.topology.hints import (

@@ -28,6 +28,18 @@ class MemoryTable(msgspec.Struct, rename={"system_reserved": "systemReserved"}):
     reserved: int
     free: int
 
+    def take(self, size: int) -> int:
+        """Take as much of some bytes as is free; return the rest."""
+        taken = min(size, self.free)
+        self.free, self.reserved = self.free - taken, self.reserved + taken
+        return size - taken
+
+    def give_back(self, size: int) -> int:
+        """Give as much of some bytes back as was taken; return the rest."""
+        given = min(size, self.reserved)
+        self.free, self.reserved = self.free + given, self.reserved - given
+        return size - given
+
 
 class NumaMemory(msgspec.Struct, rename={"assignments": "numberOfAssignments", "tables": "memoryMap"}):
     """Memory of a NUMA node; `cells` is the group of nodes that containers use together with it."""
@@ -36,6 +48,17 @@ class NumaMemory(msgspec.Struct, rename={"assignments": "numberOfAssignments", "
     tables: dict[str, MemoryTable]
     cells: list[int]
 
+    def join(self, group: list[int]) -> None:
+        """Count an assignment to a group of nodes."""
+        self.assignments += 1
+        self.cells = list(group)
+
+    def leave(self, id: int) -> None:
+        """Count an assignment less; `id` is that of this node, which is in no group after the last one."""
+        self.assignments -= 1
+        if not self.assignments:
+            self.cells = [id]
+
 
 class MemoryBlock(msgspec.Struct, rename={"affinity": "numaAffinity", "resource": "type"}):
     """Bytes of a resource that a container has on a group of NUMA nodes."""
@@ -43,6 +66,12 @@ class MemoryBlock(msgspec.Struct, rename={"affinity": "numaAffinity", "resource"
     affinity: list[int]
     resource: str
     size: int
+
+    def shrink(self, size: int) -> int:
+        """Remove bytes, at most all; return how many."""
+        removed = min(size, self.size)
+        self.size -= removed
+        return removed
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,24 +83,15 @@ class MachineMemoryState:
     def add(self, block: MemoryBlock, size: int) -> None:
         """Allocate bytes of a block, from its first node on."""
         for id in block.affinity:
-            node = self.nodes[id]
-            node.assignments += 1
-            node.cells = list(block.affinity)
-            table = node.tables[block.resource]
-            taken = min(size, table.free)
-            table.free, table.reserved, size = table.free - taken, table.reserved + taken, size - taken
+            self.nodes[id].join(block.affinity)
+            size = self.nodes[id].tables[block.resource].take(size)
 
     def release(self, block: MemoryBlock) -> None:
         """Release a block."""
         size = block.size
         for id in block.affinity:
-            node = self.nodes[id]
-            node.assignments -= 1
-            if not node.assignments:
-                node.cells = [id]
-            table = node.tables[block.resource]
-            given = min(size, table.reserved)
-            table.free, table.reserved, size = table.free + given, table.reserved - given, size - given
+            self.nodes[id].leave(id)
+            size = self.nodes[id].tables[block.resource].give_back(size)
 
     def has_free(self, nodes: Iterable[int], requests: MemoryRequests, reusable: MemoryRequests | None = None) -> bool:
         """Return True if nodes have the requested memory free, besides what can be used again."""

@@ -56,6 +56,11 @@ class MemoryManagerState:
             ) from None
         self.machine, self.assignments = MachineMemoryState(data.machine_state or {}), data.entries
 
+    def set_machine(self, machine: MachineMemoryState) -> None:
+        """Set the memory of the NUMA nodes."""
+        self.machine = machine
+        self.write()
+
     def get(self, uid: str, container: str) -> list[MemoryBlock] | None:
         """Return the blocks of a container; None if it has none."""
         return self.assignments.get(uid, {}).get(container)

@@ -56,8 +56,7 @@ class StaticMemoryPolicy:
         if not self._state.machine.nodes:
             if self._state.assignments:
                 raise InvalidMemoryState(f"{_PREFIX} machine state can not be empty when it has memory assignments")
-            self._state.machine = expected
-            self._state.write()
+            self._state.set_machine(expected)
             return
         for uid, pod in self._state.assignments.items():
             for name, blocks in pod.items():
@@ -170,8 +169,7 @@ class StaticMemoryPolicy:
                     break
                 for other in () if is_sidecar(one) else held.get(one.name, ()):
                     if other.resource == block.resource and set(other.affinity) == set(block.affinity):
-                        moved = min(left, other.size)
-                        other.size, left = other.size - moved, left - moved
+                        left -= other.shrink(left)
 
 
 def memory_requests(pod: Pod, container: Container) -> dict[str, int]:

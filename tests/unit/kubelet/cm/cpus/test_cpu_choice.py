@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kubeloop.kubelet.cm.cpus.cpu_distributor import DistributedRequest, take_distributed
+from kubeloop.kubelet.cm.cpus.cpu_packer import NotEnoughCpus, take_packed
 from kubeloop.kubelet.cm.cpus.cpu_topology import CpuTopology, new_cpu_topology
 from kubeloop.kubelet.cm.cpus.cpuset import InvalidCpuSet, format_cpuset, parse_cpuset
-from kubeloop.kubelet.cm.cpus.distributed import DistributedRequest, take_distributed
-from kubeloop.kubelet.cm.cpus.packed import NotEnoughCpus, take_packed
 from tests.unit.kubelet.cm.machines import (
     DUAL_SOCKET_HT,
     MULTI_NUMA_HT,
