@@ -6,3 +6,5 @@ from __future__ import annotations
 from typing import Final
 
 GIVE_UP_SECONDS: Final = 180.0
+# Bound of a test that runs a program with tests of its own.
+SUITE_GIVE_UP_SECONDS: Final = 900.0

@@ -21,6 +21,10 @@ class MetricValue:
     def __init__(self) -> None:
         self.value: float = 0
 
+    def set(self, value: float) -> None:
+        """Set the value of a gauge."""
+        self.value = value
+
     def increment(self, amount: float = 1) -> None:
         """Add to the value."""
         self.value += amount

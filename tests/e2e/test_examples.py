@@ -19,7 +19,7 @@ from kubeloop.api.generated.apps_v1 import Deployment
 from kubeloop.api.generated.coordination_v1 import Lease
 from kubeloop.api.generated.core_v1 import ConfigMap
 from kubeloop.testing import Cluster, config_map, namespace
-from tests.e2e.plane import GIVE_UP_SECONDS
+from tests.bounds import GIVE_UP_SECONDS, SUITE_GIVE_UP_SECONDS
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 PROGRAMS = sorted(EXAMPLES.glob("*/*.py"))
@@ -42,7 +42,7 @@ def run_output(folder: Path, *command: str) -> str:
         env=environment(folder),
         capture_output=True,
         text=True,
-        timeout=GIVE_UP_SECONDS,
+        timeout=SUITE_GIVE_UP_SECONDS,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

@@ -91,7 +91,7 @@ NO_EFFECT: Final = {
         MutableSchedulingDirectivesForSuspendedJobs MutatingAdmissionPolicy NominatedNodeNameForExpectation
         OpenAPIEnums PodDeletionCost PodLevelResources PodLevelResourcesFixDefaulting
         PodLevelResourcesFixKubeletQOSClass PodTopologyLabelsAdmission PortForwardWebsockets
-        RemoteRequestHeaderUID ResourceHealthStatus RestartAllContainersOnContainerExits SchedulerAsyncPreemption
+        RemoteRequestHeaderUID RestartAllContainersOnContainerExits SchedulerAsyncPreemption
         ServiceAccountNodeAudienceRestriction ServiceCIDRStatusFieldWiping StatefulSetSemanticRevisionComparison
         StorageCapacityScoring StorageVersionHash StrictIPCIDRValidation
         StructuredAuthenticationConfigurationEgressSelector StructuredAuthenticationConfigurationJWKSMetrics

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import socket
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from kubeloop.grpc.server.limits import GrpcServerLimits
 from kubeloop.grpc.server.methods import GrpcMethods
 
 _BACKLOG = 128
+_MAX_PATH_BYTES = 107  # of sockaddr_un
 
 
 class GrpcServer:
@@ -32,7 +34,7 @@ class GrpcServer:
         self._path.unlink(missing_ok=True)
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            listener.bind(str(self._path))
+            _bind(listener, self._path)
             loop = asyncio.get_running_loop()
             self._server = await loop.create_unix_server(self._connect, sock=listener, backlog=_BACKLOG)
         except OSError:
@@ -67,6 +69,18 @@ class GrpcServer:
         self._connections.discard(connection)
         if not self._connections:
             self._idle.set()
+
+
+def _bind(listener: socket.socket, path: Path) -> None:
+    """Bind a socket to a file; the kernel limits the length of the path that it is given, not that of the file's."""
+    if len(os.fsencode(path)) <= _MAX_PATH_BYTES:
+        listener.bind(str(path))
+        return
+    folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        listener.bind(f"/proc/self/fd/{folder}/{path.name}")
+    finally:
+        os.close(folder)
 
 
 class _RefusedConnection(asyncio.Protocol):

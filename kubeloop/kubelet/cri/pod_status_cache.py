@@ -57,7 +57,7 @@ class PodStatusCache:
         runtime: RuntimeService,
         scheme: str,
         host_addresses: tuple[str, ...],
-        is_absent: Callable[[str], bool] = lambda _: False,
+        is_absent: Callable[[str], bool] | None = None,
     ) -> None:
         self._runtime = runtime
         self._scheme = scheme
@@ -129,7 +129,7 @@ class PodStatusCache:
             return entry.observation
         version = self._changes[uid]
         if entry is None:
-            is_new = uid not in self._changes and self._is_absent(uid)
+            is_new = uid not in self._changes and self._is_absent is not None and self._is_absent(uid)
             entry = _PodEntry() if is_new else await self._list(uid)
         entry = await self._read(entry)
         self._sandboxes[uid] = entry.sandboxes[0].id if entry.sandboxes else ""

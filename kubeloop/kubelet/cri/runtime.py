@@ -102,7 +102,7 @@ class CriParts:
     managers: ResourceManagers
     actuated: ActuatedState
     stats: StatsCollector | None = None
-    is_absent: Callable[[str], bool] = lambda _: False  # True for the UID of a pod that the runtime has nothing of
+    is_absent: Callable[[str], bool] | None = None  # True for the UID of a pod that the runtime has nothing of
 
 
 class CriRuntime:

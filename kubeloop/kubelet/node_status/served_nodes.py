@@ -49,7 +49,7 @@ class ServedNodes:
         names: frozenset[str] = frozenset(),
         *,
         signals: SignalTracker | None = None,
-        is_shutting_down: Callable[[], bool] = lambda: False,
+        is_shutting_down: Callable[[], bool] | None = None,
     ) -> None:
         self._nodes = nodes
         self._is_shutting_down = is_shutting_down  # of a real node
@@ -91,7 +91,7 @@ class ServedNodes:
     def is_shutting_down(self, node: Node) -> bool:
         """Return True if the node is shutting down."""
         if self._are_real:
-            return self._is_shutting_down()
+            return self._is_shutting_down is not None and self._is_shutting_down()
         return node.metadata.annotations.get(STATE_ANNOTATION) == SHUTTING_DOWN
 
     def node_pressures(self, node: Node) -> list[str]:

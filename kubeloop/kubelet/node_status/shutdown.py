@@ -27,6 +27,10 @@ class ShutdownStatus:
     def __init__(self) -> None:
         self.is_shutting_down = False
 
+    def set_shutting_down(self, is_shutting_down: bool) -> None:
+        """Change the status of the node."""
+        self.is_shutting_down = is_shutting_down
+
 
 class NodeShutdownManager:
     """Shutdown manager of simulated nodes, called for each node at its heartbeat."""

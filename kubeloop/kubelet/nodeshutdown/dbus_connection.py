@@ -84,7 +84,7 @@ class DBusConnection:
         await self.call(DBusObject(BUS, _BUS_PATH, BUS), "Hello")
 
     async def close(self) -> None:
-        """Close the connection and descriptors that nobody has taken."""
+        """Close the connection and the descriptors that no message has taken."""
         if self._reader is not None:
             self._reader.cancel()
             with suppress(asyncio.CancelledError):

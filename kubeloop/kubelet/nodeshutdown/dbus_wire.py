@@ -59,7 +59,7 @@ def encode_message(message: DBusMessage) -> bytes:
     for code, (name, kind) in _FIELDS.items():
         if value := getattr(message, name):
             header.align(8)
-            header.data += bytes((code,))
+            header.write("y", code)
             header.write("v", (kind, value))
     prefix = _PREFIX.pack(_LITTLE, message.type, _NO_FLAGS, _VERSION, len(body.data), message.serial, len(header.data))
     header.align(8)  # the prefix has sixteen bytes: alignment within the fields is that within the message

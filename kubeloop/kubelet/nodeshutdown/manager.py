@@ -106,7 +106,7 @@ class GracefulShutdownManager:
                 what = "shutdown event" if is_shutting_down else "shutdown cancellation"
                 log.info("shutdown manager detected %s", what)
                 self._host.record_event("Normal", _EVENT, f"Shutdown manager detected {what}")
-                self._host.status.is_shutting_down = is_shutting_down
+                self._host.status.set_shutting_down(is_shutting_down)
                 self._host.sync_node()
                 if is_shutting_down:
                     await self._process_shutdown()

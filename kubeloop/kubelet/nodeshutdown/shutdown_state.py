@@ -40,17 +40,19 @@ class ShutdownState:
         except (OSError, msgspec.MsgspecError, ValueError) as error:
             log.error("failed to load graceful shutdown state: %s", error)
             return
-        self._start.value, self._end.value = begin, end
+        self._start.set(begin)
+        self._end.set(end)
 
     def begin(self, now: datetime) -> None:
         """Record the begin of a shutdown."""
         self._store_times(_ShutdownTimes(_format(now)))
-        self._start.value, self._end.value = int(now.timestamp()), 0
+        self._start.set(int(now.timestamp()))
+        self._end.set(0)
 
     def end(self, began: datetime, now: datetime) -> None:
         """Record the end of a shutdown."""
         self._store_times(_ShutdownTimes(_format(began), _format(now)))
-        self._end.value = int(now.timestamp())
+        self._end.set(int(now.timestamp()))
 
     def _store_times(self, times: _ShutdownTimes) -> None:
         try:

@@ -106,7 +106,7 @@ class MachineMemoryState:
         return 0 if table is None else table.free
 
     def is_group_free(self, group: frozenset[int]) -> bool:
-        """Return True if several nodes are used by nobody else, or only as this group; a single node always is."""
+        """Return True if no node of a group has other assignments than those of the group; a single node always is."""
         return len(group) == 1 or all(
             not self.nodes[id].assignments or set(self.nodes[id].cells) == group for id in group
         )

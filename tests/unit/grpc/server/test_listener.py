@@ -169,6 +169,20 @@ def test_our_channel_calls_our_server(tmp_path: Path) -> None:
     with_server(tmp_path, story, GrpcServerLimits())
 
 
+def test_the_path_of_the_socket_may_be_longer_than_an_address(tmp_path: Path) -> None:
+    async def story(path: Path, server: GrpcServer, service: BlobService) -> None:
+        link = tmp_path / "s"  # a client has the limit, too
+        link.symlink_to(path)
+        channel = UnixChannel(f"unix://{link}")
+        assert await channel.invoke("/test.Blobs/Echo", Blob(count=7), Blob, GIVE_UP_SECONDS) == Blob(count=7)
+        await channel.close()
+
+    folder = tmp_path / ("f" * 120)
+    folder.mkdir()
+    with_server(folder, story, GrpcServerLimits())
+    assert list(folder.iterdir()) == []
+
+
 def test_close_waits_for_calls_within_the_grace_period(tmp_path: Path) -> None:
     async def story(path: Path, server: GrpcServer, service: BlobService) -> None:
         async with real_channel(path) as channel:

@@ -170,7 +170,10 @@ def new_runtime(fake: FakeRuntime, enqueued: list[ObjectKey]) -> CriRuntime:
     """Return a runtime whose other parts are not used."""
     facts: Any = SimpleNamespace(addresses=(), paths=NodePaths(), memory=None)
     actuated = SimpleNamespace(get=lambda uid: None)
-    parts: Any = SimpleNamespace(resources=SimpleNamespace(pods=None), actuated=actuated, is_absent=lambda uid: False)
+    managers = SimpleNamespace(resource_statuses=lambda pod, name: ())
+    parts: Any = SimpleNamespace(
+        resources=SimpleNamespace(pods=None), managers=managers, actuated=actuated, is_absent=None
+    )
     return CriRuntime(fake.as_service(), "containerd://1", facts, parts, enqueued.append)
 
 
