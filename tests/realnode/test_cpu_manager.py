@@ -82,4 +82,5 @@ def test_another_policy_is_refused_while_the_state_of_the_first_is_there(static_
     node.stop_kubelet()
     node.start_kubelet()
     log = node.folder / "kubelet.log"
-    node.eventually(lambda: 'configured policy "none" differs from state checkpoint policy "static"' in log.read_text())
+    why = 'the node cannot start: could not restore state from checkpoint: configured policy "none" differs'
+    node.eventually(lambda: why in log.read_text())

@@ -42,11 +42,13 @@ from kubeloop.controllers.app.config import ManagerConfig
 from kubeloop.http import HttpLimits, Request, Response, serve
 from kubeloop.kubelet.agent import COMPONENT, NodeAgent
 from kubeloop.kubelet.agent_config import NodeAgentConfig, StandaloneConfig
+from kubeloop.kubelet.cm.cgroups.hierarchy import CgroupError
 from kubeloop.kubelet.config.configuration_parts import LoggingConfiguration
 from kubeloop.kubelet.config.decode import ConfigurationError, features_of
 from kubeloop.kubelet.config.kubelet_configuration import KubeletConfiguration
 from kubeloop.kubelet.config.unsupported_fields import fields_without_effect
 from kubeloop.kubelet.credentialprovider.provider_config import CredentialPlugins, ProviderConfigError
+from kubeloop.kubelet.images.pull_records import PullRecordError
 from kubeloop.kubelet.node_status.registration import KubeletEndpoint, NodeShape
 from kubeloop.kubelet.simulated.stages import StageError, read_rules
 from kubeloop.runtime.causes.transport import CauseTransport
@@ -213,10 +215,14 @@ class KubeletProgram:
         """Run the nodes; end the program on a failure, so that it is restarted by its supervisor."""
         try:
             await self._run()
+        except StartupError as error:
+            log.error("the node cannot start: %s", error)
         except Exception:
             log.exception("the nodes failed")
-            self.has_failed = True
-            signal.raise_signal(signal.SIGTERM)
+        else:
+            return
+        self.has_failed = True
+        signal.raise_signal(signal.SIGTERM)
 
     async def _run(self) -> None:
         async with AsyncExitStack() as parts:
@@ -242,7 +248,10 @@ class KubeletProgram:
         cri = await self._real_node()
         fleet = NodeAgent(client, informers, clock, self._config(cri))
         parts.push_async_callback(fleet.close)
-        await fleet.start()
+        try:
+            await fleet.start()
+        except (CgroupError, PullRecordError, ValueError) as error:  # settings or state that it cannot start with
+            raise StartupError(str(error)) from None
         access = KubeletAccess(client, clock, _access_rules(self._settings))
         self._ports.start_serving(fleet.dialer, fleet.get_pod, access)
         informers.start()

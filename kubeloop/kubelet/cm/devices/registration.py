@@ -73,7 +73,7 @@ class PluginRegistration:
             raise RpcError(UNKNOWN, f'{why}["{VERSION}"]')
         if not is_extended_resource(resource):
             raise RpcError(UNKNOWN, f'the ResourceName "{resource}" is invalid')
-        endpoint = await self._connect(resource, str(self._folder / request.endpoint))
+        endpoint = await self._connect(resource, str(self._folder / request.endpoint.lstrip("/")))
         self._inventory.connect(endpoint)
         task = asyncio.create_task(self._watch(endpoint))
         self._watches.add(task)

@@ -128,7 +128,7 @@ class FakeBus:
 
 
 def _is_closed(pipe: int) -> bool:
-    """Return True if nobody has the other end of a pipe."""
+    """Return True if the other end of a pipe is closed."""
     os.set_blocking(pipe, False)
     try:
         return os.read(pipe, 1) == b""

@@ -64,10 +64,10 @@ class FakePlugin:
         await self._server.start()
         await self.register()
 
-    async def register(self, version: str = messages.VERSION) -> None:
+    async def register(self, version: str = messages.VERSION, endpoint: str = "") -> None:
         """Register at the kubelet. Raises RpcError."""
         channel = UnixChannel(str(self.folder / "kubelet.sock"))
-        request = messages.RegisterRequest(version=version, endpoint=self.name, resource_name=self.resource)
+        request = messages.RegisterRequest(version=version, endpoint=endpoint or self.name, resource_name=self.resource)
         try:
             await channel.invoke(messages.REGISTER, request, messages.EmptyMessage, GIVE_UP_SECONDS)
         finally:

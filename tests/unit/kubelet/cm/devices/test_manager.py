@@ -28,7 +28,7 @@ from tests.unit.kubelet.cm.devices.fakes import RESOURCE, FakePlugin, SetClock, 
 
 
 class Kubelet:
-    """What a device manager is given, and one manager after the other."""
+    """Collaborators of device managers that run one after the other."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder / "device-plugins"
@@ -41,7 +41,7 @@ class Kubelet:
 
     @asynccontextmanager
     async def manager(self) -> AsyncIterator[DeviceManager]:
-        """Run a manager until the end of the block; the plugin is told nothing, as if it was killed."""
+        """Run a manager until the end of the block, which ends as if it was killed: plugins get no message."""
         parts = DeviceManagerParts(
             self.clock, self.affinities, (0, 1), self, self.changed.append, DevicePluginMetrics(self.registry)
         )
@@ -92,6 +92,17 @@ def pod(uid: str, *containers: Container, init: tuple[Container, ...] = ()) -> P
 async def admit(manager: DeviceManager, one: Pod) -> None:
     for each in (*one.spec.init_containers, *(one.spec.containers or ())):
         await manager.allocate(one, each)
+
+
+def test_an_absolute_endpoint_is_below_the_folder_of_plugins(tmp_path: Path) -> None:
+    async def story(kubelet: Kubelet) -> None:
+        async with kubelet.manager() as manager:
+            await kubelet.plugin.start(device("w1"))
+            await wait_healthy(manager, "w1")
+            with pytest.raises(RpcError, match="already connected"):
+                await kubelet.plugin.register(endpoint=f"/{kubelet.plugin.name}")
+
+    run(tmp_path, story)
 
 
 def test_a_container_gets_devices_and_what_they_need(tmp_path: Path) -> None:
