@@ -14,6 +14,7 @@ from kubeloop.client.config.credentials import ClientIdentity
 from kubeloop.client.config.server_config import ExecConfig
 from kubeloop.client.errors import CredentialError
 from kubeloop.clock import Clock
+from kubeloop.exec import DEVNULL, run_command
 
 INFO_VARIABLE = "KUBERNETES_EXEC_INFO"
 
@@ -83,27 +84,20 @@ class ExecCredentials:
         spec = self._spec
         interactive = is_interactive(spec, sys.stdin is not None and not sys.stdin.closed and sys.stdin.isatty())
         environ = {**os.environ, **dict(spec.env), INFO_VARIABLE: exec_info(spec, interactive)}
-        stdin = None if interactive else asyncio.subprocess.DEVNULL
         try:
-            process = await asyncio.create_subprocess_exec(
-                spec.command, *spec.args, env=environ, stdin=stdin, stdout=asyncio.subprocess.PIPE
+            done = await run_command(
+                (spec.command, *spec.args), stdin=None if interactive else DEVNULL, stderr=None, env=environ
             )
         except FileNotFoundError:
             hint = f"\n\n{spec.install_hint}" if spec.install_hint else ""
             raise CredentialError(f"getting credentials: exec: executable {spec.command} not found{hint}") from None
         except OSError as error:
             raise CredentialError(f"getting credentials: exec: {spec.command}: {error.strerror}") from None
-        try:
-            output, _ = await process.communicate()
-        except asyncio.CancelledError:
-            process.kill()
-            await process.wait()
-            raise
-        if process.returncode:
+        if done.exit_code:
             raise CredentialError(
-                f"getting credentials: exec: executable {spec.command} failed with exit code {process.returncode}"
+                f"getting credentials: exec: executable {spec.command} failed with exit code {done.exit_code}"
             )
-        return output
+        return done.stdout
 
 
 def is_interactive(spec: ExecConfig, terminal: bool) -> bool:

@@ -6,7 +6,6 @@ Our routes have a protocol number of their own, so that others are never listed 
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -16,6 +15,7 @@ from kubeloop.api.addresses import parse_ip
 from kubeloop.api.generated.core_v1 import Node
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.cloud.provider import CloudError, Route
+from kubeloop.exec import run_command
 from kubeloop.runtime.informer.informer import SharedInformerFactory
 
 PROTOCOL: Final = "171"  # not assigned to a routing daemon in the kernel's list
@@ -60,20 +60,14 @@ class KernelRoutes:
 
     async def _ip(self, *arguments: str) -> bytes:
         try:
-            process = await asyncio.create_subprocess_exec(
-                "ip", *self._within, *arguments, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
-            )
+            done = await run_command(("ip", *self._within, *arguments), seconds=SECONDS)
         except FileNotFoundError:
             raise CloudError("the program ip was not found") from None
-        try:
-            async with asyncio.timeout(SECONDS):
-                out, errors = await process.communicate()
         except TimeoutError:
-            process.kill()
             raise CloudError(f"ip {' '.join(arguments)}: timed out after {SECONDS:g} s") from None
-        if process.returncode:
-            raise CloudError(f"ip {' '.join(arguments)}: {errors.decode().strip()}")
-        return out
+        if done.exit_code:
+            raise CloudError(f"ip {' '.join(arguments)}: {done.stderr.decode().strip()}")
+        return done.stdout
 
 
 def _route_of(row: dict[str, Any], names: dict[str, str]) -> Route:

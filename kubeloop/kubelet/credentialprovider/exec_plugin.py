@@ -3,17 +3,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
+from kubeloop.exec import run_command
 from kubeloop.kubelet.config.configuration_parts import ConfigDuration, decode_duration
 from kubeloop.kubelet.credentialprovider.docker_config import DockerConfig, DockerConfigEntry
 from kubeloop.kubelet.credentialprovider.provider_config import CredentialProvider
@@ -93,33 +92,18 @@ class ExecPlugin:
     async def _execute(self, content: bytes, image: str) -> bytes:
         failure = f"error execing credential provider plugin {self._provider.name} for image {image}"
         environment = {**os.environ, **{one.name: one.value for one in self._provider.env}}
+        command = (str(self._program), *self._provider.args)
         try:
-            process = await asyncio.create_subprocess_exec(
-                self._program,
-                *self._provider.args,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-                env=environment,
-                start_new_session=True,
-            )
+            done = await run_command(command, stdin=content, env=environment, seconds=self._seconds)
+        except TimeoutError:
+            raise PluginError(f"{failure}: context deadline exceeded: ") from None
         except OSError as error:
             why = (error.strerror or str(error)).lower()
             raise PluginError(f"{failure}: fork/exec {self._program}: {why}: ") from None
-        try:
-            async with asyncio.timeout(self._seconds):
-                output, errors = await process.communicate(content)
-        except TimeoutError:
-            await _kill(process)
-            raise PluginError(f"{failure}: context deadline exceeded: ") from None
-        except asyncio.CancelledError:
-            await _kill(process)
-            raise
-        if process.returncode:
-            code = process.returncode
+        if code := done.exit_code:
             how = f"exit status {code}" if code > 0 else f"signal: {signal.strsignal(-code) or -code}".lower()
-            raise PluginError(f"{failure}: {how}: {errors.decode(errors='replace')}")
-        return output
+            raise PluginError(f"{failure}: {how}: {done.stderr.decode(errors='replace')}")
+        return done.stdout
 
     def _decode(self, output: bytes) -> PluginResponse:
         try:
@@ -137,10 +121,3 @@ class ExecPlugin:
             raise PluginError("error decoding credential provider plugin response from stdout") from None
         entries = {name: DockerConfigEntry(one.username, one.password) for name, one in (found.auth or {}).items()}
         return PluginResponse(entries, found.cache_key_type, found.cache_duration)
-
-
-async def _kill(process: asyncio.subprocess.Process) -> None:
-    """Kill a plugin, with the processes that it has started."""
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    await process.wait()

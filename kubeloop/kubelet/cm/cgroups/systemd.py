@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from kubeloop.exec import run_command
 from kubeloop.kubelet.cm.cgroups.hierarchy import CgroupError
 from kubeloop.kubelet.cm.cgroups.resource_config import ResourceConfig, shares_to_weight
 
@@ -75,20 +75,14 @@ class SystemdSlices:
     async def _call(self, method: str, signature: str, *arguments: str) -> None:
         self.check()
         command: Sequence[str] = (self._program, "call", *_MANAGER, method, signature, *arguments)
-        pipe = asyncio.subprocess.PIPE
         try:
-            process = await asyncio.create_subprocess_exec(*command, stdout=pipe, stderr=pipe)
+            done = await run_command(command, seconds=_SECONDS)
+        except TimeoutError:
+            raise CgroupError(f"{method} of {arguments[0]}: systemd does not answer") from None
         except OSError as error:
             raise CgroupError(f"systemd cannot be called: {self._program}: {error.strerror}") from None
-        try:
-            async with asyncio.timeout(_SECONDS):
-                _, said = await process.communicate()
-        except TimeoutError:
-            process.kill()
-            await process.wait()
-            raise CgroupError(f"{method} of {arguments[0]}: systemd does not answer") from None
-        if process.returncode and not (method == "StartTransientUnit" and b"already exists" in said):
-            raise CgroupError(f"{method} of {arguments[0]}: {said.decode(errors='replace').strip()}")
+        if done.exit_code and not (method == "StartTransientUnit" and b"already exists" in done.stderr):
+            raise CgroupError(f"{method} of {arguments[0]}: {done.stderr.decode(errors='replace').strip()}")
 
 
 def _quota_per_second(quota: int, period: int | None) -> str:

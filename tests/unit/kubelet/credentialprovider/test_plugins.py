@@ -113,34 +113,6 @@ def test_a_plugin_that_hangs(tmp_path: Path) -> None:
         run(tmp_path, "sleep 1000", seconds=0.1)
 
 
-def test_a_plugin_that_is_not_waited_for_is_killed_with_its_children(tmp_path: Path) -> None:
-    write_plugin(tmp_path, f"sleep 1000 & echo $! > {tmp_path}/new; mv {tmp_path}/new {tmp_path}/child; wait")
-
-    async def run_and_cancel() -> None:
-        task = asyncio.ensure_future(ExecPlugin(provider(), tmp_path).run(PluginRequest("reg.io/app")))
-        await asyncio.to_thread(wait_file, tmp_path / "child")
-        task.cancel()
-        await asyncio.wait((task,))
-
-    asyncio.run(run_and_cancel())
-    child = int((tmp_path / "child").read_text())
-    while is_running(child):
-        pass
-
-
-def wait_file(file: Path) -> None:
-    while not file.exists():
-        pass
-
-
-def is_running(pid: int) -> bool:
-    """Return False for a process that has ended, also if its parent has not noticed yet."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
 class SetClock(SystemClock):
     """Clock whose monotonic time is set."""
 
