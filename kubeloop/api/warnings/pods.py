@@ -224,16 +224,20 @@ _ANNOTATIONS = FieldPath("metadata").child("annotations")
 
 
 def _created(pod: Pod) -> Sequence[str]:
-    said: list[str] = []
+    said = name_warnings(pod.metadata.name)
     if not _is_ordinary(pod.spec, pod.metadata):
         said += islice(_of_spec(pod.spec, pod.metadata, _SPEC, _ANNOTATIONS), _MAX_WARNINGS)
-    if problems := check_dns1123_label(pod.metadata.name):
-        said.insert(
-            0,
-            "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; "
-            f"a DNS label is recommended: [{' '.join(problems)}]",
-        )
     return said
+
+
+def name_warnings(name: str) -> list[str]:
+    """Return the warnings about the name of a new pod: all of them for a pod whose other fields cause none."""
+    if problems := check_dns1123_label(name):
+        return [
+            "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; "
+            f"a DNS label is recommended: [{' '.join(problems)}]"
+        ]
+    return []
 
 
 def _reported(new: Pod, old: Pod) -> list[str]:

@@ -25,6 +25,7 @@ from kubeloop.api.strategy import Strategy
 from kubeloop.api.structural.instance import CustomResourceObject
 from kubeloop.api.validation import ObjectValidator
 from kubeloop.api.warnings import warnings_for
+from kubeloop.api.warnings.pods import name_warnings
 from kubeloop.apiserver.admission import AdmissionChain, Attributes, LookupRecord, Operation
 from kubeloop.apiserver.background.offload import WorkerThread, is_expensive_body, is_expensive_json
 from kubeloop.apiserver.registry.cause_journal import CauseJournal
@@ -188,7 +189,7 @@ class ObjectStore:
             storage.strategy.set_timestamps(stored, None, format_time(ctx.now))
         if name:
             self._raise_invalid(ctx.resource, name, self._validator.validate_metadata(stored))
-            for text in warnings_for(stored, None):
+            for text in name_warnings(name):  # other fields cause none: a pod with warnings is not cached
                 ctx.warn(text)
         attempt = self._attributes("CREATE", ctx, "", stored, None)
         attempt.has_generated_name = not name

@@ -120,3 +120,16 @@ def test_equal_pods_of_an_http_client_are_cloned() -> None:
             pod = {"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "nginx"}]}}
             assert api.post(f"{SHOP}/pods", pod).status == 201
         assert len(cache._entries) == 1
+
+
+def test_cloned_pod_is_warned_about_its_own_name() -> None:
+    with asyncio.Runner() as runner:
+        api = PodApi(runner, True)
+        answers = [
+            api.post(
+                f"{SHOP}/pods", {"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+            )
+            for name in ("web", "web.1", "web-2")
+        ]
+        assert ["Warning" in answer.headers for answer in answers] == [False, True, False]
+        assert answers[1].headers["Warning"].startswith("299 - \"metadata.name: this is used in the Pod's hostname")
