@@ -10,6 +10,8 @@ PIP = $$(test -x $(BIN)/pip && echo $(BIN)/pip || echo $(PYTHON) -m pip --python
 AWS := .venv-aws
 export PIP_CONSTRAINT := constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Some images of CI set it. Tests start hundreds of programs, each of which would compile its libraries again.
+unexport PYTHONDONTWRITEBYTECODE
 MINUTES ?= 10
 # One more than two cores: tests of real processes wait for part of their time.
 WORKERS ?= 3

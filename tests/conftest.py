@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -28,6 +29,13 @@ settings.load_profile("repeatable")
 
 # Hypothesis also draws constants that it finds in the modules imported so far, which differ with the order of tests.
 providers.is_local_module_file = lambda path: False
+
+
+def pytest_collection_finish() -> None:
+    """Exempt modules and collected tests from garbage collection, which takes a tenth of the processor time else."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
 
 
 @pytest.fixture(autouse=True, scope="session")
