@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Registry of the clusters on this machine: a folder of records, each locked by the process that runs its cluster.
 
-The lock, not the content, tells whether a cluster runs: it ends with the process, however that ends.
+The lock, not the content, tells whether a cluster runs: it ends with the process, however that ends. The process of a
+cluster holds an exclusive lock. A reader takes a shared one for a moment, which a process that starts waits for.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Final
@@ -19,10 +20,12 @@ from typing import Final
 import msgspec
 
 from kubeloop.cli.program.files import write_private
+from kubeloop.clock import SystemClock
 
 DEFAULT_NAME: Final = "kubeloop"
 _NAME: Final = re.compile(r"[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?")
 _DETAILS: Final = "cluster.json"
+_READER_SECONDS: Final = 5.0  # a reader holds its lock for microseconds, unless it is paused
 
 
 class ClusterError(Exception):
@@ -130,7 +133,7 @@ class ClusterRegistry:
             lock.release()
 
     def running(self) -> list[ClusterRecord]:
-        """Return the records of running clusters by name; removes those of processes that were killed."""
+        """Return the records of running clusters by name, without those of processes that were killed."""
         return [one for path in sorted(self._run.glob("*.json")) if (one := self._running_record(path)) is not None]
 
     def find(self, name: str) -> ClusterRecord | None:
@@ -156,24 +159,29 @@ class ClusterRegistry:
         """Remove the data and the log of a cluster; returns True if there were any."""
         folder = self.data_dir(name)
         self.log_file(name).unlink(missing_ok=True)
+        if (self._run / f"{name}.json").exists() and (stale := self._try_claim(name)) is not None:
+            stale.release()  # of a process that was killed
         if not folder.is_dir():
             return False
         shutil.rmtree(folder)
         return True
 
     def _try_claim(self, name: str) -> ClusterLock | None:
-        path = self._run / f"{name}.json"
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if os.fstat(descriptor).st_nlink == 0:  # its owner removed it between the two calls
-                raise BlockingIOError
-        except BlockingIOError:
+        """Return the lock of a name, or None if another process holds it; waits for readers."""
+        path, clock = self._run / f"{name}.json", SystemClock()
+        give_up = clock.monotonic() + _READER_SECONDS
+        while clock.monotonic() < give_up:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            if _try_lock(descriptor, fcntl.LOCK_EX) and os.fstat(descriptor).st_nlink:
+                lock = ClusterLock(path, descriptor)
+                lock.publish(ClusterRecord(name, os.getpid()))
+                return lock
+            # A file without a name was removed by its last owner between the two calls.
+            is_held = os.fstat(descriptor).st_nlink > 0 and not _try_lock(descriptor, fcntl.LOCK_SH)
             os.close(descriptor)
-            return None
-        lock = ClusterLock(path, descriptor)
-        lock.publish(ClusterRecord(name, os.getpid()))
-        return lock
+            if is_held:
+                return None
+        return None
 
     def _running_record(self, path: Path) -> ClusterRecord | None:
         try:
@@ -181,16 +189,21 @@ class ClusterRegistry:
         except OSError:
             return None
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+            if _try_lock(descriptor, fcntl.LOCK_SH):  # its process was killed; the next one takes the file over
+                return None
             content = os.pread(descriptor, 1 << 16, 0)
-        else:
-            with suppress(OSError):
-                path.unlink()
-            return None
         finally:
             os.close(descriptor)
         try:
             return msgspec.json.decode(content, type=ClusterRecord)
         except msgspec.DecodeError:  # it is being written
             return ClusterRecord(path.stem, 0)
+
+
+def _try_lock(descriptor: int, kind: int) -> bool:
+    """Take a lock of a file, exclusive or shared; returns False if another process has one that forbids it."""
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

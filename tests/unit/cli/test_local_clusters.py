@@ -69,7 +69,7 @@ def _hold(root: Path, held: Event) -> None:
     held._cond.wait_for(lambda: False)  # type: ignore[attr-defined]  # until it is killed
 
 
-def test_record_of_a_killed_process_is_removed(tmp_path: Path, registry: ClusterRegistry) -> None:
+def test_record_of_a_killed_process_is_ignored_and_deleted_with_the_data(tmp_path: Path, registry: ClusterRegistry) -> None:
     context = multiprocessing.get_context("spawn")
     held = context.Event()
     process = context.Process(target=_hold, args=(tmp_path, held), daemon=True)
@@ -79,8 +79,31 @@ def test_record_of_a_killed_process_is_removed(tmp_path: Path, registry: Cluster
     process.kill()
     process.join()
     assert registry.find("a") is None
+    assert registry.running() == []
+    assert not registry.remove_data("a")
     assert not list((tmp_path / "run").iterdir())
     registry.claim("a").release()
+
+
+def _read(root: Path, reading: Event, end: Event) -> None:
+    registry = ClusterRegistry(root)
+    while not end.is_set():
+        registry.find("a")
+        reading.set()
+
+
+def test_readers_neither_refuse_a_name_nor_remove_its_record(tmp_path: Path, registry: ClusterRegistry) -> None:
+    context = multiprocessing.get_context("spawn")
+    reading, end = context.Event(), context.Event()
+    process = context.Process(target=_read, args=(tmp_path, reading, end), daemon=True)
+    process.start()
+    assert reading.wait(GIVE_UP_SECONDS)
+    for _ in range(300):
+        lock = registry.claim("a")
+        assert registry.find("a") == ClusterRecord("a", os.getpid())
+        lock.release()
+    end.set()
+    process.join()
 
 
 def test_data_of_a_cluster_is_listed_and_removed(registry: ClusterRegistry) -> None:
