@@ -105,6 +105,7 @@ def test_killed_or_paused_leaders_are_replaced_and_never_write_again(election: E
     election.signal(third, signal.SIGTERM)
     election.candidates[third].wait(GIVE_UP_SECONDS)
     assert election.leader_other_than(first, third) == second
+    eventually(lambda: election.writes()[-1][1] == second)  # it has written before, in its first turn
 
     election.check_turns(first, second, third, second)
 
