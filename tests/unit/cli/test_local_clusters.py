@@ -69,7 +69,9 @@ def _hold(root: Path, held: Event) -> None:
     held._cond.wait_for(lambda: False)  # type: ignore[attr-defined]  # until it is killed
 
 
-def test_record_of_a_killed_process_is_ignored_and_deleted_with_the_data(tmp_path: Path, registry: ClusterRegistry) -> None:
+def test_record_of_a_killed_process_is_ignored_and_deleted_with_the_data(
+    tmp_path: Path, registry: ClusterRegistry
+) -> None:
     context = multiprocessing.get_context("spawn")
     held = context.Event()
     process = context.Process(target=_hold, args=(tmp_path, held), daemon=True)
