@@ -64,18 +64,22 @@ async def prepare(program: Program) -> None:
     connection.close()
 
 
-async def request_rates(program: Program, size: Size) -> AsyncIterator[tuple[str, float]]:
-    """Measure requests per second of each kind over several connections."""
+def request_kinds() -> dict[str, Callable[[int], Call]]:
+    """Return the kinds of measured requests by their figure, each made from a number."""
     touched = encode({"metadata": {"annotations": {"touched": "yes"}}})
     running = encode({"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}})
-    kinds: dict[str, Callable[[int], Call]] = {
+    return {
         "create_configmaps_per_s": lambda i: ("POST", f"{ROOT}/configmaps", config_map(f"c{i}"), "application/json"),
         "create_pods_per_s": lambda i: ("POST", f"{ROOT}/pods", pod(f"p{i}"), "application/json"),
         "get_pods_per_s": lambda i: ("GET", f"{ROOT}/pods/p{i}", b"", "application/json"),
         "patch_pods_per_s": lambda i: ("PATCH", f"{ROOT}/pods/p{i}", touched, STRATEGIC),
         "patch_status_per_s": lambda i: ("PATCH", f"{ROOT}/pods/p{i}/status", running, STRATEGIC),
     }
-    for name, make in kinds.items():
+
+
+async def request_rates(program: Program, size: Size) -> AsyncIterator[tuple[str, float]]:
+    """Measure requests per second of each kind over several connections."""
+    for name, make in request_kinds().items():
         calls = [make(i) for i in range(size.objects)]
         connections = [await Connection.open(program.port, program.tls()) for _ in range(size.connections)]
         yield name, len(calls) / await calls_on(connections, calls)

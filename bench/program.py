@@ -9,7 +9,7 @@ import signal
 import ssl
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,11 +72,21 @@ def another_server(first: Program, store: str) -> AbstractAsyncContextManager[Pr
     return _started(first.folder, ["apiserver", *where, *flags, issuer])
 
 
+def under_callgrind(folder: Path, tree: Path, report: Path) -> AbstractAsyncContextManager[Program]:
+    """Start the program of a checkout under valgrind, which counts no instructions until it is told to."""
+    tool = ["valgrind", "--quiet", "--tool=callgrind", "--instr-atstart=no", f"--callgrind-out-file={report}"]
+    where = ["--data-dir", str(folder), "--port", "0", "--controller-manager-port", "0", "--nodes", "0"]
+    return _started(folder, ["up", *where], tool, {"PYTHONPATH": str(tree), "PYTHONHASHSEED": "0"})
+
+
 @asynccontextmanager
-async def _started(folder: Path, arguments: list[str]) -> AsyncIterator[Program]:
+async def _started(
+    folder: Path, arguments: list[str], wrapper: Sequence[str] = (), variables: Mapping[str, str] | None = None
+) -> AsyncIterator[Program]:
     began = time.perf_counter()
-    command = [sys.executable, "-m", "kubeloop.cli.main", *arguments]
-    process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+    command = [*wrapper, sys.executable, "-m", "kubeloop.cli.main", *arguments]
+    environment = {**os.environ, **(variables or {})}
+    process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE, env=environment)
     try:
         assert process.stdout is not None
         line = (await process.stdout.readline()).decode()
