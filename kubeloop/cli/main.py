@@ -110,6 +110,7 @@ GROUPS: Final[tuple[tuple[str, tuple[Command, ...]], ...]] = (
                 "cloud_controller_manager.flags:add_flags",
             ),
             Command("kubelet", "Run kubelets", "kubelet.run:run_kubelet", "kubelet.flags:add_flags"),
+            Command("dns", "Run the cluster's DNS server", "dns.run:run_dns", "dns.flags:add_flags"),
             Command(
                 "balancer",
                 "Balance connections over several API servers",

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Final
 
 from kubeloop.dns.forward.answer_cache import AnswerCache
+from kubeloop.dns.forward.forwarder import DnsForwarder
 from kubeloop.dns.wire.constants import rcode_name, type_name
 from kubeloop.metrics import FastHistogram, Histogram, MetricRegistry, MetricValue, exponential_bounds
 
@@ -80,6 +81,14 @@ class DnsMetrics:
         requests.set_function(lambda: cache.requests, server, _ZONE, _VIEW)
         misses = registry.counter("coredns_cache_misses_total", *place, about="The count of cache misses.")
         misses.set_function(lambda: cache.requests - sum(cache.hits.values()), server, _ZONE, _VIEW)
+
+    def watch_forwarder(self, forwarder: DnsForwarder) -> None:
+        """Register the figures of the forwarder, which are read on collection."""
+        rejects = self._registry.counter(
+            "coredns_forward_max_concurrent_rejects_total",
+            about="Counter of the number of queries rejected because the concurrent queries were at maximum.",
+        )
+        rejects.set_function(lambda: forwarder.rejected)
 
     def request_counter(self, protocol: str, family: str, qtype: int) -> MetricValue:
         """Return the counter of requests of a type."""

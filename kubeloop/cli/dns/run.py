@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`kubeloop dns`: serves the cluster's DNS until a signal, then for the lameduck time."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+
+from kubeloop import __version__
+from kubeloop.apiserver.server import StartupError
+from kubeloop.cli.dns.flags import settings_of
+from kubeloop.cli.dns.status_ports import DnsStatusPorts
+from kubeloop.cli.program.foreground import run_in_foreground
+from kubeloop.client import Client
+from kubeloop.client.config.server_config import load_config
+from kubeloop.client.errors import ConfigError
+from kubeloop.client.http.transport import HttpTransport
+from kubeloop.clock import SystemClock
+from kubeloop.dns.cluster_dns import ClusterDns
+from kubeloop.dns.forward.addresses import UpstreamError
+from kubeloop.metrics import MetricRegistry
+from kubeloop.metrics.process import register_process_metrics
+
+_USER_AGENT = "kubeloop-dns"
+
+
+def run_dns(options: argparse.Namespace) -> int:
+    """Run the DNS server; returns the exit code."""
+
+    async def start() -> DnsProgram:
+        try:
+            program = DnsProgram(options)
+        except (ConfigError, UpstreamError) as error:
+            raise StartupError(str(error)) from None
+        try:
+            await program.start()
+        except BaseException:
+            await program.close(lameduck=0)
+            raise
+        return program
+
+    return run_in_foreground(start, logging_format=options.logging_format, verbosity=options.v)
+
+
+class DnsProgram:
+    """DNS server with its client and status ports."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        clock = SystemClock()
+        settings = settings_of(options)
+        self._options = options
+        self._client = Client(HttpTransport(load_config(options.kubeconfig or None), clock), user_agent=_USER_AGENT)
+        registry = MetricRegistry()
+        register_process_metrics(registry)
+        self._server = ClusterDns(self._client, clock, settings, registry)
+        self._ports = DnsStatusPorts(self._server, clock)
+
+    async def start(self) -> None:
+        """Open all ports and print where; the server is ready when it knows the cluster's objects."""
+        options = self._options
+        asked = {"/health": options.health_port, "/ready": options.ready_port, "/metrics": options.metrics_port}
+        host = self._server.addresses[0][0]
+        await self._ports.open(host, {path: port for path, port in asked.items() if port})
+        await self._server.start()
+        where = ", ".join(f"[{own}]:{port}" if ":" in own else f"{own}:{port}" for own, port in self._server.addresses)
+        print(f"kubeloop dns {__version__} is listening at {where}", flush=True)
+
+    async def close(self, lameduck: float | None = None) -> None:
+        """Answer during the lameduck time, then close everything."""
+        self._ports.begin_end()
+        await asyncio.sleep(self._options.lameduck if lameduck is None else lameduck)
+        await self._server.close()
+        await self._ports.close()
+        await self._client.close()
