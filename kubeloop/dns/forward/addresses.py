@@ -19,8 +19,8 @@ def parse_upstream(text: str) -> SocketAddress:
     """Parse IP, IP:PORT or [IP]:PORT. Raises `UpstreamError`."""
     host, port = text, str(PORT)
     if text.startswith("["):
-        host, _, rest = text[1:].partition("]")
-        port = rest.removeprefix(":") or port
+        host, closed, rest = text[1:].partition("]")
+        port = rest.removeprefix(":") if rest.startswith(":") else port if closed and not rest else ""
     elif text.count(":") == 1:
         host, _, port = text.partition(":")
     try:
