@@ -24,7 +24,7 @@ SMOKE := tests/architecture/test_imports.py \
   $(addprefix tests/e2e/test_,program.py python_client.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help runtime install up dist release test test-chaos test-aws explore smoke commits lint format type layers generate docs docs-tools pictures bench kubectl fault-tools shells clean test-realnode runtime-tools
+.PHONY: help runtime install up dist release test test-chaos test-aws explore smoke commits lint format type layers generate docs docs-tools pictures bench kubectl fault-tools shells dig clean test-realnode runtime-tools
 
 help: ## list what can be made
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -57,7 +57,7 @@ up: $(RUNTIME) ## run the control plane in the foreground (flags: make up ARGS="
 	@echo "== kubeloop up $(ARGS)  (Ctrl-C stops it)"
 	@exec $(BIN)/kubeloop up $(ARGS)
 
-test: install kubectl fault-tools shells ## run all tests (some of them: make test ARGS="-k store")
+test: install kubectl fault-tools shells dig ## run all tests (some of them: make test ARGS="-k store")
 	@echo "== pytest, $(WORKERS) workers"
 	@PYTHONHASHSEED=0 $(BIN)/pytest -q -n $(WORKERS) --dist worksteal $(ARGS)
 
@@ -111,6 +111,15 @@ shells:
 	    apt-get update -qq && apt-get install -qq -y --no-install-recommends zsh fish >/dev/null; \
 	  else \
 	    echo "== zsh or fish not found: the tests of completion in them are skipped"; \
+	  fi; }
+
+dig:
+	@command -v dig >/dev/null || { \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    echo "== installing dig (Debian's bind9-dnsutils) for the end-to-end tests of kubeloop dns"; \
+	    apt-get update -qq && apt-get install -qq -y --no-install-recommends bind9-dnsutils >/dev/null; \
+	  else \
+	    echo "== no dig on the PATH: the end-to-end tests of kubeloop dns will be skipped"; \
 	  fi; }
 
 runtime-tools:
