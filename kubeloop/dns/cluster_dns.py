@@ -26,7 +26,7 @@ from kubeloop.runtime.informer.list_watch import ListWatchClient
 
 
 @dataclass(frozen=True, slots=True)
-class DnsSettings:
+class ClusterDnsSettings:
     """Settings of a server."""
 
     zone: ZoneSettings = field(default_factory=ZoneSettings)
@@ -42,7 +42,11 @@ class ClusterDns:
     """DNS server of a cluster: binds its sockets at construction, answers from `start` to `close`."""
 
     def __init__(
-        self, client: ListWatchClient, clock: Clock, settings: DnsSettings, registry: MetricRegistry | None = None
+        self,
+        client: ListWatchClient,
+        clock: Clock,
+        settings: ClusterDnsSettings,
+        registry: MetricRegistry | None = None,
     ) -> None:
         self._sockets: list[SocketPair] = bind_sockets(settings.bind_addresses, settings.port)
         self.addresses: tuple[SocketAddress, ...] = tuple(map(socket_address, self._sockets))
@@ -98,7 +102,7 @@ def _with_addresses(settings: ZoneSettings, listening: Sequence[SocketAddress]) 
     return replace(settings, addresses=tuple(packed for text in usable if (packed := pack_address(text)) is not None))
 
 
-def _new_forwarder(settings: DnsSettings, clock: Clock, metrics: DnsMetrics) -> DnsForwarder | None:
+def _new_forwarder(settings: ClusterDnsSettings, clock: Clock, metrics: DnsMetrics) -> DnsForwarder | None:
     """Return the forwarder; None without upstreams: names outside of the cluster are refused."""
     if not settings.upstreams:
         return None

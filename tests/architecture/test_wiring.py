@@ -10,9 +10,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 # Folders under `kubeloop`, with everything below them.
-PACKAGES = ("kubelet", "scheduler", "cli/kubelet", "cli/up", "testing")
+PACKAGES = ("dns", "kubelet", "scheduler", "cli/dns", "cli/kubelet", "cli/up", "testing")
 # Objects of the standard library that take these settings by assignment only, by module.
 ALLOWED = {
+    "kubeloop/cli/dns/flags.py": {"parser"},
     "kubeloop/cli/kubelet/certificates.py": {"self.tls"},
     "kubeloop/cli/kubelet/config_flags.py": {"namespace"},  # of argparse, in an action
     "kubeloop/cli/kubelet/flags.py": {"parser", "namespace"},

@@ -149,7 +149,7 @@ def test_dig_finds_services(server: Plane, start_dns: Callable[..., DnsProcess])
     created = server.create(SERVICES, service("web"))
     server.create(SERVICES, service("heads", clusterIP="None"))
     server.create(SLICES, endpoint_slice("heads", *many))
-    dns = start_dns("--log-queries", "--v", "2")
+    dns = start_dns("--log-queries")
     dns.wait_ready()
     address = created["spec"]["clusterIP"]
     assert dns.short(f"web.{SVC}") == [address]

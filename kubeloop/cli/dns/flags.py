@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kubeloop.cli.flags.types import address, duration, non_negative_count, port
 from kubeloop.cli.program.logs import add_log_flags
-from kubeloop.dns.cluster_dns import DnsSettings
+from kubeloop.dns.cluster_dns import ClusterDnsSettings
 from kubeloop.dns.forward.addresses import SocketAddress, UpstreamError, parse_upstream, read_resolv_conf
 from kubeloop.dns.forward.answer_cache import DEFAULT_TTL
 from kubeloop.dns.forward.forwarder import ForwardSettings
@@ -121,9 +121,9 @@ def _add_port_flags(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def settings_of(options: argparse.Namespace) -> DnsSettings:
+def settings_of(options: argparse.Namespace) -> ClusterDnsSettings:
     """Build the settings. Raises `UpstreamError` if resolv.conf cannot be read."""
-    return DnsSettings(
+    return ClusterDnsSettings(
         zone=ZoneSettings(domain=options.cluster_domain, ttl=options.ttl, pods=options.pods),
         bind_addresses=tuple(options.bind_addresses) or ("0.0.0.0",),
         port=options.port,

@@ -22,6 +22,7 @@ from kubeloop.metrics import MetricRegistry
 from kubeloop.metrics.process import register_process_metrics
 
 _USER_AGENT = "kubeloop-dns"
+_QUERY_LOG_LEVEL = 2  # of --v, from which equal lines are not counted instead of written
 
 
 def run_dns(options: argparse.Namespace) -> int:
@@ -39,7 +40,8 @@ def run_dns(options: argparse.Namespace) -> int:
             raise
         return program
 
-    return run_in_foreground(start, logging_format=options.logging_format, verbosity=options.v)
+    verbosity = max(options.v, _QUERY_LOG_LEVEL) if options.log_queries else options.v
+    return run_in_foreground(start, logging_format=options.logging_format, verbosity=verbosity)
 
 
 class DnsProgram:

@@ -28,6 +28,18 @@ class _Entry:
     stored: float
     turn: int = 0
 
+    def answer_with(self, ttl: int, flags: int) -> DnsAnswer:
+        """Return the answer with one TTL for all records, as CoreDNS does, and with the next address first."""
+        answer = self.answer
+        body = bytearray(answer.body)
+        packed = ttl.to_bytes(4)
+        for at in self.ttl_offsets:
+            body[at : at + 4] = packed
+        if answer.stride:
+            self.turn = turn = (self.turn + answer.stride) % len(body)
+            body = body[turn:] + body[:turn]
+        return DnsAnswer(flags, answer.sections, bytes(body), answer.ends)
+
 
 class AnswerCache:
     """Answers of upstream resolvers by question, DO and CD flags; the longest unused ones are evicted."""
@@ -59,7 +71,7 @@ class AnswerCache:
                 continue
             entries.move_to_end(key)
             self.hits[kind] += 1
-            return _answer_of(entry, remaining, visible_flags(entry.answer.flags, query) | AA)
+            return entry.answer_with(remaining, visible_flags(entry.answer.flags, query) | AA)
         return None
 
     def put(self, query: DnsQuery, message: DnsMessage) -> DnsAnswer:
@@ -79,7 +91,7 @@ class AnswerCache:
                 if len(entries) > self._max_entries:
                     entries.popitem(last=False)
                     self.evictions[kind] += 1
-        return _answer_of(entry, ttl, visible_flags(answer.flags, query))
+        return entry.answer_with(ttl, visible_flags(answer.flags, query))
 
 
 def cache_key(query: DnsQuery) -> bytes:
@@ -141,16 +153,3 @@ def _rotatable(answer: DnsAnswer) -> DnsAnswer:
     if size in (16, 28) and heads <= {b"\xc0\x0c\0\x01", b"\xc0\x0c\0\x1c"} and len(heads) == 1:
         return DnsAnswer(answer.flags, answer.sections, answer.body, answer.ends, size)
     return answer
-
-
-def _answer_of(entry: _Entry, ttl: int, flags: int) -> DnsAnswer:
-    """Return the answer with one TTL for all records, as CoreDNS does."""
-    answer = entry.answer
-    body = bytearray(answer.body)
-    packed = ttl.to_bytes(4)
-    for at in entry.ttl_offsets:
-        body[at : at + 4] = packed
-    if answer.stride:
-        entry.turn = turn = (entry.turn + answer.stride) % len(body)
-        body = body[turn:] + body[:turn]
-    return DnsAnswer(flags, answer.sections, bytes(body), answer.ends)

@@ -43,7 +43,7 @@ class DnsForwarder:
         cache: AnswerCache,
         clock: Clock,
         settings: ForwardSettings | None = None,
-        observe: ExchangeObserver = lambda name, rcode, seconds: None,
+        observe: ExchangeObserver | None = None,
     ) -> None:
         self._upstreams = upstreams
         self._cache = cache
@@ -108,7 +108,8 @@ class DnsForwarder:
             except (OSError, DnsFormatError) as error:
                 log.debug("upstream %s: %s", upstream.name, str(error) or "no response in time")
                 continue
-            self._observe(upstream.name, message.flags & 0xF, clock.monotonic() - began)
+            if self._observe is not None:
+                self._observe(upstream.name, message.flags & 0xF, clock.monotonic() - began)
             return message
         log.warning("no upstream resolver answers: %s", ", ".join(one.name for one in order))
         return None

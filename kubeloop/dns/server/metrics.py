@@ -125,12 +125,12 @@ class ChannelMetrics:
             requests = self._metrics.request_counter(self.protocol, self._family, qtype)
             if qtype < 256:
                 self._requests[qtype] = requests
-        requests.value += 1
+        requests.increment()
         key = response[3] & 0xF, plugin
         responses = self._responses.get(key)
         if responses is None:
             responses = self._responses[key] = self._metrics.response_counter(*key)
-        responses.value += 1
+        responses.increment()
         self._request_sizes.observe(request_size)
         self._response_sizes.observe(len(response))
         self._duration.observe(seconds)

@@ -17,7 +17,7 @@ _EXTERNAL_NAME = "ExternalName"
 _HEADLESS = "None"
 
 
-class PortRecord(NamedTuple):
+class NamedPort(NamedTuple):
     """Port of a Service or of an endpoint."""
 
     name: str
@@ -30,7 +30,7 @@ class ReadyEndpoint(NamedTuple):
 
     label: bytes
     address: bytes
-    ports: tuple[PortRecord, ...]
+    ports: tuple[NamedPort, ...]
 
 
 class RecordEntry(NamedTuple):
@@ -51,16 +51,16 @@ def ready_endpoints(slices: Iterable[EndpointSlice]) -> tuple[ReadyEndpoint, ...
         if one.address_type == "FQDN":
             continue
         ports = tuple(
-            PortRecord(port.name or "", (port.protocol or "").lower(), NO_PORT if port.port is None else port.port)
+            NamedPort(port.name or "", (port.protocol or "").lower(), NO_PORT if port.port is None else port.port)
             for port in one.ports or ()
-        ) or (PortRecord("", "", NO_PORT),)
+        ) or (NamedPort("", "", NO_PORT),)
         for endpoint in one.endpoints or ():
             if endpoint.conditions.ready is not False:  # unknown counts as ready
                 found += _addresses(endpoint, ports)
     return tuple(found)
 
 
-def _addresses(endpoint: Endpoint, ports: tuple[PortRecord, ...]) -> Iterator[ReadyEndpoint]:
+def _addresses(endpoint: Endpoint, ports: tuple[NamedPort, ...]) -> Iterator[ReadyEndpoint]:
     for text in endpoint.addresses or ():
         packed = pack_address(text)
         label = endpoint_label(endpoint.hostname or "", text)
@@ -111,11 +111,11 @@ def service_nodes(name: bytes, service: Service, endpoints: tuple[ReadyEndpoint,
             nodes.setdefault(name, []).extend(entries)
             _add_ports(nodes, name, zip(endpoint.ports, ([entry] for entry in entries), strict=True))
     if not is_headless(service):
-        ports = [PortRecord(one.name, (one.protocol or "TCP").lower(), one.port) for one in service.spec.ports]
+        ports = [NamedPort(one.name, (one.protocol or "TCP").lower(), one.port) for one in service.spec.ports]
         addresses = cluster_addresses(service)
         groups = [
             (port, [RecordEntry(name, address, port.number) for address in addresses])
-            for port in ports or [PortRecord("", "", NO_PORT)]
+            for port in ports or [NamedPort("", "", NO_PORT)]
         ]
         nodes[name] = [entry for _, group in groups for entry in group]
         _add_ports(nodes, name, groups)
@@ -123,7 +123,7 @@ def service_nodes(name: bytes, service: Service, endpoints: tuple[ReadyEndpoint,
 
 
 def _add_ports(
-    nodes: dict[bytes, list[RecordEntry]], name: bytes, groups: Iterable[tuple[PortRecord, list[RecordEntry]]]
+    nodes: dict[bytes, list[RecordEntry]], name: bytes, groups: Iterable[tuple[NamedPort, list[RecordEntry]]]
 ) -> None:
     """Add the names of named ports, such as _https._tcp."""
     for port, entries in groups:

@@ -118,6 +118,8 @@ def ask(
     handler = zone if isinstance(zone, DnsHandler) else new_handler(zone)
     query = dns.message.make_query(name, rrtype, **options)
     data = handler.respond(query.to_wire(), new_channel(), is_stream=is_stream)
+    if data is not None and not isinstance(data, bytes):
+        data.close()
     assert isinstance(data, bytes), "the question is forwarded"
     response = dns.message.from_wire(data)
     assert query.is_response(response)
@@ -128,9 +130,7 @@ def ask(
 def lines(response: dns.message.Message, section: str = "answer") -> list[str]:
     """Return the records of a section as text, sorted: NAME TTL TYPE DATA."""
     sets = getattr(response, section)
-    return sorted(
-        f"{one.name} {one.ttl} {dns.rdatatype.to_text(one.rdtype)} {data}" for one in sets for data in one
-    )
+    return sorted(f"{one.name} {one.ttl} {dns.rdatatype.to_text(one.rdtype)} {data}" for one in sets for data in one)
 
 
 def code(response: dns.message.Message) -> str:

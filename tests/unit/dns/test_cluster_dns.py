@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kubeloop.api.generated.core_v1 import Service
-from kubeloop.dns.cluster_dns import ClusterDns, DnsSettings
+from kubeloop.dns.cluster_dns import ClusterDns, ClusterDnsSettings
 from kubeloop.dns.forward.addresses import UpstreamError
 from kubeloop.dns.zone.cluster_zone import ZoneSettings
 from tests.unit.dns.dns_objects import (
@@ -26,7 +26,7 @@ from tests.unit.dns.dns_objects import (
 from tests.unit.runtime.in_process_server import Server, play, resource
 
 WEB = "web.default.svc.cluster.local."
-LOOPBACK = DnsSettings(bind_addresses=("127.0.0.1",), port=0)
+LOOPBACK = ClusterDnsSettings(bind_addresses=("127.0.0.1",), port=0)
 
 
 async def settled(server: ClusterDns, name: str, expected: Any) -> None:
@@ -70,7 +70,7 @@ def test_pods_are_watched_only_if_they_are_verified() -> None:
     async def scenario(api: Server) -> list[list[str]]:
         found = []
         for mode in ("insecure", "verified"):
-            settings = DnsSettings(zone=ZoneSettings(pods=mode), bind_addresses=("127.0.0.1",), port=0)  # type: ignore[arg-type]
+            settings = ClusterDnsSettings(zone=ZoneSettings(pods=mode), bind_addresses=("127.0.0.1",), port=0)  # type: ignore[arg-type]
             server = ClusterDns(api.client, api.clock, settings)
             found.append(server.unready_reasons)
             await server.close()
@@ -85,10 +85,12 @@ def test_upstream_that_is_the_server_itself_is_rejected() -> None:
         first = ClusterDns(api.client, api.clock, LOOPBACK)
         ((host, port),) = first.addresses
         await first.close()
-        settings = DnsSettings(bind_addresses=(host,), port=port, upstreams=((host, port),))
+        settings = ClusterDnsSettings(bind_addresses=(host,), port=port, upstreams=((host, port),))
         with pytest.raises(UpstreamError, match="loop"):
             ClusterDns(api.client, api.clock, settings)
-        again = ClusterDns(api.client, api.clock, DnsSettings(bind_addresses=(host,), port=port))  # the port is free
+        again = ClusterDns(
+            api.client, api.clock, ClusterDnsSettings(bind_addresses=(host,), port=port)
+        )  # the port is free
         await again.close()
 
     play(scenario)

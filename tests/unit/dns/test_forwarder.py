@@ -291,7 +291,9 @@ def test_invalid_upstream_addresses(text: str) -> None:
 
 
 def test_resolv_conf() -> None:
-    text = "# nameserver 192.0.2.9\nsearch a b\nnameserver 192.0.2.1 # first\nnameserver ::1\nnameserver x\nnameserver\n"
+    text = (
+        "# nameserver 192.0.2.9\nsearch a b\nnameserver 192.0.2.1 # first\nnameserver ::1\nnameserver x\nnameserver\n"
+    )
     assert read_resolv_conf(text) == [("192.0.2.1", 53), ("::1", 53)]
 
 

@@ -38,7 +38,9 @@ ZONE = new_zone(
         endpoint("10.1.0.5", ready=False, serving=True, terminating=True),
         ports=[("https", 8443, "TCP"), ("sctp", 9, "SCTP")],
     ),
-    endpoint_slice("heads", endpoint("2001:db8:1::1", hostname="my-pet"), name="heads-6", ports=[("https", 8443, "TCP")]),
+    endpoint_slice(
+        "heads", endpoint("2001:db8:1::1", hostname="my-pet"), name="heads-6", ports=[("https", 8443, "TCP")]
+    ),
     service("asleep", "None"),
     endpoint_slice("asleep", endpoint("10.1.1.1", ready=False)),
     service("bare", "None", ports=[]),
@@ -55,6 +57,7 @@ ZONE = new_zone(
 )
 TTL = 30
 SVC = "default.svc.cluster.local."
+POD = "default.pod.cluster.local."
 
 
 def full(*records: str) -> list[str]:
@@ -114,8 +117,8 @@ ROWS = [
     ("2.5", "alias", "CNAME", full("alias CNAME www.example.com.")),
     ("2.5", "dotted", "CNAME", full("dotted CNAME www.example.com.")),
     ("pods", "10-9-8-7.default.pod.cluster.local.", "A", full("10-9-8-7.default.pod.cluster.local. A 10.9.8.7")),
-    ("pods", "2001-db8--9.default.pod.cluster.local.", "AAAA", full("2001-db8--9.default.pod.cluster.local. AAAA 2001:db8::9")),
-    ("pods as CoreDNS", "a.b.10-9-8-7.default.pod.cluster.local.", "A", full("a.b.10-9-8-7.default.pod.cluster.local. A 10.9.8.7")),
+    ("pods", f"2001-db8--9.{POD}", "AAAA", full(f"2001-db8--9.{POD} AAAA 2001:db8::9")),
+    ("pods as CoreDNS", f"a.b.10-9-8-7.{POD}", "A", full(f"a.b.10-9-8-7.{POD} A 10.9.8.7")),
     (
         "zone",
         "cluster.local.",

@@ -26,7 +26,9 @@ from tests.unit.dns.dns_objects import (
 NAMESPACES = st.sampled_from(("default", "shop"))
 SERVICES = st.sampled_from(("a", "b", "c"))
 CLUSTER_IPS = st.sampled_from((("10.3.0.1",), ("10.3.0.2", "2001:db8::2"), ("2001:db8::3",), ("None",)))
-PORTS = st.lists(st.tuples(st.sampled_from(("http", "dns", "")), st.integers(1, 9), st.sampled_from(("TCP", "UDP"))), max_size=2)
+PORTS = st.lists(
+    st.tuples(st.sampled_from(("http", "dns", "")), st.integers(1, 9), st.sampled_from(("TCP", "UDP"))), max_size=2
+)
 ENDPOINTS = st.builds(
     lambda address, hostname, ready: endpoint(address, hostname=hostname, ready=ready),
     st.sampled_from(("10.1.0.1", "10.1.0.2", "10.1.0.3", "10.3.0.1")),
@@ -35,7 +37,10 @@ ENDPOINTS = st.builds(
 )
 CHANGES = st.one_of(
     st.builds(namespace, NAMESPACES),
-    st.builds(lambda name, ips, ns, ports: service(name, *ips, ns=ns, ports=ports), SERVICES, CLUSTER_IPS, NAMESPACES, PORTS),
+    st.builds(
+        lambda name, ips, ns, ports: service(name, *ips, ns=ns, ports=ports),
+        *(SERVICES, CLUSTER_IPS, NAMESPACES, PORTS),
+    ),
     st.builds(external, SERVICES, st.sampled_from(("x.example", "a.shop.svc.cluster.local")), NAMESPACES),
     st.builds(
         lambda owner, found, ns, name, ports: endpoint_slice(owner, *found, ns=ns, name=name, ports=ports),
