@@ -112,6 +112,12 @@ GROUPS: Final[tuple[tuple[str, tuple[Command, ...]], ...]] = (
             Command("kubelet", "Run kubelets", "kubelet.run:run_kubelet", "kubelet.flags:add_flags"),
             Command("dns", "Run the cluster's DNS server", "dns.run:run_dns", "dns.flags:add_flags"),
             Command(
+                "network",
+                "Run the pod network and the network policies of a node",
+                "network.run:run_network",
+                "network.flags:add_flags",
+            ),
+            Command(
                 "balancer",
                 "Balance connections over several API servers",
                 "commands.balancer:run_balancer",

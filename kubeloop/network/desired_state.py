@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right, insort
 from collections.abc import Iterable
 from dataclasses import dataclass
 from ipaddress import IPv6Address, ip_address
@@ -67,8 +68,9 @@ def vxlan_state(own: ClusterNode, nodes: Iterable[ClusterNode], settings: VxlanS
         neighbours.add(Neighbour(gateway, node.tunnel_mac))
         forwarding.add(ForwardingEntry(node.tunnel_mac, str(remote)))
     mtu = link_mtu - VXLAN_OVERHEAD[local.version]
-    addresses = tuple(f"{network[0]}/{network.max_prefixlen}" for network in own.pod_cidrs)
-    link = VxlanLink(settings.vni, settings.port, own.tunnel_mac, str(local), mtu, addresses)
+    addresses = {f"{network[0]}/{network.max_prefixlen}" for network in own.pod_cidrs}
+    addresses |= {f"{tunnel_gateway(own, network)}/64" for network in own.pod_cidrs if network.version == 6}
+    link = VxlanLink(settings.vni, settings.port, own.tunnel_mac, str(local), mtu, tuple(sorted(addresses)))
     return KernelState(frozenset(routes), link, frozenset(neighbours), frozenset(forwarding))
 
 
@@ -93,15 +95,21 @@ def unreachable_nodes(own: ClusterNode, nodes: Iterable[ClusterNode], backend: s
 
 def _remote_networks(own: ClusterNode, nodes: Iterable[ClusterNode]) -> list[tuple[PodNetwork, ClusterNode]]:
     """Return the pod CIDRs of other nodes; one that overlaps an earlier one, or the own ones, is left out."""
-    taken: list[PodNetwork] = list(own.pod_cidrs)
+    taken: dict[int, list[tuple[int, int]]] = {4: [], 6: []}  # first and last addresses, disjoint and sorted
+    for network in own.pod_cidrs:
+        insort(taken[network.version], _bounds(network))
     found: list[tuple[PodNetwork, ClusterNode]] = []
     for node in sorted(nodes, key=lambda one: one.name):
         for network in node.pod_cidrs if node.name != own.name else ():
-            if not any(_overlaps(network, other) for other in taken if other.version == network.version):
-                taken.append(network)
-                found.append((network, node))
+            first, last = _bounds(network)
+            others = taken[network.version]
+            place = bisect_right(others, (first, last))
+            if (place and others[place - 1][1] >= first) or (place < len(others) and others[place][0] <= last):
+                continue
+            others.insert(place, (first, last))
+            found.append((network, node))
     return found
 
 
-def _overlaps(one: PodNetwork, other: PodNetwork) -> bool:
-    return one[0] <= other[-1] and other[0] <= one[-1]  # type: ignore[operator]  # of one family
+def _bounds(network: PodNetwork) -> tuple[int, int]:
+    return int(network[0]), int(network[-1])

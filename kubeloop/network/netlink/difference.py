@@ -46,23 +46,16 @@ def _needs_new_link(actual: VxlanLink | None, desired: VxlanLink | None) -> bool
 
 
 def _entry_operations(actual: KernelState, desired: KernelState) -> list[KernelOperation]:
-    operations: list[KernelOperation] = []
-    for entry in sorted(desired.neighbours - actual.neighbours):
-        operations.append(KernelOperation("replace", entry))
-    for forward in sorted(desired.forwarding - actual.forwarding):
-        operations.append(KernelOperation("replace", forward))
-    for route in sorted(desired.routes - actual.routes):
-        operations.append(KernelOperation("replace", route))
+    new: list[Subject] = [
+        *sorted(desired.neighbours - actual.neighbours),
+        *sorted(desired.forwarding - actual.forwarding),
+        *sorted(desired.routes - actual.routes),
+    ]
     # A destination with a gateway and one without are separate routes of the kernel: they differ in their metric.
     replaced = {(route.destination, bool(route.gateway)) for route in desired.routes}
-    for route in sorted(actual.routes - desired.routes):
-        if (route.destination, bool(route.gateway)) not in replaced:
-            operations.append(KernelOperation("delete", route))
     macs, addresses = {one.mac for one in desired.forwarding}, {one.address for one in desired.neighbours}
-    for old in sorted(actual.neighbours - desired.neighbours):
-        if old.address not in addresses:
-            operations.append(KernelOperation("delete", old))
-    for old_forward in sorted(actual.forwarding - desired.forwarding):
-        if old_forward.mac not in macs:
-            operations.append(KernelOperation("delete", old_forward))
-    return operations
+    routes = sorted(actual.routes - desired.routes)
+    old: list[Subject] = [one for one in routes if (one.destination, bool(one.gateway)) not in replaced]
+    old += [one for one in sorted(actual.neighbours - desired.neighbours) if one.address not in addresses]
+    old += [one for one in sorted(actual.forwarding - desired.forwarding) if one.mac not in macs]
+    return [*(KernelOperation("replace", one) for one in new), *(KernelOperation("delete", one) for one in old)]

@@ -30,6 +30,7 @@ from kubeloop.network.policy.local_pods import parse_networks
 from kubeloop.network.policy.model import IPAddress
 from kubeloop.network.policy.pod_addresses import AddressAssignment, PodAddresses
 from kubeloop.network.policy.tables import TABLE, PolicyTables
+from kubeloop.network.retry_queue import new_queue
 from kubeloop.runtime.controller import Controller, Result, Telemetry
 from kubeloop.runtime.informer.event_handlers import ResourceEventHandlerFuncs
 from kubeloop.runtime.informer.informer import SharedInformerFactory
@@ -61,10 +62,16 @@ class NetworkPolicyController:
         self._namespaces: dict[str, Mapping[str, str] | None] = {}  # changes that are not yet applied
         self._policies: dict[ObjectKey, NetworkPolicy | None] = {}
         self._pod_cidrs: tuple[str, ...] | None = None
-        self._is_loaded = False
+        self.is_loaded = False
         self._applied = asyncio.Condition()
         self.loop: Controller[ObjectKey] = Controller(
-            NAME, self._reconcile, clock, workers=1, timeout=_TIMEOUT, telemetry=telemetry
+            NAME,
+            self._reconcile,
+            clock,
+            workers=1,
+            timeout=_TIMEOUT,
+            queue=new_queue(NAME, clock, telemetry),
+            telemetry=telemetry,
         )
         self._metrics = _PolicyMetrics(telemetry.registry, self._tables)
         self._watch(informers)
@@ -115,7 +122,7 @@ class NetworkPolicyController:
         self._addresses.assign(assignment, addresses)
         self.loop.queue.add(_KEY)
         async with self._applied:
-            await self._applied.wait_for(lambda: self._is_loaded and self._addresses.is_shown(assignment, addresses))
+            await self._applied.wait_for(lambda: self.is_loaded and self._addresses.is_shown(assignment, addresses))
 
     def release(self, addresses: Sequence[IPAddress]) -> None:
         """Record that addresses were given back."""
@@ -126,7 +133,7 @@ class NetworkPolicyController:
 
     async def _reconcile(self, key: ObjectKey) -> Result:
         self._update_tables()
-        if self._is_loaded:
+        if self.is_loaded:
             await self._apply(self._tables.table.render_changes())
         else:
             self._metrics.full_syncs.value += 1
@@ -162,13 +169,13 @@ class NetworkPolicyController:
             await self._run(self._tables.table.render_full())
 
     async def _run(self, script: str) -> None:
-        self._is_loaded = False
+        self.is_loaded = False
         try:
             await self._nftables.run(script)
         except NftablesScriptError:
             self._metrics.errors.value += 1
             raise
-        self._is_loaded = True
+        self.is_loaded = True
 
 
 class _PolicyMetrics:

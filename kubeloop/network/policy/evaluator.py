@@ -76,9 +76,9 @@ class PolicyEvaluator:
 
     def _policies_of(self, pod: PodEndpoint, direction: str) -> Iterator[NetworkPolicy]:
         for key, policy in self._state.policies.items():
-            if key.namespace == pod.key.namespace and direction in policy_types_of(policy):
-                if selector_of(policy.spec.pod_selector).matches(pod.labels):
-                    yield policy
+            applies = key.namespace == pod.key.namespace and direction in policy_types_of(policy)
+            if applies and selector_of(policy.spec.pod_selector).matches(pod.labels):
+                yield policy
 
     def _matches(
         self,

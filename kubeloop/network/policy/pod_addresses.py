@@ -106,9 +106,9 @@ class PodAddresses:
 
     def _owner(self, address: IPAddress) -> ObjectKey | None:
         given = self._assigned.get(address)
-        if given is not None and (pod := self._pods.get(given.pod)) is not None:
-            if not given.uid or pod.metadata.uid == given.uid:
-                return given.pod
+        pod = self._pods.get(given.pod) if given is not None else None
+        if given is not None and pod is not None and given.uid in ("", pod.metadata.uid):
+            return given.pod
         return max(self._claims.get(address, ()), key=self._age, default=None)
 
     def _age(self, key: ObjectKey) -> tuple[str, ObjectKey]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sets of the table that change with pods: peers by selector, endpoints by port name. A pod touches its elements only."""
+"""Sets that change with pods: peers by selector, endpoints by port name. A pod touches its elements only."""
 
 from __future__ import annotations
 

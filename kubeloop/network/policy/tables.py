@@ -111,9 +111,9 @@ class PolicyTables:
 
     def _policies_of(self, pod: PodEndpoint, direction: str) -> Iterator[CompiledPolicy]:
         for policy in self._policies.values():
-            if policy.key.namespace == pod.key.namespace and direction in policy.chains:
-                if policy.pod_selector.matches(pod.labels):
-                    yield policy
+            applies = policy.key.namespace == pod.key.namespace and direction in policy.chains
+            if applies and policy.pod_selector.matches(pod.labels):
+                yield policy
 
     def _update_local(self, namespace: str) -> None:
         for key in self._pods_of.get(namespace, ()):

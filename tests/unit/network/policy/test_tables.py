@@ -60,7 +60,9 @@ peers = st.one_of(
     st.builds(lambda block: NetworkPolicyPeer(ip_block=block), blocks),
     st.builds(lambda pods: NetworkPolicyPeer(pod_selector=pods), selectors),
     st.builds(lambda spaces: NetworkPolicyPeer(namespace_selector=spaces), selectors),
-    st.builds(lambda pods, spaces: NetworkPolicyPeer(pod_selector=pods, namespace_selector=spaces), selectors, selectors),
+    st.builds(
+        lambda pods, spaces: NetworkPolicyPeer(pod_selector=pods, namespace_selector=spaces), selectors, selectors
+    ),
 )
 ports = st.one_of(
     st.builds(lambda protocol: NetworkPolicyPort(protocol=protocol), st.sampled_from(PROTOCOLS)),
@@ -88,7 +90,9 @@ egress = st.builds(
 policies = st.builds(
     lambda name, namespace, selector, rules, types: NetworkPolicy(
         metadata=ObjectMeta(name=name, namespace=namespace),
-        spec=NetworkPolicySpec(pod_selector=selector, ingress=tuple(rules[0]), egress=tuple(rules[1]), policy_types=types),
+        spec=NetworkPolicySpec(
+            pod_selector=selector, ingress=tuple(rules[0]), egress=tuple(rules[1]), policy_types=types
+        ),
     ),
     st.sampled_from(("p", "q", "r")),
     st.sampled_from(NAMESPACES),
@@ -141,9 +145,7 @@ def build(found: list[PodEndpoint], spaces: dict[str, dict[str, str]], rules: li
     return tables
 
 
-def state_of(
-    found: list[PodEndpoint], spaces: dict[str, dict[str, str]], rules: list[NetworkPolicy]
-) -> PolicyState:
+def state_of(found: list[PodEndpoint], spaces: dict[str, dict[str, str]], rules: list[NetworkPolicy]) -> PolicyState:
     return PolicyState({pod.key: pod for pod in found}, dict(spaces), {key_of(one): one for one in rules})
 
 
