@@ -54,7 +54,7 @@ class Bird:
         return {row[0]: row[5] if len(row) > 5 else row[3] for row in rows if len(row) > 3 and row[1] == "BGP"}
 
     async def _start(self) -> None:
-        files = ("-c", str(self._config), "-s", str(self._socket), "-P", str(self._folder / "bird.pid"))
+        files = ("-R", "-c", str(self._config), "-s", str(self._socket), "-P", str(self._folder / "bird.pid"))
         done = await self._run(self._program, *files)
         if done.exit_code:
             raise BirdError(f"BIRD does not start: {_message_of(done)}")

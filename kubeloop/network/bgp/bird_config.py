@@ -72,7 +72,7 @@ def _head(own: ClusterNode, folder: Path) -> str:
     return f"""# Written by kubeloop network for node {own.name}; changes are lost.
 {log}
 router id {router_id(own)};
-graceful restart;
+graceful restart wait 60;
 protocol device {{ scan time 10; }}
 protocol direct {{ ipv4; ipv6; }}
 """
@@ -103,9 +103,8 @@ def _session(own: ClusterNode, node: ClusterNode, nodes: Collection[ClusterNode]
         local, remote = own.address(version), node.address(version)
         if local is None or remote is None:
             continue
-        accepted = [
-            cidr for one in sources if one.name != own.name for cidr in one.pod_cidrs if cidr.version == version
-        ]
+        others = [one for one in sources if one.name != own.name]
+        accepted = [str(cidr) for one in others for cidr in one.pod_cidrs if cidr.version == version]
         exported = f'proto = "pods{version}"'
         if _is_reflector(own):
             exported += " || source = RTS_BGP"
@@ -129,7 +128,7 @@ def _external(own: ClusterNode, peer: BgpPeer, settings: BgpSettings) -> str:
     lines += f"  multihop {peer.multihop};\n" if peer.multihop else "  direct;\n"
     lines += f'  password "{peer.password}";\n' if peer.password else ""
     exported = f'proto = "pods{version}" || proto = "services{version}"'
-    accepted = [ip_network(text) for text in peer.accept if ip_network(text).version == version]
+    accepted = [f"{text}+" for text in peer.accept if ip_network(text).version == version]  # with all inside it
     channel = _channel(version, accepted, exported)
     return f"protocol bgp {_protocol_name('peer', peer.name, version)} {{\n{lines}{channel}}}\n"
 
@@ -141,8 +140,8 @@ def _endpoints(local: NodeIP, remote: NodeIP | str, local_as: int, remote_as: in
     )
 
 
-def _channel(version: int, accepted: Collection[PodNetwork], exported: str) -> str:
-    networks = ", ".join(sorted(map(str, accepted)))
+def _channel(version: int, accepted: Collection[str], exported: str) -> str:
+    networks = ", ".join(sorted(accepted))
     accept = f"import where net ~ [ {networks} ];" if networks else "import none;"
     return f"  ipv{version} {{ {accept} export where {exported}; }};\n"
 
