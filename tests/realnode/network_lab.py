@@ -34,6 +34,7 @@ class LabPod:
     def __init__(self, namespace: str, name: str, node: int, netns: str) -> None:
         self.namespace, self.name, self.node, self.netns = namespace, name, node, netns
         self.addresses: tuple[str, ...] = ()
+        self.result: dict[str, Any] | None = None  # of the last CNI plugin
         self.container = f"{netns}-sandbox"
 
     @property
@@ -90,7 +91,9 @@ class NetworkLab:
         """Create a node's namespace, connected to the bridge."""
         name = self.node(number)
         _add_namespace(name)
-        self.run(self.fabric, "ip", "link", "add", f"node{number}", "type", "veth", "peer", "name", "eth0", "netns", name)
+        self.run(
+            self.fabric, "ip", "link", "add", f"node{number}", "type", "veth", "peer", "name", "eth0", "netns", name
+        )
         self.run(self.fabric, "ip", "link", "set", f"node{number}", "master", "br0", "up")
         self.run(name, "ip", "address", "add", f"{address}/24", "dev", "eth0")
         self.run(name, "ip", "address", "add", f"fd30::{number}/64", "dev", "eth0", "nodad")
@@ -158,7 +161,9 @@ class NetworkLab:
     def wait_ready(self, *numbers: int) -> None:
         """Wait until agents report that the pod network is ready."""
         for number in numbers:
-            self.eventually(lambda number=number: "200" in fetch(self.node(number), "/readyz").partition("\r\n")[0], 90.0)  # type: ignore[misc]
+            self.eventually(
+                lambda number=number: "200" in fetch(self.node(number), "/readyz").partition("\r\n")[0], 90.0
+            )  # type: ignore[misc]
 
     def stop(self) -> None:
         """Stop agents and servers."""
@@ -170,7 +175,14 @@ class NetworkLab:
 
     def kubectl(self, *arguments: str, check: bool = True, stdin: str | None = None) -> str:
         """Run kubectl in the fabric and return its output."""
-        command = ["nsenter", f"--net=/run/netns/{self.fabric}", "kubectl", "--kubeconfig", str(self.kubeconfig), *arguments]
+        command = [
+            "nsenter",
+            f"--net=/run/netns/{self.fabric}",
+            "kubectl",
+            "--kubeconfig",
+            str(self.kubeconfig),
+            *arguments,
+        ]
         done = subprocess.run(
             command, input=stdin, capture_output=True, text=True, timeout=GIVE_UP_SECONDS, env=self._environment
         )
@@ -198,7 +210,9 @@ class NetworkLab:
 
     # Pods.
 
-    def add_pod(self, key: str, node: int, labels: dict[str, str] | None = None, ports: tuple[int, ...] = (80, 81)) -> LabPod:
+    def add_pod(
+        self, key: str, node: int, labels: dict[str, str] | None = None, ports: tuple[int, ...] = (80, 81)
+    ) -> LabPod:
         """Create a pod: its object, then its namespace by CNI, its servers, and its status."""
         namespace, name = key.split("/")
         pod = self.pods[key] = LabPod(namespace, name, node, f"{self.prefix}-{namespace}-{name}")
@@ -238,14 +252,14 @@ class NetworkLab:
         folder = self.agent_folder(pod.node)
         [path] = self.eventually(lambda: list((folder / "net.d").glob("*.conflist")))
         config = json.loads(path.read_text())
-        result: dict[str, Any] | None = pod.__dict__.get("result")
+        result = pod.result
         plugins = config["plugins"] if command == "ADD" else config["plugins"][::-1]
         for plugin in plugins:
             given = {"cniVersion": config["cniVersion"], "name": config["name"], **plugin}
             given |= {"prevResult": result} if result else {}
-            result = self._call_plugin(command, pod, given) if command == "ADD" else self._call_plugin(command, pod, given) or result
+            result = self._call_plugin(command, pod, given) or result
         if command == "ADD" and result is not None:
-            pod.__dict__["result"] = result
+            pod.result = result
             pod.addresses = tuple(one["address"].partition("/")[0] for one in result["ips"])
 
     def _call_plugin(self, command: str, pod: LabPod, config: dict[str, Any]) -> dict[str, Any] | None:
@@ -253,8 +267,13 @@ class NetworkLab:
         program = next(one for one in (Path(folder) / config["type"] for folder in folders.split(":")) if one.exists())
         arguments = f"IgnoreUnknown=1;K8S_POD_NAMESPACE={pod.namespace};K8S_POD_NAME={pod.name}"
         environment = {
-            **{"CNI_COMMAND": command, "CNI_CONTAINERID": pod.container, "CNI_NETNS": f"/run/netns/{pod.netns}"},
-            **{"CNI_IFNAME": "eth0", "CNI_PATH": folders, "CNI_ARGS": arguments, "PATH": os.environ["PATH"]},
+            "CNI_COMMAND": command,
+            "CNI_CONTAINERID": pod.container,
+            "CNI_NETNS": f"/run/netns/{pod.netns}",
+            "CNI_IFNAME": "eth0",
+            "CNI_PATH": folders,
+            "CNI_ARGS": arguments,
+            "PATH": os.environ["PATH"],
         }
         full = ["nsenter", f"--net=/run/netns/{self.node(pod.node)}", str(program)]
         done = subprocess.run(

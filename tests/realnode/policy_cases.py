@@ -173,7 +173,11 @@ CASES = (
     ),
     PolicyCase(
         "any of two pod selectors",
-        (policy("x", "p", ingress({"from": [{"podSelector": pods(pod="b")}, {"podSelector": pods(pod="c")}]}, to=TO_A)),),
+        (
+            policy(
+                "x", "p", ingress({"from": [{"podSelector": pods(pod="b")}, {"podSelector": pods(pod="c")}]}, to=TO_A)
+            ),
+        ),
         from_only("x/a", "x/b", "x/c"),
     ),
     PolicyCase(
@@ -198,7 +202,9 @@ CASES = (
             policy(
                 "x",
                 "p",
-                ingress({"from": [{"namespaceSelector": within("kubernetes.io/metadata.name", "NotIn", "x")}]}, to=TO_A),
+                ingress(
+                    {"from": [{"namespaceSelector": within("kubernetes.io/metadata.name", "NotIn", "x")}]}, to=TO_A
+                ),
             ),
         ),
         lambda s, d, p, _: s == d or d != "x/a" or s[0] != "x",

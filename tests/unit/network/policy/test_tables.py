@@ -162,7 +162,7 @@ def content(table: NftablesTable) -> tuple[object, ...]:
     return table.sets, table.elements, table.chains
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(pods, max_size=8), namespaces, st.lists(policies, max_size=4), st.lists(connections, min_size=5))
 def test_tables_decide_as_the_evaluator(
     found: list[PodEndpoint], spaces: dict[str, dict[str, str]], rules: list[NetworkPolicy], tries: list[Connection]
@@ -183,7 +183,7 @@ change = st.one_of(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(change, max_size=25))
 def test_changes_lead_to_the_same_table_as_a_new_start(changes: list[tuple[str, object]]) -> None:
     tables = PolicyTables()
