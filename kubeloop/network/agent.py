@@ -24,10 +24,10 @@ from kubeloop.network.backends import NetworkBackend
 from kubeloop.network.cni.cni_config import CniSettings, build_config, encode_config
 from kubeloop.network.cni.config_writer import ConfigWriter
 from kubeloop.network.desired_state import unreachable_nodes
-from kubeloop.network.masquerade import internal_networks, masquerade_script
+from kubeloop.network.masquerade import CHECK, REMOVAL, internal_networks, masquerade_script
 from kubeloop.network.netlink.difference import difference
 from kubeloop.network.netlink.kernel import NetlinkFailure, NetworkKernel
-from kubeloop.network.nftables_runner import NftablesRunner
+from kubeloop.network.nftables_runner import NftablesRunner, NftablesScriptError
 from kubeloop.network.node_status import NodeStatusWriter
 from kubeloop.network.nodes import ClusterNode, PodNetwork, cluster_node_of
 from kubeloop.network.retry_queue import new_queue
@@ -191,20 +191,25 @@ class PodNetworkAgent:
         for operation in difference(await kernel.read_state(), desired):
             try:
                 await kernel.apply(operation)
+                self._operations.with_labels("success").value += 1
             except NetlinkFailure as error:
+                self._operations.with_labels("error").value += 1
                 errors.append(f"{operation.verb} {operation.subject}: {error}")
-            self._operations.with_labels("error" if errors else "success").value += 1
-        for text in errors:
-            log.warning("unable to change the kernel's network: %s", text)
+                log.warning("unable to change the kernel's network: %s", errors[-1])
         return errors
 
     async def _sync_masquerade(self, own: ClusterNode) -> None:
+        """Apply a changed table of masquerading, and one that somebody has removed."""
         config = self._config
-        if not config.masquerades:
-            return
         direct = self._parts.backend.reaches_nodes_directly
         internal = internal_networks(self._nodes.values(), config.internal_networks, nodes_too=direct)
-        script = masquerade_script(own, internal)
+        script = masquerade_script(own, internal) if config.masquerades else REMOVAL
+        if script == self._masquerade and config.masquerades:
+            try:
+                await self._parts.nftables.run(CHECK)
+            except NftablesScriptError as error:
+                log.warning("the table of masquerading is replaced after an error: %s", error)
+                self._masquerade = ""
         if script != self._masquerade:
             await self._parts.nftables.run(script)
             self._masquerade = script

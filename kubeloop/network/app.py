@@ -18,9 +18,10 @@ from kubeloop.network.backends import NetworkBackend
 from kubeloop.network.cni.address_gc import LeakedAddressCollector, ListSandboxes
 from kubeloop.network.cni.report_server import ReportServer, install_plugin
 from kubeloop.network.netlink.kernel import NetworkKernel
-from kubeloop.network.nftables_runner import NftablesRunner
+from kubeloop.network.nftables_runner import NftablesRunner, NftablesScriptError
 from kubeloop.network.node_status import NodeStatusWriter
 from kubeloop.network.policy.controller import NetworkPolicyController
+from kubeloop.network.policy.tables import REMOVAL
 from kubeloop.runtime.controller import Telemetry
 from kubeloop.runtime.informer.informer import SharedInformerFactory
 from kubeloop.runtime.manager import LoopManager
@@ -59,6 +60,7 @@ class NetworkApp:
     ) -> None:
         self._config = config
         self._clock = clock
+        self._nftables = interfaces.nftables
         self._informers = SharedInformerFactory(client, clock)
         self._informers.for_resource(Node)
         parts = PodNetworkParts(
@@ -86,6 +88,8 @@ class NetworkApp:
         server = self._report_server()
         if server is not None:
             await server.start()
+        if self._policies is None:
+            await self._remove_policies()
         self._informers.start()
         try:
             async with asyncio.TaskGroup() as group:
@@ -101,6 +105,13 @@ class NetworkApp:
         if self._config.list_sandboxes is not None:
             tasks.append(self._collect_addresses(self._config.list_sandboxes))
         return tasks
+
+    async def _remove_policies(self) -> None:
+        """Remove the table of an earlier process that enforced policies."""
+        try:
+            await self._nftables.run(REMOVAL)
+        except NftablesScriptError as error:
+            log.warning("unable to remove the table of network policies: %s", error)
 
     def _report_server(self) -> ReportServer | None:
         socket, folder = self._config.pod_network.cni.report_socket, self._config.plugin_folder

@@ -15,6 +15,8 @@ from typing import Final
 from kubeloop.network.nodes import ClusterNode, PodNetwork
 
 TABLE: Final = "kubeloop-masquerade"
+REMOVAL: Final = f"add table inet {TABLE}\ndelete table inet {TABLE}\n"
+CHECK: Final = f"list chain inet {TABLE} postrouting\n"  # fails if the table was removed
 _MULTICAST: Final = {4: "224.0.0.0/4", 6: "ff00::/8"}
 
 
@@ -32,7 +34,7 @@ def internal_networks(nodes: Iterable[ClusterNode], more: Sequence[PodNetwork], 
 
 def masquerade_script(own: ClusterNode, internal: Iterable[str]) -> str:
     """Return a script that replaces the table in one transaction."""
-    lines = [f"add table inet {TABLE}", f"delete table inet {TABLE}", f"add table inet {TABLE}"]
+    lines = [*REMOVAL.splitlines(), f"add table inet {TABLE}"]
     lines.append(f"add chain inet {TABLE} postrouting {{ type nat hook postrouting priority 100; policy accept; }}")
     listed = list(internal)
     for version, word, kind in ((4, "ip", "ipv4_addr"), (6, "ip6", "ipv6_addr")):

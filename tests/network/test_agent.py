@@ -58,8 +58,11 @@ class Nftables:
     def __init__(self) -> None:
         self.scripts: list[str] = []
         self.failures = 0
+        self.missing = ""  # table that a check does not find
 
     async def run(self, script: str) -> None:
+        if self.missing and script.startswith(f"list chain inet {self.missing}"):
+            raise NftablesScriptError("No such file or directory")
         if self.failures and "kubeloop-network-policy" in script:
             self.failures -= 1
             raise NftablesScriptError("refused")
@@ -221,5 +224,20 @@ def test_refused_change_replaces_the_whole_table(tmp_path: Path) -> None:
         await agent.loop.advance(31.0)
         [script] = agent.nftables.take()
         assert "delete table inet kubeloop-network-policy" in script
+
+    bench(tmp_path, scenario)
+
+
+def test_removed_masquerade_table_is_restored(tmp_path: Path) -> None:
+    async def scenario(agent: Bench) -> None:
+        await agent.node(1, "10.244.1.0/24")
+        await agent.settle()
+        assert any("add table inet kubeloop-masquerade" in one for one in agent.nftables.scripts)
+        agent.nftables.scripts.clear()
+        await agent.loop.advance(31.0)
+        assert not any("add table inet kubeloop-masquerade" in one for one in agent.nftables.scripts)
+        agent.nftables.missing = "kubeloop-masquerade"
+        await agent.loop.advance(31.0)
+        assert any("add table inet kubeloop-masquerade" in one for one in agent.nftables.scripts)
 
     bench(tmp_path, scenario)

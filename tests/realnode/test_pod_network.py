@@ -104,19 +104,21 @@ def test_agent_is_killed_and_takes_over(lab: NetworkLab, backend: str) -> None:
 
 def test_node_changes_its_address(lab: NetworkLab, backend: str) -> None:
     lab.wait_mesh()
-    name = lab.node(3)
-    lab.run(name, "ip", "address", "add", "172.30.0.33/24", "dev", "eth0")
-    lab.run(name, "ip", "address", "delete", "172.30.0.3/24", "dev", "eth0")
-    lab.set_node_addresses(3, "172.30.0.33", "fd30::3")
     try:
-        lab.run(name, "ip", "route", "replace", "default", "via", "172.30.0.254")
+        move(lab, 3, "172.30.0.3", "172.30.0.33")
         lab.wait_mesh((4,))
     finally:
-        lab.run(name, "ip", "address", "add", "172.30.0.3/24", "dev", "eth0")
-        lab.run(name, "ip", "address", "delete", "172.30.0.33/24", "dev", "eth0")
-        lab.run(name, "ip", "route", "replace", "default", "via", "172.30.0.254")
-        lab.set_node_addresses(3, "172.30.0.3", "fd30::3")
-    lab.wait_mesh((4,))
+        move(lab, 3, "172.30.0.33", "172.30.0.3")
+    lab.wait_mesh()
+
+
+def move(lab: NetworkLab, number: int, old: str, new: str) -> None:
+    """Change the IPv4 address of a node's link, and the one of its status."""
+    name = lab.node(number)
+    lab.run(name, "ip", "address", "delete", f"{old}/24", "dev", "eth0")
+    lab.run(name, "ip", "address", "add", f"{new}/24", "dev", "eth0")
+    lab.run(name, "ip", "route", "add", "default", "via", "172.30.0.254")
+    lab.set_node_addresses(number, new, f"fd30::{number}")
 
 
 def test_packets_that_leave_the_cluster_have_the_address_of_the_node(lab: NetworkLab, backend: str) -> None:

@@ -17,6 +17,7 @@ from kubeloop.network.policy.table import NftablesTable
 from kubeloop.runtime.objects.keys import ObjectKey, key_of
 
 TABLE: Final = "kubeloop-network-policy"
+REMOVAL: Final = f"add table inet {TABLE}\ndelete table inet {TABLE}\n"
 Shared = TypeVar("Shared", str, PeerSelector, PortName)
 
 
@@ -29,7 +30,8 @@ class PolicyTables:
         self._pods_of: dict[str, set[ObjectKey]] = {}  # by namespace
         self._namespaces: dict[str, Mapping[str, str]] = {}
         self._policies: dict[ObjectKey, CompiledPolicy] = {}
-        self._peer_sets: dict[PeerSelector, PeerSet] = {}
+        # By the namespace that a selector is limited to; empty for selectors of namespaces.
+        self._peer_sets: dict[str, dict[PeerSelector, PeerSet]] = {"": {}}
         self._named_ports: dict[PortName, NamedPortSet] = {}
         self._constant_users: Counter[str] = Counter()
         self._selector_users: Counter[PeerSelector] = Counter()
@@ -49,8 +51,8 @@ class PolicyTables:
         changes = list(changes)
         for key, pod in changes:
             old = self._pods.get(key)
-            if old is not None:
-                kept = old.addresses & pod.addresses if pod is not None else frozenset()
+            kept = old.addresses & pod.addresses if old is not None and pod is not None else frozenset()
+            if old is not None and kept != old.addresses:
                 self._set_pod(key, replace(old, addresses=kept))
         for key, pod in changes:
             self._set_pod(key, pod)
@@ -63,8 +65,9 @@ class PolicyTables:
             self._pods[key] = pod
             self._pods_of.setdefault(key.namespace, set()).add(key)
         labels = self._namespaces.get(key.namespace)
-        for peers in self._peer_sets.values():
-            peers.update(key, pod, labels)
+        for limit in (key.namespace, ""):
+            for peers in self._peer_sets.get(limit, {}).values():
+                peers.update(key, pod, labels)
         for ports in self._named_ports.values():
             ports.update(key, pod)
         self._local.update(key, pod)
@@ -78,9 +81,8 @@ class PolicyTables:
         else:
             self._namespaces[name] = labels
         for key in self._pods_of.get(name, ()):
-            for selector, peers in self._peer_sets.items():
-                if not selector.namespace:
-                    peers.update(key, self._pods[key], labels)
+            for peers in self._peer_sets[""].values():
+                peers.update(key, self._pods[key], labels)
 
     # Policies.
 
@@ -125,10 +127,9 @@ class PolicyTables:
             self.table.add_set(spec, elements)
         for selector in policy.peer_selectors:
             self._selector_users[selector] += 1
-            if selector not in self._peer_sets:
-                peers = self._peer_sets[selector] = PeerSet(selector, self.table)
-                for key, pod in self._pods.items():
-                    peers.update(key, pod, self._namespaces.get(key.namespace))
+            alike = self._peer_sets.setdefault(selector.namespace, {})
+            if selector not in alike:
+                self._fill(alike.setdefault(selector, PeerSet(selector, self.table)))
         for port in policy.port_names:
             self._port_users[port] += 1
             if port not in self._named_ports:
@@ -136,13 +137,22 @@ class PolicyTables:
                 for key, pod in self._pods.items():
                     ports.update(key, pod)
 
+    def _fill(self, peers: PeerSet) -> None:
+        """Add the members of a new set; only namespaces that its selector can match are searched."""
+        selector = peers.selector
+        for name in [selector.namespace] if selector.namespace else list(self._pods_of):
+            labels = self._namespaces.get(name)
+            if selector.namespace or (labels is not None and selector.namespace_selector.matches(labels)):
+                for key in self._pods_of.get(name, ()):
+                    peers.update(key, self._pods[key], labels)
+
     def _remove_references(self, policy: CompiledPolicy) -> None:
         for spec in policy.constant_sets:
             if _release(self._constant_users, spec.name):
                 self.table.remove_set(spec.name)
         for selector in policy.peer_selectors:
             if _release(self._selector_users, selector):
-                self._peer_sets.pop(selector).remove()
+                self._peer_sets[selector.namespace].pop(selector).remove()
         for port in policy.port_names:
             if _release(self._port_users, port):
                 self._named_ports.pop(port).remove()
