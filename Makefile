@@ -123,10 +123,10 @@ dig:
 	  fi; }
 
 runtime-tools:
-	@{ command -v containerd && command -v runc && command -v ip && command -v gcc && command -v dbus-daemon && test -x /bin/busybox && test -x /usr/lib/cni/bridge; } >/dev/null 2>&1 || { \
+	@{ command -v containerd && command -v runc && command -v ip && command -v gcc && command -v dbus-daemon && command -v nft && command -v bird && test -x /bin/busybox && test -x /usr/lib/cni/bridge; } >/dev/null 2>&1 || { \
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-	    echo "== installing containerd, runc, CNI plugins and D-Bus for the tests of a real node"; \
-	    apt-get update -qq && apt-get install -qq -y --no-install-recommends containerd runc containernetworking-plugins busybox-static iproute2 iptables gcc libc6-dev dbus >/dev/null; \
+	    echo "== installing containerd, runc, CNI plugins, D-Bus, nftables and BIRD for the tests of a real node"; \
+	    apt-get update -qq && apt-get install -qq -y --no-install-recommends containerd runc containernetworking-plugins busybox-static iproute2 iptables nftables bird2 gcc libc6-dev dbus >/dev/null; \
 	  else \
 	    echo "== no containerd: the tests of a real node are skipped"; \
 	  fi; }
