@@ -13,6 +13,8 @@ from kubeloop.dns.zone.cluster_zone import ClusterZone
 from kubeloop.runtime.informer.event_handlers import ResourceEventHandlerFuncs
 from kubeloop.runtime.informer.informer import Informer, SharedInformerFactory
 
+_SERVICES_PER_TURN = 50  # prepared at the start before other work has its turn
+
 
 class ZoneInformers:
     """Keeps a zone up to date. Pods are watched only if their records are verified."""
@@ -37,6 +39,8 @@ class ZoneInformers:
         """Wait until all objects are known; from then on the zone answers."""
         for informer in self._watched:
             await informer.wait_synced()
+        while self._zone.prepare(_SERVICES_PER_TURN):  # noqa: ASYNC110  # work, not waiting
+            await asyncio.sleep(0)
         if not self._zone.is_synced:
             self._zone.mark_synced()
 

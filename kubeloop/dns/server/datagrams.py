@@ -37,13 +37,12 @@ class DnsDatagramProtocol(asyncio.DatagramProtocol):
             return
         try:
             response = self._respond(data, self._channel, is_stream=False)
-        except Exception:  # a defect must not end the server
+            if isinstance(response, bytes):
+                transport.sendto(response, addr)
+            elif response is not None:
+                self._answer_later(response, addr)
+        except Exception:  # neither a defect nor an impossible address must end the server
             log.exception("a datagram could not be answered")
-            return
-        if isinstance(response, bytes):
-            transport.sendto(response, addr)
-        elif response is not None:
-            self._answer_later(response, addr)
 
     def pause_writing(self) -> None:
         """Stop to answer: the socket's buffer is full."""

@@ -6,7 +6,7 @@ The difference between no such name and no such type follows CoreDNS's kubernete
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from kubeloop.api.generated.core_v1 import Namespace, Pod, Service
@@ -27,9 +27,16 @@ from kubeloop.dns.zone.authority import (
 )
 from kubeloop.dns.zone.pods import PodRecords, PodsMode
 from kubeloop.dns.zone.reverse_index import ReverseIndex, ServiceKey
-from kubeloop.dns.zone.service_answers import ServiceAnswers, answer_key, prepare_entries, prepare_service
+from kubeloop.dns.zone.service_answers import (
+    NO_ANSWERS,
+    ServiceAnswers,
+    answer_key,
+    prepare_entries,
+    prepare_service,
+    without_names,
+)
 from kubeloop.dns.zone.service_objects import ServiceObjects
-from kubeloop.dns.zone.service_records import cluster_addresses, is_headless, ready_endpoints
+from kubeloop.dns.zone.service_records import cluster_addresses, is_headless
 
 _TRANSFERS = frozenset((RRType.AXFR, RRType.IXFR))
 _ADDRESSES = frozenset((RRType.A, RRType.AAAA))
@@ -108,44 +115,49 @@ class ClusterZone:
         """Remove a pod."""
         self._pods.delete(pod)
 
+    def prepare(self, limit: int) -> bool:
+        """Prepare answers of some changed Services; returns True if there are more."""
+        self._publish(limit)
+        return self._objects.has_changes
+
     def mark_synced(self) -> None:
         """Start to answer: all objects that exist have been set."""
         self.is_synced = True
         self._publish()
+        self._publish_authority()
 
     def flush(self) -> None:
         """Prepare the answers of changed Services; does nothing before all objects are known."""
         if self.is_synced and self._objects.has_changes:
             self._publish()
+            self._publish_authority()
 
-    def _publish(self) -> None:
+    def _publish(self, limit: int | None = None) -> None:
         addresses: list[bytes] = []
-        for key in self._objects.take_changes():
+        for key in self._objects.take_changes(limit):
             addresses += self._rebuild(key)
         self._reverse.update(self.answers, addresses)
-        self._publish_authority()
 
-    def _rebuild(self, key: ServiceKey) -> list[bytes]:
+    def _rebuild(self, key: ServiceKey) -> Iterable[bytes]:
         """Prepare the answers of a Service; returns the addresses whose names may have changed."""
-        addresses: list[bytes] = []
-        old = self._built.pop(key, None)
-        if old is not None:
-            addresses += self._reverse.remove(key, old)
-            for question in old.answers:
-                self.answers.pop(question, None)
-            for node in old.nodes:
-                self._nodes.pop(node, None)
-        service, slices = self._objects.service(key), self._objects.slices(key)
         name = self._service_name(key)
-        if name is None or (service is None and not slices):
-            return addresses
-        is_visible = key[0] in self._objects.namespaces
-        new = prepare_service(name, service, slices, self.settings.ttl, is_visible=is_visible)
-        self._built[key] = new
+        if name is None:
+            return ()
+        old, new = self._built.pop(key, NO_ANSWERS), NO_ANSWERS
+        service, endpoints = self._objects.service(key), self._objects.endpoints(key)
+        if service is not None or endpoints:
+            new = prepare_service(name, service, endpoints, self.settings.ttl, old)
+            if key[0] not in self._objects.namespaces:
+                new = without_names(new)
+            self._built[key] = new
+        for question in old.answers.keys() - new.answers.keys():
+            self.answers.pop(question, None)
         self.answers.update(new.answers)
-        self._nodes.update(new.nodes)
-        addresses += self._reverse.add(key, name, new)
-        return addresses
+        nodes = new.nodes
+        for node in old.nodes.keys() - nodes.keys():
+            self._nodes.pop(node, None)
+        self._nodes.update(nodes)
+        return self._reverse.replace(key, name, old, new)
 
     def _service_name(self, key: ServiceKey) -> bytes | None:
         namespace, name = key
@@ -180,7 +192,7 @@ class ClusterZone:
             return []
         if not is_headless(service):
             return [(name, address) for address in cluster_addresses(service)]
-        endpoints = ready_endpoints(self._objects.slices(key))
+        endpoints = self._objects.endpoints(key)
         return [(bytes((len(one.label),)) + one.label + name, one.address) for one in endpoints]
 
     # Questions

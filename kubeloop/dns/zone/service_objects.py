@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
+from itertools import islice
 
 from kubeloop.api.generated.core_v1 import Service
 from kubeloop.api.generated.discovery_v1 import EndpointSlice
 from kubeloop.dns.zone.reverse_index import ServiceKey
+from kubeloop.dns.zone.service_records import ReadyEndpoint, ready_endpoints
 
 SERVICE_NAME_LABEL = "kubernetes.io/service-name"
 
@@ -18,7 +20,7 @@ class ServiceObjects:
     def __init__(self) -> None:
         self.namespaces: set[str] = set()
         self._services: dict[ServiceKey, Service] = {}
-        self._slices: dict[ServiceKey, dict[str, EndpointSlice]] = {}
+        self._slices: dict[ServiceKey, dict[str, tuple[ReadyEndpoint, ...]]] = {}  # by name of the slice
         self._owners: dict[tuple[str, str], ServiceKey] = {}  # by namespace and name of a slice
         self._by_namespace: dict[str, set[ServiceKey]] = {}
         self._changed: dict[ServiceKey, None] = {}
@@ -29,18 +31,22 @@ class ServiceObjects:
         """True if something changed since the changes were taken."""
         return bool(self._changed) or self._is_namespace_changed
 
-    def take_changes(self) -> Collection[ServiceKey]:
-        """Return the changed Services, and forget that they have changed."""
-        changed, self._changed, self._is_namespace_changed = self._changed, {}, False
-        return changed
+    def take_changes(self, limit: int | None = None) -> Collection[ServiceKey]:
+        """Return changed Services, at most `limit`, and forget that they have changed."""
+        taken = list(islice(self._changed, limit))
+        for key in taken:
+            del self._changed[key]
+        self._is_namespace_changed = False
+        return taken
 
     def service(self, key: ServiceKey) -> Service | None:
         """Return a Service; None if it does not exist."""
         return self._services.get(key)
 
-    def slices(self, key: ServiceKey) -> Sequence[EndpointSlice]:
-        """Return the slices of a Service."""
-        return tuple(self._slices.get(key, {}).values())
+    def endpoints(self, key: ServiceKey) -> tuple[ReadyEndpoint, ...]:
+        """Return the ready endpoints of a Service, in the order of the slices' names."""
+        slices = self._slices.get(key, {})
+        return tuple([one for name in sorted(slices) for one in slices[name]])
 
     def set_namespace(self, name: str) -> None:
         """Add a namespace."""
@@ -73,7 +79,7 @@ class ServiceObjects:
         if owner:
             key = metadata.namespace, owner
             self._owners[metadata.namespace, metadata.name] = key
-            self._slices.setdefault(key, {})[metadata.name] = endpoint_slice
+            self._slices.setdefault(key, {})[metadata.name] = ready_endpoints(endpoint_slice)
             self._change(key)
 
     def delete_slice(self, endpoint_slice: EndpointSlice) -> None:

@@ -44,19 +44,18 @@ class RecordEntry(NamedTuple):
 Nodes = Mapping[bytes, tuple[RecordEntry, ...]]
 
 
-def ready_endpoints(slices: Iterable[EndpointSlice]) -> tuple[ReadyEndpoint, ...]:
-    """Return the ready endpoints of slices, in the order of the slices' names."""
+def ready_endpoints(endpoint_slice: EndpointSlice) -> tuple[ReadyEndpoint, ...]:
+    """Return the ready endpoints of a slice; an endpoint of unknown readiness counts as ready."""
+    if endpoint_slice.address_type == "FQDN":
+        return ()
+    ports = tuple(
+        NamedPort(port.name or "", (port.protocol or "").lower(), NO_PORT if port.port is None else port.port)
+        for port in endpoint_slice.ports or ()
+    ) or (NamedPort("", "", NO_PORT),)
     found: list[ReadyEndpoint] = []
-    for one in sorted(slices, key=lambda one: one.metadata.name):
-        if one.address_type == "FQDN":
-            continue
-        ports = tuple(
-            NamedPort(port.name or "", (port.protocol or "").lower(), NO_PORT if port.port is None else port.port)
-            for port in one.ports or ()
-        ) or (NamedPort("", "", NO_PORT),)
-        for endpoint in one.endpoints or ():
-            if endpoint.conditions.ready is not False:  # unknown counts as ready
-                found += _addresses(endpoint, ports)
+    for endpoint in endpoint_slice.endpoints or ():
+        if endpoint.conditions.ready is not False:
+            found += _addresses(endpoint, ports)
     return tuple(found)
 
 
