@@ -20,6 +20,7 @@ RUN = sorted(
 OTHERS = {
     "admission.md": "a flag combination, which tests/unit/cli checks",
     "chaos.md": "excerpts of examples, which tests/e2e/test_examples.py runs",
+    "dns.md": "tests/e2e/test_dns.py runs the program, and asks it with dig",
     "high-availability.md": "tests/e2e/test_high_availability.py starts this plane",
     "nodes.md": "commands against a plane of the reader's, and an excerpt",
     "reference/comparison.md": "a measurement",

@@ -25,7 +25,7 @@ from kubeloop.dns.wire.constants import (
     rcode_name,
     type_name,
 )
-from kubeloop.dns.wire.names import DnsFormatError, name_text
+from kubeloop.dns.wire.names import DnsFormatError, name_text, read_name
 from kubeloop.dns.wire.query import DnsQuery, error_header, parse_query
 from kubeloop.dns.zone.cluster_zone import ClusterZone, ExternalName
 
@@ -159,8 +159,7 @@ class DnsHandler:
             self._log(response, channel, qtype, seconds)
 
     def _log(self, response: bytes, channel: ChannelMetrics, qtype: int, seconds: float) -> None:
-        end = response.find(0, HEADER_SIZE)
-        name = name_text(response[HEADER_SIZE : end + 1]) if end > 0 else "."
+        name = name_text(read_name(response, HEADER_SIZE)[0]) if len(response) > HEADER_SIZE else "."
         code = rcode_name(response[3] & 0xF)
         log.info('"%s IN %s %s" %s %d %.9fs', name, type_name(qtype), channel.protocol, code, len(response), seconds)
 

@@ -15,7 +15,7 @@ import pytest
 import uvloop
 
 from kubeloop.clock import SystemClock
-from kubeloop.dns.forward.forwarder import DnsForwarder
+from kubeloop.dns.forward.forwarder import DnsForwarder, ForwardSettings
 from kubeloop.dns.listeners import DnsListeners, bind_sockets, socket_address
 from kubeloop.dns.server import streams
 from kubeloop.dns.server.handler import DnsHandler
@@ -142,6 +142,35 @@ def test_forwarded_queries_of_a_connection_are_answered_after_its_end() -> None:
                     assert f"coredns_dns_responses_total{{{labels}}} 1\n" in text
 
     run(work)
+
+
+def test_loop_between_two_servers_ends() -> None:
+    """A query that comes back joins the exchange that it came from, instead of starting another one."""
+
+    async def work() -> None:
+        pairs = [bind_sockets(("127.0.0.1",), 0) for _ in range(2)]
+        addresses = [socket_address(one[0]) for one in pairs]
+        settings = ForwardSettings(attempt_timeout=0.2, deadline=0.4)
+        registries, servers = [], []
+        for own, other in zip(pairs, reversed(addresses), strict=True):
+            registries.append(MetricRegistry())
+            handler = DnsHandler(ZONE, forwarder_of(other, settings=settings), SystemClock())
+            servers.append(DnsListeners(handler, DnsMetrics(registries[-1], "dns://:53")))
+            await servers[-1].listen(own)
+        async with datagram_client(addresses[0]) as (transport, client):
+            transport.sendto(dns.message.make_query("a.example.", "A").to_wire())
+            assert code(dns.message.from_wire(await client.received.get())) == "SERVFAIL"
+        for server in servers:
+            await server.close()
+        counts = [_requests(one) for one in registries]
+        assert sum(counts) <= 12, counts
+
+    run(work)
+
+
+def _requests(registry: MetricRegistry) -> float:
+    found = [line for line in registry.render().splitlines() if line.startswith("coredns_dns_requests_total{")]
+    return sum(float(line.rpartition(" ")[2]) for line in found)
 
 
 def test_idle_connection_is_closed() -> None:
