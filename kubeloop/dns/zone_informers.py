@@ -7,8 +7,9 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from kubeloop.api.generated.core_v1 import Namespace, Pod, Service
+from kubeloop.api.generated.core_v1 import Namespace, Pod, PodStatus, Service
 from kubeloop.api.generated.discovery_v1 import EndpointSlice
+from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.dns.zone.cluster_zone import ClusterZone
 from kubeloop.runtime.informer.event_handlers import ResourceEventHandlerFuncs
 from kubeloop.runtime.informer.informer import Informer, SharedInformerFactory
@@ -28,6 +29,7 @@ class ZoneInformers:
         self._follow(Service, zone.set_service, zone.delete_service)
         self._follow(EndpointSlice, zone.set_slice, zone.delete_slice)
         if zone.settings.pods == "verified":
+            informers.for_resource(Pod).set_transform(reduce_pod)
             self._follow(Pod, zone.set_pod, zone.delete_pod)
 
     @property
@@ -69,3 +71,18 @@ class ZoneInformers:
     def _flush(self) -> None:
         self._is_flush_due = False
         self._zone.flush()
+
+
+def reduce_pod(pod: Pod) -> Pod:
+    """Return a pod with the fields that its records and the cache need; a cluster may have many large ones."""
+    metadata = pod.metadata
+    return Pod(
+        metadata=ObjectMeta(
+            name=metadata.name,
+            namespace=metadata.namespace,
+            uid=metadata.uid,
+            resource_version=metadata.resource_version,
+            deletion_timestamp=metadata.deletion_timestamp,
+        ),
+        status=PodStatus(pod_ip=pod.status.pod_ip),
+    )

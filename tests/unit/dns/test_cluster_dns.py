@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from kubeloop.api.generated.core_v1 import Service
+from kubeloop.api.generated.core_v1 import Container, Pod, PodSpec, Service
+from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.dns.cluster_dns import ClusterDns, ClusterDnsSettings
 from kubeloop.dns.forward.addresses import UpstreamError
 from kubeloop.dns.zone.cluster_zone import ZoneSettings
@@ -78,6 +79,28 @@ def test_pods_are_watched_only_if_they_are_verified() -> None:
 
     watched = ["namespaces", "services", "endpointslices"]
     assert play(scenario) == [watched, [*watched, "pods"]]
+
+
+def test_verified_pods_follow_the_cluster() -> None:
+    async def scenario(api: Server) -> None:
+        client = api.client
+        await client.create(namespace("default"))
+        settings = ClusterDnsSettings(zone=ZoneSettings(pods="verified"), bind_addresses=("127.0.0.1",), port=0)
+        server = ClusterDns(client, api.clock, settings)
+        await server.start()
+        await server.wait_ready()
+        name = "10-1-2-3.default.pod.cluster.local."
+        await settled(server, name, "NXDOMAIN")
+        spec = PodSpec(containers=(Container(name="c", image="i"),))
+        await client.create(Pod(metadata=ObjectMeta(name="a", namespace="default"), spec=spec))
+        status = {"status": {"podIP": "10.1.2.3", "podIPs": [{"ip": "10.1.2.3"}]}}
+        await client.patch(Pod, "a", status, "default", subresource="status")
+        await settled(server, name, [f"{name} 30 A 10.1.2.3"])
+        await client.delete(Pod, "a", "default", grace_seconds=0)
+        await settled(server, name, "NXDOMAIN")
+        await server.close()
+
+    play(scenario)
 
 
 def test_upstream_that_is_the_server_itself_is_rejected() -> None:
