@@ -117,6 +117,7 @@ GROUPS: Final[tuple[tuple[str, tuple[Command, ...]], ...]] = (
                 "network.run:run_network",
                 "network.flags:add_flags",
             ),
+            Command("proxy", "Run the service proxy of a node", "proxy.run:run_proxy", "proxy.flags:add_flags"),
             Command(
                 "balancer",
                 "Balance connections over several API servers",

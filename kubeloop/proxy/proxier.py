@@ -20,7 +20,7 @@ from kubeloop.clock import Clock
 from kubeloop.nftables import Nftables, NftablesError, NftablesNotFound
 from kubeloop.proxy.endpoint_selection import NodeTopology, select_endpoints
 from kubeloop.proxy.health.proxy_health import ProxyHealth
-from kubeloop.proxy.ip_family import networks_of
+from kubeloop.proxy.ip_family import IPFamily, networks_of
 from kubeloop.proxy.kernel.conntrack import UdpFlow
 from kubeloop.proxy.kernel.stale_flows import UdpFrontends, stale_flows
 from kubeloop.proxy.metrics import ProxyMetrics
@@ -50,10 +50,10 @@ log = logging.getLogger(__name__)
 class FlowTable(Protocol):
     """Tracked connections; calls block."""
 
-    def list_udp(self, family: object) -> list[UdpFlow]:
+    def list_udp(self, family: IPFamily) -> list[UdpFlow]:
         """Return the UDP flows."""
 
-    def delete(self, family: object, flows: Iterable[UdpFlow]) -> int:
+    def delete(self, family: IPFamily, flows: Iterable[UdpFlow]) -> int:
         """Delete flows and return their number."""
 
 
