@@ -25,7 +25,7 @@ from kubeloop.proxy.health.proxy_health import ProxyHealth
 from kubeloop.proxy.health.service_health import HealthEvents, ServiceHealthServer
 from kubeloop.proxy.ip_family import IP_FAMILIES, IPV4, IPFamily, networks_of
 from kubeloop.proxy.kernel.addresses import interface_addresses
-from kubeloop.proxy.kernel.conntrack import ConntrackTable
+from kubeloop.proxy.kernel.flow_cleaner import ConntrackCleaner
 from kubeloop.proxy.metrics import ProxyMetrics
 from kubeloop.proxy.node_addresses import (
     NO_DETECTOR,
@@ -184,8 +184,8 @@ def _dependencies(context: ProxyContext, server: ServiceHealthServer, family: IP
         context.metrics,
         context.health,
         server,
-        ConntrackTable(),
-        lambda: interface_addresses(family),
+        ConntrackCleaner(family),
+        lambda: asyncio.to_thread(interface_addresses, family),
     )
 
 

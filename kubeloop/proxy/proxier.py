@@ -7,9 +7,8 @@ changes ──▶ checkout ──▶ parts of changed ports ──▶ ProxyTable
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Protocol
@@ -20,9 +19,8 @@ from kubeloop.clock import Clock
 from kubeloop.nftables import Nftables, NftablesError, NftablesNotFound
 from kubeloop.proxy.endpoint_selection import NodeTopology, select_endpoints
 from kubeloop.proxy.health.proxy_health import ProxyHealth
-from kubeloop.proxy.ip_family import IPFamily, networks_of
-from kubeloop.proxy.kernel.conntrack import UdpFlow
-from kubeloop.proxy.kernel.stale_flows import UdpFrontends, stale_flows
+from kubeloop.proxy.ip_family import networks_of
+from kubeloop.proxy.kernel.stale_flows import Frontends, UdpFrontends
 from kubeloop.proxy.metrics import ProxyMetrics
 from kubeloop.proxy.rules.base_table import base_rules
 from kubeloop.proxy.rules.names import NODEPORT_IPS
@@ -47,14 +45,11 @@ _STALE_SECONDS: Final = 1.0  # after which a chain without references can be del
 log = logging.getLogger(__name__)
 
 
-class FlowTable(Protocol):
-    """Tracked connections; calls block."""
+class FlowCleaner(Protocol):
+    """Deletes tracked UDP flows."""
 
-    def list_udp(self, family: IPFamily) -> list[UdpFlow]:
-        """Return the UDP flows."""
-
-    def delete(self, family: IPFamily, flows: Iterable[UdpFlow]) -> int:
-        """Delete flows and return their number."""
+    async def clean(self, frontends: Frontends) -> int:
+        """Delete the flows to endpoints that do not serve, and return their number. Raises OSError."""
 
 
 class ServiceHealth(Protocol):
@@ -73,8 +68,8 @@ class ProxierDependencies:
     metrics: ProxyMetrics
     health: ProxyHealth
     service_health: ServiceHealth
-    flows: FlowTable
-    node_addresses: Callable[[], Iterable[str]]  # of the interfaces; blocks for a short time
+    flows: FlowCleaner
+    node_addresses: Callable[[], Awaitable[Iterable[str]]]  # of the interfaces
 
 
 class Proxier:
@@ -213,7 +208,7 @@ class Proxier:
         addresses = self.settings.nodeport_addresses
         if not addresses.match_all:
             try:
-                own = await asyncio.to_thread(self._parts.node_addresses)
+                own = await self._parts.node_addresses()
             except OSError as error:
                 log.error("the addresses of the node cannot be read, node ports are not served: %s", error)
                 own = ()
@@ -290,15 +285,10 @@ class Proxier:
     async def _clean_flows(self) -> None:
         """Delete tracked UDP flows to endpoints that no longer serve."""
         began = self._parts.clock.monotonic()
-        frontends, flows, family = self._frontends.snapshot(), self._parts.flows, self.settings.family
-
-        def clean() -> int:
-            return flows.delete(family, stale_flows(flows.list_udp(family), frontends))
-
         try:
-            self._metrics.conntrack_deleted.increment(await asyncio.to_thread(clean))
+            self._metrics.conntrack_deleted.increment(await self._parts.flows.clean(self._frontends.snapshot()))
         except OSError as error:
-            log.error("%s: stale flows cannot be deleted: %s", family, error)
+            log.error("%s: stale flows cannot be deleted: %s", self.settings.family, error)
         self._metrics.conntrack_seconds.observe(self._parts.clock.monotonic() - began)
 
     def _observe(self, seconds: float, is_full: bool) -> None:

@@ -10,6 +10,7 @@ from kubeloop.proxy.kernel.conntrack import UdpFlow
 from kubeloop.proxy.service_port import ServicePortInfo, ServicePortName
 
 Backend = tuple[str, int]
+Frontends = Mapping[Backend, frozenset[Backend]]
 
 
 class UdpFrontends:
@@ -25,7 +26,7 @@ class UdpFrontends:
         else:
             self._by_port[name] = port, frozenset((one.ip, one.port) for one in endpoints if one.is_serving)
 
-    def snapshot(self) -> Mapping[Backend, frozenset[Backend]]:
+    def snapshot(self) -> Frontends:
         """Return the serving endpoints by address and port; a node port is under an empty address.
 
         A node port without endpoints is left out: flows of others may have the same port number.
@@ -39,7 +40,7 @@ class UdpFrontends:
         return found
 
 
-def stale_flows(flows: Iterable[UdpFlow], frontends: Mapping[Backend, frozenset[Backend]]) -> list[UdpFlow]:
+def stale_flows(flows: Iterable[UdpFlow], frontends: Frontends) -> list[UdpFlow]:
     """Return the flows to a frontend whose endpoint is not one of its serving endpoints."""
     found = []
     for flow in flows:
