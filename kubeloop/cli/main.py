@@ -73,6 +73,12 @@ GROUPS: Final[tuple[tuple[str, tuple[Command, ...]], ...]] = (
                 "scheduler.pending_diagnosis:add_flags",
             ),
             Command(
+                "why-packet",
+                "Explain where the service proxy of a node sends a packet",
+                "proxy.packet_diagnosis:run_why_packet",
+                "proxy.packet_diagnosis:add_flags",
+            ),
+            Command(
                 "snapshot",
                 "Save a cluster to a file, restore it, or fork it",
                 "commands.snapshot:run_snapshot",

@@ -36,13 +36,13 @@ from kubeloop.proxy.node_addresses import (
     nodeport_addresses,
 )
 from kubeloop.proxy.node_manager import NodeManager
+from kubeloop.proxy.offline_table import PROXY_NAME_LABEL
 from kubeloop.proxy.proxier import Proxier, ProxierDependencies
 from kubeloop.proxy.rules.settings import TableSettings
 from kubeloop.proxy.sync_runner import SyncIntervals
 from kubeloop.runtime.informer.event_handlers import ResourceEventHandlerFuncs
 from kubeloop.runtime.informer.informer import SharedInformerFactory
 
-PROXY_NAME_LABEL: Final = "service.kubernetes.io/service-proxy-name"
 HEADLESS_LABEL: Final = "service.kubernetes.io/headless"
 
 log = logging.getLogger(__name__)
@@ -50,7 +50,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ProxyContext:
-    """What the proxiers of a process share."""
+    """Dependencies that the proxiers of a process share."""
 
     config: KubeProxyConfiguration
     node_name: str

@@ -61,7 +61,7 @@ class ServiceHealth(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ProxierDependencies:
-    """What a proxier works with."""
+    """Collaborators of a proxier."""
 
     nftables: Nftables
     clock: Clock

@@ -70,7 +70,7 @@ NO_EFFECT: Final = {
         TopologyManagerPolicyAlphaOptions TopologyManagerPolicyBetaOptions WindowsCPUAndMemoryAffinity
         WindowsGracefulNodeShutdown WindowsHostNetwork
     """,
-    "there is no kube-proxy": """
+    "the service proxy has no such part": """
         KubeProxyIPVS KubeProxyNFTablesLocalhostNodePorts NFTablesNetlink
     """,
     "the cloud controllers have one way to do this": """

@@ -98,6 +98,16 @@ _KUBELET: Final = (
     ),
     _LOGS,
 )
+_PROXY: Final = (
+    FlagGroup(
+        "Node flags", "config|hostname-override|bind-address|oom-score-adj|cleanup|init-only|write-config-to|.*-mode"
+    ),
+    FlagGroup("Connection flags", "kubeconfig|master|kube-api-.*|config-sync-period"),
+    FlagGroup("Serving flags", "healthz-.*|metrics-.*|bind-address-hard-fail|profiling|show-hidden-.*"),
+    FlagGroup("Traffic flags", "masquerade-all|cluster-cidr|nodeport-addresses|pod-.*|iptables-(min-)?sync-period"),
+    FlagGroup("Connection tracking flags", "conntrack-.*"),
+    _LOGS,
+)
 _GROUPS: Final[dict[str, Sequence[FlagGroup]]] = {
     "up": _UP,
     "apiserver": (FlagGroup("Access flags", "kubeconfig"), *_SERVER, _LOGS),
@@ -105,6 +115,7 @@ _GROUPS: Final[dict[str, Sequence[FlagGroup]]] = {
     "cloud-controller-manager": _MANAGER,
     "scheduler": _MANAGER,
     "kubelet": _KUBELET,
+    "proxy": _PROXY,
 }
 
 

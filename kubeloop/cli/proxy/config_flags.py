@@ -165,6 +165,14 @@ CONFIG_FLAGS: Final[Mapping[str, ProxyFlag]] = {
         "configSyncPeriod", duration_text, "15m0s", "time between two resyncs of the informers", "DURATION"
     ),
 }
+# Flags of fields that nothing reads.
+NO_EFFECT: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("iptables-masquerade-bit", "iptables-localhost-nodeports"), "it is of the mode iptables"),
+    **{name: "it is of the mode ipvs" for name in CONFIG_FLAGS if name.startswith("ipvs-")},
+    "kube-api-content-type": "requests to the API server are JSON",
+    "profiling": "there are no Go profiles; use py-spy",
+    "show-hidden-metrics-for-version": "no metric is hidden",
+}
 # Flags of the log, which also apply with a file.
 LOG_FLAGS: Final[Mapping[str, ProxyFlag]] = {
     "logging-format": ProxyFlag("logging.format", str, "text", "format of the log: text (klog) or json", "FORMAT"),

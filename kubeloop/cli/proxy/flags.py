@@ -33,7 +33,7 @@ _EXAMPLES = """Examples:
   # Remove the tables
   kubeloop proxy --cleanup
 """
-_NO_EFFECT: Final = {
+NO_EFFECT: Final = {
     "boot_id_file": "the machine's identity is not reported",
     "log_flush_frequency": "log lines are written at once",
     "log_json_info_buffer_size": "log lines are written at once",
@@ -76,7 +76,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     for name, number, what in (("healthz", HEALTHZ_PORT, "health"), ("metrics", METRICS_PORT, "metrics")):
         about = f"deprecated: port of the {what}, 0 for none; use --{name}-bind-address (default: {number})"
         parser.add_argument(f"--{name}-port", type=port, default=number, metavar="PORT", help=about)
-    for name, why in _NO_EFFECT.items():
+    for name, why in NO_EFFECT.items():
         parser.add_argument(
             f"--{name.replace('_', '-')}",
             default=argparse.SUPPRESS,
@@ -92,7 +92,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 def proxy_options_of(options: argparse.Namespace) -> ProxyOptions:
     """Build the options of flags and file. Raises `ProxyConfigError`."""
     said = vars(options)
-    warnings = [f"--{name.replace('_', '-')} has no effect: {why}" for name, why in _NO_EFFECT.items() if name in said]
+    warnings = [f"--{name.replace('_', '-')} has no effect: {why}" for name, why in NO_EFFECT.items() if name in said]
     if options.config is not None:
         config = _with_log_flags(_read(options.config), options)
         if ignored := given_names(options):

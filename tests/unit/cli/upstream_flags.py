@@ -128,9 +128,22 @@ seccomp-default serialize-image-pulls streaming-connection-idle-timeout sync-fre
 system-reserved-cgroup tls-cert-file tls-cipher-suites tls-min-version tls-private-key-file topology-manager-policy
 topology-manager-policy-options topology-manager-scope v version vmodule volume-plugin-dir volume-stats-agg-period
 """
+_PROXY = """
+bind-address bind-address-hard-fail boot-id-file cleanup cluster-cidr config config-sync-period conntrack-max-per-core
+conntrack-min conntrack-tcp-be-liberal conntrack-tcp-timeout-close-wait conntrack-tcp-timeout-established
+conntrack-udp-timeout conntrack-udp-timeout-stream detect-local-mode feature-gates healthz-bind-address healthz-port
+help hostname-override init-only iptables-localhost-nodeports iptables-masquerade-bit iptables-min-sync-period
+iptables-sync-period ipvs-exclude-cidrs ipvs-min-sync-period ipvs-scheduler ipvs-strict-arp ipvs-sync-period
+ipvs-tcp-timeout ipvs-tcpfin-timeout ipvs-udp-timeout kube-api-burst kube-api-content-type kube-api-qps kubeconfig
+log-flush-frequency log-json-info-buffer-size log-json-split-stream log-text-info-buffer-size log-text-split-stream
+logging-format machine-id-file masquerade-all master metrics-bind-address metrics-port nodeport-addresses oom-score-adj
+pod-bridge-interface pod-interface-name-prefix profiling proxy-mode show-hidden-metrics-for-version v version vmodule
+write-config-to
+"""
 UPSTREAM_FLAGS = {
     "apiserver": frozenset(_APISERVER.split()),
     "controller-manager": frozenset(_CONTROLLER_MANAGER.split()),
     "kubelet": frozenset(_KUBELET.split()),
+    "proxy": frozenset(_PROXY.split()),
     "scheduler": frozenset(_SCHEDULER.split()),
 }
