@@ -27,11 +27,11 @@ from kubeloop.network.desired_state import unreachable_nodes
 from kubeloop.network.masquerade import CHECK, REMOVAL, internal_networks, masquerade_script
 from kubeloop.network.netlink.difference import difference
 from kubeloop.network.netlink.kernel import NetlinkFailure, NetworkKernel
-from kubeloop.network.nftables_runner import NftablesRunner, NftablesScriptError
 from kubeloop.network.node_status import NodeStatusWriter
 from kubeloop.network.nodes import ClusterNode, PodNetwork, cluster_node_of
 from kubeloop.network.retry_queue import new_queue
 from kubeloop.network.sysctls import enable_forwarding
+from kubeloop.nftables import Nftables, NftablesError
 from kubeloop.runtime.controller import Controller, Result, Telemetry
 from kubeloop.runtime.informer.event_handlers import ResourceEventHandlerFuncs
 from kubeloop.runtime.informer.informer import Informer, SharedInformerFactory
@@ -70,7 +70,7 @@ class PodNetworkParts:
 
     backend: NetworkBackend
     kernel: NetworkKernel
-    nftables: NftablesRunner
+    nftables: Nftables
     status: NodeStatusWriter
 
 
@@ -207,7 +207,7 @@ class PodNetworkAgent:
         if script == self._masquerade and config.masquerades:
             try:
                 await self._parts.nftables.run(CHECK)
-            except NftablesScriptError as error:
+            except NftablesError as error:
                 log.warning("the table of masquerading is replaced after an error: %s", error)
                 self._masquerade = ""
         if script != self._masquerade:

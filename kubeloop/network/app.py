@@ -18,10 +18,10 @@ from kubeloop.network.backends import NetworkBackend
 from kubeloop.network.cni.address_gc import LeakedAddressCollector, ListSandboxes
 from kubeloop.network.cni.report_server import ReportServer, install_plugin
 from kubeloop.network.netlink.kernel import NetworkKernel
-from kubeloop.network.nftables_runner import NftablesRunner, NftablesScriptError
 from kubeloop.network.node_status import NodeStatusWriter
 from kubeloop.network.policy.controller import NetworkPolicyController
 from kubeloop.network.policy.tables import REMOVAL
+from kubeloop.nftables import Nftables, NftablesError
 from kubeloop.runtime.controller import Telemetry
 from kubeloop.runtime.informer.informer import SharedInformerFactory
 from kubeloop.runtime.manager import LoopManager
@@ -49,7 +49,7 @@ class NodeInterfaces:
 
     backend: NetworkBackend
     kernel: NetworkKernel
-    nftables: NftablesRunner
+    nftables: Nftables
 
 
 class NetworkApp:
@@ -110,7 +110,7 @@ class NetworkApp:
         """Remove the table of an earlier process that enforced policies."""
         try:
             await self._nftables.run(REMOVAL)
-        except NftablesScriptError as error:
+        except NftablesError as error:
             log.warning("unable to remove the table of network policies: %s", error)
 
     def _report_server(self) -> ReportServer | None:

@@ -19,7 +19,7 @@ from kubeloop.network.backends import HostGatewayBackend
 from kubeloop.network.netlink.difference import KernelOperation
 from kubeloop.network.netlink.kernel import NetlinkFailure, NodeLink
 from kubeloop.network.netlink.kernel_state import KernelRoute, KernelState
-from kubeloop.network.nftables_runner import NftablesScriptError
+from kubeloop.nftables import NftablesError
 from kubeloop.runtime.controller import Telemetry
 from tests.unit.runtime.in_process_server import Server, play
 
@@ -60,13 +60,17 @@ class Nftables:
         self.failures = 0
         self.missing = ""  # table that a check does not find
 
-    async def run(self, script: str) -> None:
+    async def run(self, script: str, *, check: bool = False) -> str:
         if self.missing and script.startswith(f"list chain inet {self.missing}"):
-            raise NftablesScriptError("No such file or directory")
+            raise NftablesError("No such file or directory")
         if self.failures and "kubeloop-network-policy" in script:
             self.failures -= 1
-            raise NftablesScriptError("refused")
+            raise NftablesError("refused")
         self.scripts.append(script)
+        return ""
+
+    async def close(self) -> None:
+        pass
 
     def take(self) -> list[str]:
         """Return the scripts of policies since the last time, without checks of the table."""

@@ -27,7 +27,8 @@ from kubeloop.network.backends import HostGatewayBackend, NetworkBackend, VxlanB
 from kubeloop.network.cni.cni_config import CniSettings
 from kubeloop.network.desired_state import BGP, HOST_GW, VxlanSettings
 from kubeloop.network.netlink.kernel import NetlinkKernel
-from kubeloop.network.nftables_runner import NftCommand
+from kubeloop.nftables import NftablesUnavailable
+from kubeloop.nftables.library import open_nftables
 from kubeloop.runtime.causes.transport import CauseTransport
 from kubeloop.runtime.controller import Telemetry
 
@@ -76,13 +77,15 @@ class NetworkProgram:
         try:
             transport = HttpTransport(_server_of(options.kubeconfig), clock, on_warning=log.debug)
             backend = _backend_of(options, telemetry.registry)
-        except (ConfigError, ValueError) as error:
+            nftables = await open_nftables()
+        except (ConfigError, ValueError, NftablesUnavailable) as error:
             raise StartupError(str(error)) from None
         self._parts.push_async_callback(transport.close)
+        self._parts.push_async_callback(nftables.close)
         client = Client(CauseTransport(transport), user_agent=COMPONENT)
         kernel = NetlinkKernel()
         self._parts.callback(kernel.close)
-        interfaces = NodeInterfaces(backend, kernel, NftCommand())
+        interfaces = NodeInterfaces(backend, kernel, nftables)
         app = NetworkApp(client, clock, telemetry, interfaces, config_of(options))
         if options.healthz_port:
             pages = StatusPort(app, telemetry.registry)

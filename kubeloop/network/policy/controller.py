@@ -25,12 +25,12 @@ from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.generated.networking_v1 import NetworkPolicy
 from kubeloop.clock import Clock
 from kubeloop.metrics import MetricRegistry
-from kubeloop.network.nftables_runner import NftablesRunner, NftablesScriptError
 from kubeloop.network.policy.local_pods import parse_networks
 from kubeloop.network.policy.model import IPAddress
 from kubeloop.network.policy.pod_addresses import AddressAssignment, PodAddresses
 from kubeloop.network.policy.tables import TABLE, PolicyTables
 from kubeloop.network.retry_queue import new_queue
+from kubeloop.nftables import Nftables, NftablesError
 from kubeloop.runtime.controller import Controller, Result, Telemetry
 from kubeloop.runtime.informer.event_handlers import ResourceEventHandlerFuncs
 from kubeloop.runtime.informer.informer import SharedInformerFactory
@@ -50,7 +50,7 @@ class NetworkPolicyController:
     def __init__(
         self,
         informers: SharedInformerFactory,
-        nftables: NftablesRunner,
+        nftables: Nftables,
         node_name: str,
         clock: Clock,
         telemetry: Telemetry,
@@ -162,7 +162,7 @@ class NetworkPolicyController:
         """Apply changes; without any, check that nobody has removed the table."""
         try:
             await self._run(changes or f"list chain inet {TABLE} forward\n")
-        except NftablesScriptError as error:
+        except NftablesError as error:
             log.warning("the table of network policies is replaced after an error: %s", error)
             self._metrics.full_syncs.value += 1
             self._metrics.repairs.value += 1
@@ -172,7 +172,7 @@ class NetworkPolicyController:
         self.is_loaded = False
         try:
             await self._nftables.run(script)
-        except NftablesScriptError:
+        except NftablesError:
             self._metrics.errors.value += 1
             raise
         self.is_loaded = True
