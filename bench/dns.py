@@ -32,7 +32,8 @@ from kubeloop.dns.server.handler import DnsHandler
 from kubeloop.dns.server.metrics import DnsMetrics
 from kubeloop.dns.wire.constants import RRType
 from kubeloop.dns.wire.names import encode_name
-from kubeloop.dns.zone.cluster_zone import ClusterZone, ZoneSettings
+from kubeloop.dns.zone.cluster_zone import ClusterZone
+from kubeloop.dns.zone.settings import ZoneSettings
 from kubeloop.metrics import MetricRegistry
 
 SERVICES: Final = 1000

@@ -18,7 +18,8 @@ from kubeloop.dns.listeners import DnsListeners, SocketPair, bind_sockets, close
 from kubeloop.dns.server.handler import DnsHandler
 from kubeloop.dns.server.metrics import DnsMetrics
 from kubeloop.dns.zone.addresses import pack_address
-from kubeloop.dns.zone.cluster_zone import ClusterZone, ZoneSettings
+from kubeloop.dns.zone.cluster_zone import ClusterZone
+from kubeloop.dns.zone.settings import ZoneSettings
 from kubeloop.dns.zone_informers import ZoneInformers
 from kubeloop.metrics import MetricRegistry
 from kubeloop.runtime.informer.informer import SharedInformerFactory

@@ -13,7 +13,7 @@ from kubeloop.dns.forward.addresses import SocketAddress, UpstreamError, parse_u
 from kubeloop.dns.forward.answer_cache import DEFAULT_TTL
 from kubeloop.dns.forward.forwarder import ForwardSettings
 from kubeloop.dns.wire.names import DnsFormatError, encode_name
-from kubeloop.dns.zone.cluster_zone import ZoneSettings
+from kubeloop.dns.zone.settings import ZoneSettings
 
 _ABOUT = """Serve the cluster's DNS: records of Services and pods, as CoreDNS does. Other names are forwarded."""
 _EXAMPLES = """Examples:

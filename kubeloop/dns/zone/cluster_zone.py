@@ -7,25 +7,25 @@ The difference between no such name and no such type follows CoreDNS's kubernete
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from kubeloop.api.generated.core_v1 import Namespace, Pod, Service
 from kubeloop.api.generated.discovery_v1 import EndpointSlice
 from kubeloop.clock import Clock
 from kubeloop.dns.wire.answer import DnsAnswer
 from kubeloop.dns.wire.constants import Rcode, RRType
-from kubeloop.dns.wire.names import DnsFormatError, is_below, join_labels, split_labels
+from kubeloop.dns.wire.names import is_below, split_labels
 from kubeloop.dns.wire.query import DnsQuery
 from kubeloop.dns.zone.addresses import IPV4_REVERSE_ZONE, IPV6_REVERSE_ZONE
 from kubeloop.dns.zone.authority import (
-    NameServer,
     NegativeAnswers,
     name_server_name,
     schema_version,
     soa_answer,
     zone_answers,
 )
-from kubeloop.dns.zone.pods import PodRecords, PodsMode
+from kubeloop.dns.zone.name_servers import name_servers, service_name
+from kubeloop.dns.zone.pods import PodRecords
 from kubeloop.dns.zone.reverse_index import ReverseIndex, ServiceKey
 from kubeloop.dns.zone.service_answers import (
     NO_ANSWERS,
@@ -36,7 +36,7 @@ from kubeloop.dns.zone.service_answers import (
     without_names,
 )
 from kubeloop.dns.zone.service_objects import ServiceObjects
-from kubeloop.dns.zone.service_records import cluster_addresses, is_headless
+from kubeloop.dns.zone.settings import ZoneSettings
 
 _TRANSFERS = frozenset((RRType.AXFR, RRType.IXFR))
 _ADDRESSES = frozenset((RRType.A, RRType.AAAA))
@@ -44,16 +44,6 @@ _NOT_OF_SERVER = frozenset((RRType.TXT, RRType.PTR))  # for which CoreDNS does n
 _MOST_LABELS = 5  # below the zone: port, protocol, service, namespace, svc
 _SERVFAIL = DnsAnswer(Rcode.SERVFAIL)
 _REFUSED = DnsAnswer(Rcode.REFUSED)
-
-
-@dataclass(frozen=True, slots=True)
-class ZoneSettings:
-    """Settings of the cluster zone; defaults are those of kubeadm's Corefile."""
-
-    domain: bytes = field(default_factory=lambda: join_labels((b"cluster", b"local")))  # in wire form, lower case
-    ttl: int = 30
-    pods: PodsMode = "insecure"
-    addresses: tuple[bytes, ...] = ()  # of this server, for the NS record
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +130,7 @@ class ClusterZone:
 
     def _rebuild(self, key: ServiceKey) -> Iterable[bytes]:
         """Prepare the answers of a Service; returns the addresses whose names may have changed."""
-        name = self._service_name(key)
+        name = service_name(key, self.domain)
         if name is None:
             return ()
         old, new = self._built.pop(key, NO_ANSWERS), NO_ANSWERS
@@ -159,41 +149,18 @@ class ClusterZone:
         self._nodes.update(nodes)
         return self._reverse.replace(key, name, old, new)
 
-    def _service_name(self, key: ServiceKey) -> bytes | None:
-        namespace, name = key
-        try:
-            return join_labels((name.lower().encode(), namespace.lower().encode(), b"svc"))[:-1] + self.domain
-        except DnsFormatError:
-            return None
-
     def _publish_authority(self) -> None:
         """Prepare the answers about the zone itself, whose serial is the time of the last change."""
         for key in self._authority:
             self.answers.pop(key, None)
         serial = int(self._clock.now().timestamp()) & 0xFFFFFFFF
         ttl, zone = self.settings.ttl, self.domain
-        found = dict(zone_answers(zone, ttl, self._name_servers()))
+        servers = name_servers(self.settings, self._objects, self._reverse)
+        found = dict(zone_answers(zone, ttl, servers))
         found.update([schema_version(zone), (answer_key(zone, RRType.SOA), soa_answer(zone, serial, ttl))])
         self._authority = tuple(found)
         self.answers.update(found)
         self._negative = NegativeAnswers(zone, serial, ttl)
-
-    def _name_servers(self) -> list[NameServer]:
-        """Return names and addresses of the Services of this server's endpoints, otherwise its own addresses."""
-        found: list[NameServer] = []
-        for own in self.settings.addresses:
-            for key in self._reverse.endpoint_services(own):
-                found += self._service_servers(key)
-        return found or [(self._name_server, own) for own in self.settings.addresses]
-
-    def _service_servers(self, key: ServiceKey) -> list[NameServer]:
-        service, name = self._objects.service(key), self._service_name(key)
-        if service is None or name is None:
-            return []
-        if not is_headless(service):
-            return [(name, address) for address in cluster_addresses(service)]
-        endpoints = self._objects.endpoints(key)
-        return [(bytes((len(one.label),)) + one.label + name, one.address) for one in endpoints]
 
     # Questions
 

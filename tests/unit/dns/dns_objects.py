@@ -19,7 +19,8 @@ from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.dns.forward.forwarder import DnsForwarder
 from kubeloop.dns.server.handler import DnsHandler
 from kubeloop.dns.server.metrics import ChannelMetrics, DnsMetrics
-from kubeloop.dns.zone.cluster_zone import ClusterZone, ZoneSettings
+from kubeloop.dns.zone.cluster_zone import ClusterZone
+from kubeloop.dns.zone.settings import ZoneSettings
 from kubeloop.metrics import MetricRegistry
 
 

@@ -12,7 +12,7 @@ from kubeloop.api.generated.core_v1 import Container, Pod, PodSpec, Service
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.dns.cluster_dns import ClusterDns, ClusterDnsSettings
 from kubeloop.dns.forward.addresses import UpstreamError
-from kubeloop.dns.zone.cluster_zone import ZoneSettings
+from kubeloop.dns.zone.settings import ZoneSettings
 from tests.unit.dns.dns_objects import (
     ask,
     code,

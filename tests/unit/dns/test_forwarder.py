@@ -28,7 +28,7 @@ from tests.unit.dns.dns_objects import external, lines, new_channel, new_handler
 from tests.unit.dns.upstream_server import reply, upstream_server
 
 T = TypeVar("T")
-QUICK = ForwardSettings(attempt_timeout=0.1, deadline=2.0)
+PATIENT = ForwardSettings(attempt_timeout=GIVE_UP_SECONDS / 2, deadline=GIVE_UP_SECONDS)
 SOA = "example. 60 IN SOA ns.example. admin.example. 1 2 3 4 20"
 QUERY = parse_query(dns.message.make_query("www.example", "A").to_wire())
 
@@ -41,7 +41,7 @@ def run(work: Callable[[], Awaitable[T]]) -> T:
     return asyncio.run(bounded())
 
 
-def forwarder_of(*servers: Any, settings: ForwardSettings = QUICK) -> DnsForwarder:
+def forwarder_of(*servers: Any, settings: ForwardSettings = PATIENT) -> DnsForwarder:
     clock = SystemClock()
     upstreams = [UpstreamResolver(getattr(one, "address", one), clock) for one in servers]
     return DnsForwarder(upstreams, AnswerCache(clock), clock, settings)
@@ -154,23 +154,24 @@ def test_other_upstreams_are_tried_after_a_failure() -> None:
             upstream_server(lambda query, _: reply(query, "www.example. 20 IN A 192.0.2.1")) as good,
             upstream_server(lambda query, _: None) as silent,
         ):
-            forwarder = forwarder_of(closed_port(), silent, good)
+            settings = ForwardSettings(attempt_timeout=0.5, deadline=GIVE_UP_SECONDS, attempts_per_upstream=20)
+            forwarder = forwarder_of(closed_port(), silent, good, settings=settings)
             for number in range(5):
                 query = new_query(encode_name(f"n{number}.example"), 1)
                 assert (await resolve(forwarder, query)).rcode() == dns.rcode.NOERROR
-            assert len(silent.queries) <= 1  # it is tried last after its failure
+            assert len(silent.queries) <= 1  # it is tried last for ten seconds after its failure
 
     run(work)
 
 
 def test_failure_of_all_upstreams_is_servfail_within_the_deadline() -> None:
     async def work() -> None:
-        settings = ForwardSettings(attempt_timeout=0.05, deadline=0.12, attempts_per_upstream=50)
+        settings = ForwardSettings(attempt_timeout=0.1, deadline=0.5, attempts_per_upstream=50)
         async with upstream_server(lambda query, _: None) as silent:
             began = asyncio.get_running_loop().time()
             assert (await resolve(forwarder_of(silent, settings=settings))).rcode() == dns.rcode.SERVFAIL
             assert asyncio.get_running_loop().time() - began < GIVE_UP_SECONDS / 2
-            assert 2 <= len(silent.queries) <= 4
+            assert 1 <= len(silent.queries) <= 6
 
     run(work)
 

@@ -8,7 +8,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kubeloop.dns.zone.cluster_zone import ClusterZone, ZoneSettings
+from kubeloop.dns.zone.cluster_zone import ClusterZone
+from kubeloop.dns.zone.settings import ZoneSettings
 from tests.unit.dns.dns_objects import (
     ManualDnsClock,
     ask,
