@@ -154,7 +154,7 @@ def test_other_upstreams_are_tried_after_a_failure() -> None:
             upstream_server(lambda query, _: reply(query, "www.example. 20 IN A 192.0.2.1")) as good,
             upstream_server(lambda query, _: None) as silent,
         ):
-            settings = ForwardSettings(attempt_timeout=0.5, deadline=GIVE_UP_SECONDS, attempts_per_upstream=20)
+            settings = ForwardSettings(attempt_timeout=2.0, deadline=GIVE_UP_SECONDS, attempts_per_upstream=20)
             forwarder = forwarder_of(closed_port(), silent, good, settings=settings)
             for number in range(5):
                 query = new_query(encode_name(f"n{number}.example"), 1)
