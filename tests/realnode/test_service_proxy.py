@@ -15,6 +15,7 @@ import pytest
 from tests.realnode.proxy_network import (
     CLIENT_IP,
     GATEWAYS,
+    NODE,
     NODE_IP,
     POD_IPS,
     ProxyNetwork,
@@ -244,6 +245,55 @@ def test_pages_and_events(network: ProxyNetwork) -> None:
     assert '"mode":"nftables"' in _get(network, "node", "127.0.0.1", 10249, "/configz")
     events = network.kubectl("get", "events", "-o", "jsonpath={.items[*].reason}")
     assert "Starting" in events
+
+
+def test_why_packet_says_what_happens(network: ProxyNetwork) -> None:
+    service = network.service("traced", "10.96.1.15", type="NodePort", nodePort=30015, externalTrafficPolicy="Local")
+    network.apply(service, network.endpoints("traced", "pod1", "pod2", local=("pod2",)))
+    network.wait_answer("pod2", "client", NODE_IP, 30015)
+
+    def why(source: str, host: str, port: int) -> str:
+        flags = ("--node", NODE, "--cluster-cidr", "10.244.0.0/16", "--kubeconfig", str(network.kubeconfig))
+        done = network.run_program("why-packet", host, str(port), "--from", source, *flags)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    both = f"{POD_IPS['pod1']}:8080, {POD_IPS['pod2']}:8080"
+    assert why(CLIENT_IP, NODE_IP, 30015) == (
+        f"forward: default/traced:p\nendpoints: {POD_IPS['pod2']}:8080\nmasquerade: no\n"
+    )
+    assert network.answers("client", NODE_IP, 30015) == {f"pod2 {CLIENT_IP}"}
+    assert f"endpoints: {both}\nmasquerade: yes" in why(NODE_IP, NODE_IP, 30015)
+    assert network.answering("node", NODE_IP, 30015) == {"pod1", "pod2"}
+    assert why(CLIENT_IP, "10.96.1.15", 81).startswith("reject")
+    assert network.ask("client", "10.96.1.15", 81) == "refused"
+
+
+def test_program_nft_takes_the_place_of_the_library(network: ProxyNetwork) -> None:
+    script = (
+        "import asyncio\n"
+        "from kubeloop.nftables.library import open_nftables\n"
+        "async def main():\n"
+        "    for library in ('libnftables.so.1', 'libnone.so'):\n"
+        "        nftables = await open_nftables(library)\n"
+        "        name = type(nftables).__name__.lower()\n"
+        "        await nftables.run(f'add table ip checked-{name}', check=True)\n"
+        "        await nftables.run(f'add table ip made-{name}')\n"
+        "        try:\n"
+        "            await nftables.run(f'add table ip half-{name}\\ndelete chain ip half-{name} none')\n"
+        "        except Exception as error:\n"
+        "            print(type(error).__name__)\n"
+        "        print(await nftables.run('list tables ip'))\n"
+        "        await nftables.close()\n"
+        "asyncio.run(main())\n"
+    )
+    done = subprocess.run(network.enter("node", sys.executable, "-c", script), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("NftablesNotFound") == 2
+    assert "made-libnftables" in done.stdout
+    assert "made-nftcommand" in done.stdout
+    assert "checked-" not in done.stdout
+    assert "half-" not in done.stdout
 
 
 def test_service_of_another_proxy_is_ignored(network: ProxyNetwork) -> None:
