@@ -12,6 +12,7 @@ import pytest
 
 from tests.realnode.containerd import Containerd, run_containerd
 from tests.realnode.images import build_busybox, build_pause
+from tests.realnode.network_lab import NetworkLab, run_lab
 from tests.realnode.node import RealNode
 from tests.skips import NEEDS_LINUX, NEEDS_ROOT
 
@@ -61,3 +62,14 @@ def node(session_node: RealNode) -> Iterator[RealNode]:
     """The node, without pods of other tests."""
     yield session_node
     session_node.remove_pods()
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NetworkLab]:
+    """Three nodes as network namespaces, and a control plane."""
+    if sys.platform != "linux":
+        pytest.skip(NEEDS_LINUX)
+    if os.geteuid() != 0:
+        pytest.skip(NEEDS_ROOT)
+    with run_lab(tmp_path_factory.mktemp("network"), 3) as found:
+        yield found

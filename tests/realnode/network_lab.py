@@ -288,11 +288,25 @@ class NetworkLab:
         probe = Probe(self.pods[source].netns, self.pods[target].address(version), port)
         return self.servers.probe([probe], 2.0)[probe] == target
 
-    def wait_mesh(self, versions: tuple[int, ...] = (4, 6)) -> None:
+    def wait_mesh(self, versions: tuple[int, ...] = (4, 6), seconds: float = 60.0) -> None:
         """Wait until every pod reaches every other pod."""
         pods = list(self.pods.values())
         probes = [Probe(one.netns, other.address(v), 80) for v in versions for one in pods for other in pods]
-        self.eventually(lambda: all(self.servers.probe(probes, 2.0).values()))
+        self.eventually(lambda: all(self.servers.probe(probes, 2.0).values()), seconds)
+
+
+def node_routes(lab: NetworkLab, number: int) -> set[str]:
+    """Return the routes of the agent, or of its BIRD, on a node."""
+    lines = [line for family in ("-4", "-6") for line in lab.run(lab.node(number), "ip", family, "route").splitlines()]
+    return {line.split(" metric")[0].strip() for line in lines if "proto 75" in line or "proto bird" in line}
+
+
+def bgp_sessions(lab: NetworkLab, number: int) -> dict[str, str]:
+    """Return the states of a node's BGP sessions."""
+    socket_path = str(lab.agent_folder(number) / "run" / "bird.ctl")
+    shown = lab.run(lab.node(number), "birdc", "-s", socket_path, "show", "protocols")
+    rows = [line.split() for line in shown.splitlines()]
+    return {row[0]: row[5] if len(row) > 5 else row[3] for row in rows if len(row) > 3 and row[1] == "BGP"}
 
 
 def fetch(namespace: str, path: str) -> str:
