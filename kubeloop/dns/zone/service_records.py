@@ -17,7 +17,7 @@ _EXTERNAL_NAME = "ExternalName"
 _HEADLESS = "None"
 
 
-class NamedPort(NamedTuple):
+class ServingPort(NamedTuple):
     """Port of a Service or of an endpoint."""
 
     name: str
@@ -30,7 +30,7 @@ class ReadyEndpoint(NamedTuple):
 
     label: bytes
     address: bytes
-    ports: tuple[NamedPort, ...]
+    ports: tuple[ServingPort, ...]
 
 
 class RecordEntry(NamedTuple):
@@ -49,9 +49,9 @@ def ready_endpoints(endpoint_slice: EndpointSlice) -> tuple[ReadyEndpoint, ...]:
     if endpoint_slice.address_type == "FQDN":
         return ()
     ports = tuple(
-        NamedPort(port.name or "", (port.protocol or "").lower(), NO_PORT if port.port is None else port.port)
+        ServingPort(port.name or "", (port.protocol or "").lower(), NO_PORT if port.port is None else port.port)
         for port in endpoint_slice.ports or ()
-    ) or (NamedPort("", "", NO_PORT),)
+    ) or (ServingPort("", "", NO_PORT),)
     found: list[ReadyEndpoint] = []
     for endpoint in endpoint_slice.endpoints or ():
         if endpoint.conditions.ready is not False:
@@ -59,7 +59,7 @@ def ready_endpoints(endpoint_slice: EndpointSlice) -> tuple[ReadyEndpoint, ...]:
     return tuple(found)
 
 
-def _addresses(endpoint: Endpoint, ports: tuple[NamedPort, ...]) -> Iterator[ReadyEndpoint]:
+def _addresses(endpoint: Endpoint, ports: tuple[ServingPort, ...]) -> Iterator[ReadyEndpoint]:
     for text in endpoint.addresses or ():
         packed = pack_address(text)
         label = endpoint_label(endpoint.hostname or "", text)
@@ -110,11 +110,11 @@ def service_nodes(name: bytes, service: Service, endpoints: tuple[ReadyEndpoint,
             nodes.setdefault(name, []).extend(entries)
             _add_ports(nodes, name, zip(endpoint.ports, ([entry] for entry in entries), strict=True))
     if not is_headless(service):
-        ports = [NamedPort(one.name, (one.protocol or "TCP").lower(), one.port) for one in service.spec.ports]
+        ports = [ServingPort(one.name, (one.protocol or "TCP").lower(), one.port) for one in service.spec.ports]
         addresses = cluster_addresses(service)
         groups = [
             (port, [RecordEntry(name, address, port.number) for address in addresses])
-            for port in ports or [NamedPort("", "", NO_PORT)]
+            for port in ports or [ServingPort("", "", NO_PORT)]
         ]
         nodes[name] = [entry for _, group in groups for entry in group]
         _add_ports(nodes, name, groups)
@@ -122,7 +122,7 @@ def service_nodes(name: bytes, service: Service, endpoints: tuple[ReadyEndpoint,
 
 
 def _add_ports(
-    nodes: dict[bytes, list[RecordEntry]], name: bytes, groups: Iterable[tuple[NamedPort, list[RecordEntry]]]
+    nodes: dict[bytes, list[RecordEntry]], name: bytes, groups: Iterable[tuple[ServingPort, list[RecordEntry]]]
 ) -> None:
     """Add the names of named ports, such as _https._tcp."""
     for port, entries in groups:

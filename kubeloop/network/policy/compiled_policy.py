@@ -36,7 +36,7 @@ from kubeloop.network.policy.model import (
     policy_types_of,
     selector_of,
 )
-from kubeloop.network.policy.table import Match, Rule, SetSpec
+from kubeloop.network.policy.table import FilterMatch, FilterRule, SetSpec
 from kubeloop.runtime.objects.keys import ObjectKey, key_of
 
 INGRESS_CHAIN: Final = "ingress"  # evaluated when egress is allowed
@@ -72,7 +72,7 @@ class CompiledPolicy:
 
     key: ObjectKey
     pod_selector: LabelSelector
-    chains: dict[str, tuple[Rule, ...]]  # by direction: Ingress, Egress
+    chains: dict[str, tuple[FilterRule, ...]]  # by direction: Ingress, Egress
     constant_sets: dict[SetSpec, tuple[str, ...]]
     peer_selectors: frozenset[PeerSelector]
     port_names: frozenset[PortName]
@@ -82,7 +82,7 @@ def compile_policy(policy: NetworkPolicy) -> CompiledPolicy:
     """Compile a policy."""
     key, types = key_of(policy), policy_types_of(policy)
     compiler = _PolicyCompiler(key.namespace)
-    chains: dict[str, tuple[Rule, ...]] = {}
+    chains: dict[str, tuple[FilterRule, ...]] = {}
     if INGRESS in types:
         rules = [(rule.from_, rule.ports) for rule in policy.spec.ingress]
         chains[INGRESS] = tuple(one for peers, ports in rules for one in compiler.rules(INGRESS, peers, ports))
@@ -110,12 +110,12 @@ class _PolicyCompiler:
 
     def rules(
         self, direction: str, peers: Sequence[NetworkPolicyPeer], ports: Sequence[NetworkPolicyPort]
-    ) -> Iterator[Rule]:
+    ) -> Iterator[FilterRule]:
         """Yield the rules of nftables for one rule of the API."""
         if not peers and not ports:
-            yield Rule((), _ALLOWED[direction])
+            yield FilterRule((), _ALLOWED[direction])
             return
-        seen: set[tuple[Match, ...]] = set()
+        seen: set[tuple[FilterMatch, ...]] = set()
         for family in FAMILIES:
             peer_matches = list(self._peer_matches(family, direction, peers)) if peers else [()]
             port_matches = list(self._port_matches(family, ports)) if ports else [()]
@@ -123,11 +123,11 @@ class _PolicyCompiler:
                 matches = (*peer_match, *port_match)
                 if matches not in seen:  # a rule by port numbers alone is the same for both families
                     seen.add(matches)
-                    yield Rule(matches, _ALLOWED[direction])
+                    yield FilterRule(matches, _ALLOWED[direction])
 
     def _peer_matches(
         self, family: FamilyExpressions, direction: str, peers: Sequence[NetworkPolicyPeer]
-    ) -> Iterator[tuple[Match, ...]]:
+    ) -> Iterator[tuple[FilterMatch, ...]]:
         expression = family.client if direction == INGRESS else family.server
         networks: list[IPNetwork] = []
         for peer in peers:
@@ -142,7 +142,7 @@ class _PolicyCompiler:
 
     def _port_matches(
         self, family: FamilyExpressions, ports: Sequence[NetworkPolicyPort]
-    ) -> Iterator[tuple[Match, ...]]:
+    ) -> Iterator[tuple[FilterMatch, ...]]:
         ranges: dict[str, set[tuple[int, int]]] = {}
         for port in ports:
             protocol = port.protocol or TCP

@@ -12,7 +12,7 @@ import hashlib
 from typing import Final, NamedTuple
 
 from kubeloop.network.policy.model import IPAddress
-from kubeloop.network.policy.table import Match
+from kubeloop.network.policy.table import FilterMatch
 
 PROTOCOL: Final = "meta l4proto"
 SERVER_PORT: Final = "ct reply proto-src"
@@ -62,14 +62,14 @@ def family_name(name: str, version: int) -> str:
     return f"{name}-{version}"
 
 
-def in_set(expression: str, name: str, *, negated: bool = False) -> Match:
+def in_set(expression: str, name: str, *, negated: bool = False) -> FilterMatch:
     """Return the condition that a set has, or does not have, the value of an expression."""
-    return Match(expression, f"@{name}", negated)
+    return FilterMatch(expression, f"@{name}", negated)
 
 
-def is_protocol(protocol: str) -> Match:
+def is_protocol(protocol: str) -> FilterMatch:
     """Return the condition of a protocol of the API. nft needs it before a port to know the port's type."""
-    return Match(PROTOCOL, protocol.lower())
+    return FilterMatch(PROTOCOL, protocol.lower())
 
 
 def endpoint_element(address: IPAddress, port: int) -> str:

@@ -18,17 +18,17 @@ from kubeloop.network.policy.compiled_policy import INGRESS_CHAIN, CompiledPolic
 from kubeloop.network.policy.expressions import FAMILIES, FamilyExpressions, family_name, hashed_name, in_set
 from kubeloop.network.policy.model import EGRESS, INGRESS, IPNetwork, PodEndpoint
 from kubeloop.network.policy.pod_sets import PodElements
-from kubeloop.network.policy.table import Hook, Match, NftablesTable, Rule, SetSpec
+from kubeloop.network.policy.table import FilterMatch, FilterRule, Hook, NftablesTable, SetSpec
 from kubeloop.runtime.objects.keys import ObjectKey
 
 # Before chains of other programs at the usual priority; after the translation of Service addresses in any case.
 _PRIORITY: Final = "-5"
 # Connection tracking ignores neighbour discovery and multicast listener discovery.
-_NEIGHBOUR_DISCOVERY: Final = Rule(
-    (Match("icmpv6 type", "{ 130-137, 143 }"),),
+_NEIGHBOUR_DISCOVERY: Final = FilterRule(
+    (FilterMatch("icmpv6 type", "{ 130-137, 143 }"),),
     "accept",
 )
-_UNTRACKED: Final = Match("ct state", "{ invalid, untracked }")
+_UNTRACKED: Final = FilterMatch("ct state", "{ invalid, untracked }")
 
 PoliciesOf = Callable[[PodEndpoint, str], Iterable[CompiledPolicy]]
 
@@ -77,7 +77,7 @@ class LocalPods:
         names = [policy_chain_name(key, direction) for key in policies]
         chain = hashed_name(direction.lower(), " ".join(names))
         if chain not in self._table.chains:
-            rules = (*(Rule((), f"jump {name}") for name in names), Rule((), "drop", has_counter=True))
+            rules = (*(FilterRule((), f"jump {name}") for name in names), FilterRule((), "drop", has_counter=True))
             self._table.set_chain(chain, rules)
         return chain
 
@@ -119,32 +119,32 @@ class LocalPods:
         self._table.add_set(SetSpec(family_name("guarded", version), kind, is_interval=True))
 
     def _add_base_chains(self) -> None:
-        ingress = [Rule((), f"{one.server} vmap @{family_name('ingress', one.version)}") for one in FAMILIES]
-        self._table.set_chain(INGRESS_CHAIN, (*ingress, Rule((), "accept")))
-        egress = [Rule((), f"{one.client} vmap @{family_name('egress', one.version)}") for one in FAMILIES]
+        ingress = [FilterRule((), f"{one.server} vmap @{family_name('ingress', one.version)}") for one in FAMILIES]
+        self._table.set_chain(INGRESS_CHAIN, (*ingress, FilterRule((), "accept")))
+        egress = [FilterRule((), f"{one.client} vmap @{family_name('egress', one.version)}") for one in FAMILIES]
         protection = [_NEIGHBOUR_DISCOVERY, *(rule for one in FAMILIES for rule in _protection_rules(one))]
         clients = [_guard_rule(one, one.client) for one in FAMILIES]
         servers = [_guard_rule(one, one.server) for one in FAMILIES]
-        forward = (*protection, *clients, *servers, *egress, Rule((), f"goto {INGRESS_CHAIN}"))
+        forward = (*protection, *clients, *servers, *egress, FilterRule((), f"goto {INGRESS_CHAIN}"))
         self._table.set_chain("forward", forward, Hook("forward", _PRIORITY))
         # Traffic between a pod and its node: egress of the pod is checked, its ingress is always allowed.
         self._table.set_chain("input", (*protection, *clients, *egress), Hook("input", _PRIORITY))
         self._table.set_chain("output", tuple(egress), Hook("output", _PRIORITY))
 
 
-def _protection_rules(family: FamilyExpressions) -> tuple[Rule, ...]:
+def _protection_rules(family: FamilyExpressions) -> tuple[FilterRule, ...]:
     """Return the rules for packets without a connection, and for connections of a pod with itself."""
     isolated = f"isolated-{family.version}"
     return (
-        Rule((_UNTRACKED, in_set(family.packet_source, isolated)), "drop", has_counter=True),
-        Rule((_UNTRACKED, in_set(family.packet_destination, isolated)), "drop", has_counter=True),
-        Rule((in_set(family.client_and_server, family_name("self", family.version)),), "accept"),
+        FilterRule((_UNTRACKED, in_set(family.packet_source, isolated)), "drop", has_counter=True),
+        FilterRule((_UNTRACKED, in_set(family.packet_destination, isolated)), "drop", has_counter=True),
+        FilterRule((in_set(family.client_and_server, family_name("self", family.version)),), "accept"),
     )
 
 
-def _guard_rule(family: FamilyExpressions, expression: str) -> Rule:
+def _guard_rule(family: FamilyExpressions, expression: str) -> FilterRule:
     guarded, known = family_name("guarded", family.version), family_name("known", family.version)
-    return Rule((in_set(expression, guarded), in_set(expression, known, negated=True)), "drop", has_counter=True)
+    return FilterRule((in_set(expression, guarded), in_set(expression, known, negated=True)), "drop", has_counter=True)
 
 
 def host_addresses(network: IPNetwork) -> tuple[str, ...]:

@@ -30,7 +30,7 @@ class SetSpec(NamedTuple):
         return f"{{ type {self.key_type}{value};{flags} }}"
 
 
-class Match(NamedTuple):
+class FilterMatch(NamedTuple):
     """Condition of a rule: an expression with its value, or the set that must, or must not, contain it."""
 
     expression: str
@@ -43,10 +43,10 @@ class Match(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class FilterRule:
     """Rule of a chain: all matches must hold. The verdict is accept, drop, jump CHAIN, goto CHAIN or vmap @MAP."""
 
-    matches: tuple[Match, ...]
+    matches: tuple[FilterMatch, ...]
     verdict: str
     has_counter: bool = False
 
@@ -77,12 +77,12 @@ class NftablesTable:
         self.name = name
         self.sets: dict[str, SetSpec] = {}
         self.elements: dict[str, Elements] = {}
-        self.chains: dict[str, tuple[Rule, ...]] = {}
+        self.chains: dict[str, tuple[FilterRule, ...]] = {}
         self._hooks: dict[str, Hook] = {}
         # Journal: for everything that was touched since the last time, its state then (None if it did not exist).
         self._old_sets: dict[str, SetSpec | None] = {}
         self._old_elements: dict[tuple[str, str], str | None] = {}
-        self._old_chains: dict[str, tuple[Rule, ...] | None] = {}
+        self._old_chains: dict[str, tuple[FilterRule, ...] | None] = {}
 
     # Changes.
 
@@ -114,7 +114,7 @@ class NftablesTable:
         self._old_elements.setdefault((name, element), elements.get(element))
         elements.pop(element, None)
 
-    def set_chain(self, name: str, rules: tuple[Rule, ...], hook: Hook | None = None) -> None:
+    def set_chain(self, name: str, rules: tuple[FilterRule, ...], hook: Hook | None = None) -> None:
         """Add a chain, or replace the rules of one."""
         self._old_chains.setdefault(name, self.chains.get(name))
         self.chains[name] = rules

@@ -17,7 +17,8 @@ from kubeloop.cli.program.output import ResultPrinter, format_document, format_t
 from kubeloop.store import open_store
 
 # Commands whose output is a log, or a script for a shell.
-SERVERS = ("apiserver", "balancer", "cloud-controller-manager", "controller-manager", "dns", "kubelet", "scheduler")
+SERVERS = ("apiserver", "balancer", "cloud-controller-manager", "controller-manager", "dns", "kubelet")
+SERVERS += ("network", "proxy", "scheduler")
 WITHOUT_DATA = {*(f"kubeloop {name}" for name in SERVERS), "kubeloop completion"}
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from ipaddress import ip_address, ip_network
 
 from kubeloop.network.policy.evaluator import Connection
-from kubeloop.network.policy.table import Match, NftablesTable, Rule
+from kubeloop.network.policy.table import FilterMatch, FilterRule, NftablesTable
 
 _PROTOCOLS = {"TCP": "tcp", "UDP": "udp", "SCTP": "sctp", "ICMP": "icmp"}
 
@@ -30,7 +30,7 @@ class _Walk:
                 return verdict
         return ""
 
-    def _verdict(self, rule: Rule) -> str:
+    def _verdict(self, rule: FilterRule) -> str:
         text = rule.verdict
         if " vmap @" in text:
             expression, _, name = text.partition(" vmap @")
@@ -41,7 +41,7 @@ class _Walk:
             return self.run(target) or "end"
         return self.run(target).replace("end", "") if verb == "jump" else verb
 
-    def _holds(self, match: Match) -> bool:
+    def _holds(self, match: FilterMatch) -> bool:
         if match.expression in ("icmpv6 type", "ct state"):  # packets without a connection
             return False
         value = self._value(match.expression)
