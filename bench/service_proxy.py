@@ -44,6 +44,9 @@ class _NoHealthChecks:
     async def set_service(self, service: NamespacedName, port: int, local_endpoints: int) -> None:
         """Do nothing."""
 
+    async def retry_failed(self) -> None:
+        """Do nothing."""
+
 
 async def _no_addresses() -> Iterable[str]:
     return ()

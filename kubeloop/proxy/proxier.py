@@ -58,6 +58,9 @@ class ServiceHealth(Protocol):
     async def set_service(self, service: NamespacedName, port: int, local_endpoints: int) -> None:
         """Set port and number of local endpoints of a Service."""
 
+    async def retry_failed(self) -> None:
+        """Open the ports again that could not be opened."""
+
 
 @dataclass(frozen=True, slots=True)
 class ProxierDependencies:
@@ -153,16 +156,16 @@ class Proxier:
         is_full = self._needs_table or began - self._last_table > FULL_SYNC_SECONDS
         is_full |= not await self._delete_stale_chains(began)
         services, changes = self._services.checkout(), self._endpoints.checkout()
+        self._needs_table = True  # until the kernel has what is checked out
         changed = {*services, *changes}
         script = await self._full_script() if is_full else self._partial_script(changed)
         is_done = await self._run_script(script)
         self._observe(clock.monotonic() - began, is_full)
         if not is_done:
-            self._needs_table = True  # what has been checked out is in no kernel
-            self._stale_chains.clear()
             return False
+        self._needs_table = False
         if is_full:
-            self._needs_table, self._last_table = False, began
+            self._last_table = began
             self._stale_chains.clear()
         await self._finish(changes, changed)
         return True
@@ -247,7 +250,7 @@ class Proxier:
         chains = [name for name, since in self._stale_chains.items() if now - since >= _STALE_SECONDS]
         for name in chains:
             del self._stale_chains[name]
-        if not chains or self._needs_table:
+        if not chains or self._needs_table:  # a new table does not have them
             return True
         try:
             await self._parts.nftables.run(stale_chains_script(self.settings.family, chains))
@@ -272,6 +275,7 @@ class Proxier:
             self._parts.health.mark_queued(self.settings.family.name)
         for service in changed:
             await self._update_health_check(service)
+        await self._parts.service_health.retry_failed()
         if any(change.has_udp for change in changes.values()):
             await self._clean_flows()
 

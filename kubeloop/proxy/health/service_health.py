@@ -60,6 +60,7 @@ class ServiceHealthServer:
         self._events = events
         self._checks: dict[NamespacedName, _HealthCheck] = {}
         self._counts: dict[NamespacedName, int] = {}
+        self._failed: dict[NamespacedName, int] = {}  # ports that could not be opened
 
     async def set_service(self, service: NamespacedName, port: int, local_endpoints: int) -> None:
         """Set the port of a Service (0: none) and the number of its ready endpoints on this node."""
@@ -67,18 +68,25 @@ class ServiceHealthServer:
             self._counts[service] = local_endpoints
         else:
             self._counts.pop(service, None)
+        self._failed.pop(service, None)
         known = self._checks.get(service)
         if known is not None and known.port != port:
             await self._close(self._checks.pop(service))
         if port and service not in self._checks:
             await self._open(service, port)
 
+    async def retry_failed(self) -> None:
+        """Open the ports again that could not be opened, without another event."""
+        failed, self._failed = self._failed, {}
+        for service, port in failed.items():
+            await self._open(service, port, is_retry=True)
+
     async def close(self) -> None:
         """Close all ports."""
         checks, self._checks = list(self._checks.values()), {}
         await asyncio.gather(*map(self._close, checks))
 
-    async def _open(self, service: NamespacedName, port: int) -> None:
+    async def _open(self, service: NamespacedName, port: int, *, is_retry: bool = False) -> None:
         check = _HealthCheck(port)
 
         async def handle(request: Request) -> Response:
@@ -89,10 +97,11 @@ class ServiceHealthServer:
                 check.servers.append(await serve(handle, address, port, None, HttpLimits(), self._clock))
         except OSError as error:
             await self._close(check)
+            self._failed[service] = port
             reason = error.strerror or str(error)
             message = f'node {self._node_name} failed to start healthcheck "{service}" on port {port}: {reason}'
             log.error("%s", message)
-            if self._events is not None:
+            if self._events is not None and not is_retry:
                 about = ObjectReference(
                     api_version="v1", kind="Service", namespace=service.namespace, name=service.name
                 )

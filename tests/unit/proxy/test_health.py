@@ -141,8 +141,9 @@ def test_service_health_check() -> None:
         await server.set_service(WEB, 0, 0)
         with pytest.raises(ConnectionRefusedError):
             await get(port)
-        await server.set_service(NamespacedName("ns", "other"), port, 1)  # the next sync succeeds
+        await server.retry_failed()  # at the next sync
         assert (await get(port))[0] == 200
+        assert len(events.found) == 1
         await server.close()
 
     asyncio.run(main())

@@ -63,6 +63,8 @@ class FakeHealth:
     async def set_service(self, service: NamespacedName, port: int, local_endpoints: int) -> None:
         self.services[service] = (port, local_endpoints)
 
+    async def retry_failed(self) -> None: ...
+
 
 class Bench:
     """A proxier with fakes."""
@@ -140,6 +142,25 @@ def test_failed_transaction_is_followed_by_the_whole_table() -> None:
         assert "delete table" in bench.nftables.scripts[-1]
         assert "10.96.0.1 . tcp . 80" in bench.nftables.scripts[-1]
         assert 'nftables_sync_failures_total{ip_family="IPv4"} 1' in bench.registry.render()
+
+    run(test)
+
+
+def test_sync_that_raises_is_followed_by_the_whole_table() -> None:
+    async def test(bench: Bench) -> None:
+        bench.mark_synced()
+        await bench.proxier.sync()
+        bench.proxier.on_service(service())
+
+        async def fail(script: str, *, check: bool = False) -> str:
+            raise ZeroDivisionError
+
+        original, bench.nftables.run = bench.nftables.run, fail  # type: ignore[method-assign]
+        with pytest.raises(ZeroDivisionError):
+            await bench.proxier.sync()
+        bench.nftables.run = original  # type: ignore[method-assign]
+        assert await bench.proxier.sync()
+        assert "10.96.0.1 . tcp . 80" in bench.nftables.scripts[-1]
 
     run(test)
 
