@@ -25,6 +25,7 @@ OTHERS = {
     "nodes.md": "commands against a plane of the reader's, and an excerpt",
     "reference/comparison.md": "a measurement",
     "scheduler.md": "an excerpt of a plugin",
+    "service-proxy.md": "commands on a node, as those of tests/realnode/test_service_proxy.py",
     "tutorials/real-node.md": "tests/realnode/test_tutorial.py runs it",
     "testing.md": "commands that run the whole test suite",
     "writing-a-controller.md": "tests/e2e/test_examples.py runs it",

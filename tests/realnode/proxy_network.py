@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+import yaml
+
 from tests.bounds import GIVE_UP_SECONDS
 from tests.realnode import cleanup
 
@@ -80,6 +82,7 @@ class ProxyNetwork:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.kubeconfig = folder / "kubeconfig"
+        self._proxy_kubeconfig = folder / "proxy-kubeconfig"
         self._names = {one: f"kubeloop-{os.getpid()}-{one}" for one in ("node", "client", "pod1", "pod2")}
         self._processes: list[subprocess.Popen[bytes]] = []
         self._environment = {**os.environ, "XDG_STATE_HOME": str(folder / "state"), "HOME": str(folder)}
@@ -149,6 +152,7 @@ class ProxyNetwork:
         self._processes.append(self.start_program("apiserver", *flags, log="plane.log"))
         self.eventually(self.kubeconfig.exists)
         self.eventually(lambda: "ok" in self.kubectl("get", "--raw", "/readyz", check=False))
+        self._proxy_kubeconfig.write_text(yaml.safe_dump(_impersonated(yaml.safe_load(self.kubeconfig.read_text()))))
         self.apply({"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}})
         addresses = [{"type": "InternalIP", "address": one} for one in (NODE_IP, NODE_IP6)]
         self.set_status("/api/v1/nodes/" + NODE, {"addresses": addresses})
@@ -159,7 +163,7 @@ class ProxyNetwork:
         """Start the proxy."""
         self._proxy = self.start_program(
             "proxy",
-            *("--kubeconfig", str(self.kubeconfig), "--hostname-override", NODE),
+            *("--kubeconfig", str(self._proxy_kubeconfig), "--hostname-override", NODE),
             *("--cluster-cidr", "10.244.0.0/16,fd44::/16", "--iptables-min-sync-period", "0s"),
             # Limits of connection tracking belong to the machine, not to a namespace.
             *("--conntrack-max-per-core", "0", "--conntrack-tcp-timeout-established", "0s"),
@@ -286,3 +290,9 @@ class ProxyNetwork:
                 raise AssertionError(f"{logs}\n{self.list_table()}")
             time.sleep(0.05)
         return found
+
+
+def _impersonated(config: dict[str, Any]) -> dict[str, Any]:
+    """Return a kubeconfig of the user that only has the permissions of kube-proxy."""
+    users = [{**one, "user": {**one["user"], "as": "system:kube-proxy"}} for one in config["users"]]
+    return {**config, "users": users}
