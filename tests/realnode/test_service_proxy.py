@@ -336,3 +336,14 @@ def _get(network: ProxyNetwork, place: str, host: str, port: int, path: str = "/
     )
     command = network.enter(place, sys.executable, "-S", "-c", script, host, str(port), path)
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_random_changes_leave_the_table_that_is_written_at_once(seed: int) -> None:
+    if sys.platform != "linux":
+        pytest.skip(NEEDS_LINUX)
+    if os.geteuid() != 0:
+        pytest.skip(NEEDS_ROOT)
+    command = ["unshare", "--net", sys.executable, "-m", "tests.realnode.random_table_changes", str(seed)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -52,7 +52,7 @@ class ProxyTable:
         # Values before the first change since the last `take_changes`.
         self._chains_before: dict[str, Rules | None] = {}
         self._sets_before: dict[str, int | None] = {}
-        self._rewritten: set[str] = set()  # chains to be written although their rules are the same
+        self._set_owners: dict[str, ServicePortName] = {}
         self.lacks_internal = 0
         self.lacks_external = 0
 
@@ -109,7 +109,7 @@ class ProxyTable:
             if not self._by_service[name.service]:
                 del self._by_service[name.service]
         self._elements.set_owned(name, old.elements, new.elements)
-        self._set_sets(old, new)
+        self._set_sets(name, old, new)
         for chain in [*old.chains, *new.chains]:
             self._set_chain(chain, new.chains.get(chain))
         self._count_shared(old.shared_chains, new.shared_chains)
@@ -122,7 +122,7 @@ class ProxyTable:
         chains = _changes(self._chains_before, self._chains)
         sets = _changes(self._sets_before, self._sets)
         written = {name: new for name, _, new in chains if new is not None}
-        written |= {name: self._chains[name] for name in self._rewritten if name in self._chains}
+        written |= self._users_of([name for name, old, new in sets if old is not None and new is not None])
         found = TableChanges(
             deleted,
             added,
@@ -131,19 +131,25 @@ class ProxyTable:
             [name for name, old, _ in sets if old is not None],
             {name: new for name, _, new in sets if new is not None},
         )
-        self._chains_before, self._sets_before, self._rewritten = {}, {}, set()
+        self._chains_before, self._sets_before = {}, {}
         return found
 
     def _set_chain(self, name: str, rules: Rules | None) -> None:
         _set(self._chains, self._chains_before, name, rules)
 
-    def _set_sets(self, old: PortRules, new: PortRules) -> None:
-        """Set the affinity sets. One with another timeout is created again, and so are the rules that use it."""
+    def _set_sets(self, owner: ServicePortName, old: PortRules, new: PortRules) -> None:
         for name in {**old.affinity_sets, **new.affinity_sets}:
-            before, after = old.affinity_sets.get(name), new.affinity_sets.get(name)
-            if before is not None and after is not None and before != after:
-                self._rewritten.update(old.chains)
+            after = new.affinity_sets.get(name)
             _set(self._sets, self._sets_before, name, after)
+            if after is None:
+                self._set_owners.pop(name, None)
+            else:
+                self._set_owners[name] = owner
+
+    def _users_of(self, sets: Iterable[str]) -> dict[str, Rules]:
+        """Return the chains of ports whose sets are created again: while rules use a set, it cannot be deleted."""
+        owners = {self._set_owners[name] for name in sets}
+        return {name: self._chains[name] for owner in owners for name in self._ports[owner].chains}
 
     def _count_shared(self, old: frozenset[SharedChain], new: frozenset[SharedChain]) -> None:
         for chain in new - old:

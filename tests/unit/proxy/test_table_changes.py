@@ -27,6 +27,10 @@ class Kernel:
     sets: dict[str, int] = field(default_factory=dict)
 
     def apply(self, changes: TableChanges) -> None:
+        kept = {name: rules for name, rules in self.chains.items() if name not in changes.deleted_chains}
+        unwritten = [rules for name, rules in kept.items() if name not in changes.written_chains]
+        for name in changes.deleted_sets:  # the kernel refuses while a rule uses it
+            assert not any(name in str(rules) for rules in unwritten)
         for container, keys in changes.deleted_elements.items():
             for key in keys:
                 del self.elements[container][key]
