@@ -152,6 +152,16 @@ def test_another_affinity_timeout_creates_sets_and_rules_again() -> None:
     assert len(changes.written_chains) == 3  # of the port and of two endpoints
 
 
+def test_port_removed_and_added_with_another_timeout_writes_its_rules_again() -> None:
+    builder, kernel = TableBuilder().add("a", replace(PORT, affinity_seconds=10), endpoints(1, 2)), Kernel()
+    kernel.apply(builder.table.take_changes())
+    builder.table.set_port(port_name("a"), None)
+    builder.add("a", replace(PORT, affinity_seconds=20), endpoints(1, 2))
+    changes = builder.table.take_changes()
+    kernel.apply(changes)
+    assert len(changes.written_chains) == 3
+
+
 def test_full_script_replaces_the_table_and_keeps_clients() -> None:
     table = TableBuilder().add("a", replace(PORT, affinity_seconds=3600), endpoints(1)).table
     (name,) = table.affinity_sets
