@@ -58,6 +58,7 @@ class ProxyOptions:
     init_only: bool = False
     write_config_to: Path | None = None
     warnings: tuple[str, ...] = ()
+    config_file: Path | None = None
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -106,7 +107,14 @@ def proxy_options_of(options: argparse.Namespace) -> ProxyOptions:
         raise ProxyConfigError("empty hostname-override is invalid")
     warnings += _field_warnings(config)
     return ProxyOptions(
-        config, name, options.master, options.cleanup, options.init_only, options.write_config_to, tuple(warnings)
+        config=config,
+        node_name=name,
+        master=options.master,
+        cleanup=options.cleanup,
+        init_only=options.init_only,
+        write_config_to=options.write_config_to,
+        warnings=tuple(warnings),
+        config_file=options.config,
     )
 
 

@@ -16,7 +16,7 @@ from kubeloop.api.generated.core_v1 import ObjectReference
 from kubeloop.apiserver.server import StartupError
 from kubeloop.cli.proxy.flags import ProxyOptions
 from kubeloop.cli.proxy.pages import COMPONENT, ProxyPages
-from kubeloop.cli.proxy.startup import check_table_support, prepare_kernel, server_of
+from kubeloop.cli.proxy.startup import check_table_support, prepare_kernel, server_of, wait_file_changed
 from kubeloop.client import Client
 from kubeloop.client.config.server_config import ServerConfig
 from kubeloop.client.errors import ConfigError
@@ -127,7 +127,14 @@ class ProxyProgram:
                 )
                 group.create_task(app.run(), name="proxiers")
                 group.create_task(self._manager.watch(), name="node")
+                group.create_task(self._watch_config(), name="configuration file")
                 print(f"kubeloop proxy {__version__} is running: node {self._options.node_name}", flush=True)
+
+    async def _watch_config(self) -> None:
+        """End the program when its configuration file changes, so that it is started again with the new one."""
+        if self._options.config_file is not None:
+            await wait_file_changed(self._options.config_file)
+            raise StartupError("content of the proxy server's configuration file was updated")
 
     def _client(self, server: ServerConfig, parts: AsyncExitStack) -> Client:
         connection = self._config.client_connection

@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import platform
 from dataclasses import replace
+from pathlib import Path
+from typing import Final
 
 from kubeloop.cli.proxy.flags import ProxyOptions
 from kubeloop.client.config.server_config import ServerConfig, in_cluster, load_config
@@ -26,6 +29,8 @@ from kubeloop.proxy.rules.scripts import table_script
 from kubeloop.proxy.rules.settings import TableSettings
 from kubeloop.proxy.rules.table import ProxyTable
 
+FILE_CHECK_SECONDS: Final = 2.0
+
 
 def prepare_kernel(config: KubeProxyConfiguration) -> None:
     """Check the kernel and change its settings. Raises `KernelSettingsError`."""
@@ -42,6 +47,21 @@ def server_of(options: ProxyOptions) -> ServerConfig:
         found = load_config(path)
         return replace(found, server=options.master) if options.master else found
     return ServerConfig(options.master) if options.master else in_cluster(os.environ)
+
+
+async def wait_file_changed(path: Path) -> None:
+    """Wait until a file is written or replaced; a file that is gone for a moment does not count."""
+    before = _identity(path)
+    while (found := _identity(path)) is None or found == before:  # noqa: ASYNC110  # there is no event
+        await asyncio.sleep(FILE_CHECK_SECONDS)
+
+
+def _identity(path: Path) -> tuple[int, int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
 
 
 async def check_table_support(nftables: Nftables, families: tuple[IPFamily, ...]) -> None:

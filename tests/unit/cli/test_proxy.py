@@ -15,7 +15,7 @@ from kubeloop.cli.main import main, parse_command
 from kubeloop.cli.proxy.flags import ProxyOptions, proxy_options_of
 from kubeloop.cli.proxy.packet_diagnosis import explain_packet, render
 from kubeloop.cli.proxy.pages import ProxyPages
-from kubeloop.cli.proxy.startup import server_of
+from kubeloop.cli.proxy.startup import server_of, wait_file_changed
 from kubeloop.client.errors import ConfigError
 from kubeloop.clock import SystemClock
 from kubeloop.http import Request
@@ -23,6 +23,7 @@ from kubeloop.metrics import MetricRegistry
 from kubeloop.proxy.config.configuration import KubeProxyConfiguration
 from kubeloop.proxy.config.decode import ProxyConfigError
 from kubeloop.proxy.offline_table import ClusterObjects
+from kubeloop.sim.loop import run_virtual
 from tests.unit.proxy.objects import ready, service, slice_of
 
 FILE = """
@@ -114,6 +115,22 @@ def test_defaults_are_written_and_read_again(tmp_path: Path) -> None:
     path = tmp_path / "defaults.yaml"
     assert main(["proxy", "--write-config-to", str(path)]) == 0
     assert options_of("--config", str(path)).config == KubeProxyConfiguration()
+
+
+def test_change_of_a_file_is_noticed(tmp_path: Path) -> None:
+    path = tmp_path / "proxy.yaml"
+    path.write_text("a")
+
+    async def main() -> None:
+        waiting = asyncio.create_task(wait_file_changed(path))
+        await asyncio.sleep(60)
+        path.unlink()
+        await asyncio.sleep(60)
+        assert not waiting.done()
+        path.write_text("changed")
+        await asyncio.wait_for(waiting, 60)
+
+    run_virtual(main())
 
 
 def test_server_outside_of_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
