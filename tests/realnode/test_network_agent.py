@@ -90,3 +90,48 @@ def test_route_reflector_and_router_outside_the_cluster(lab: NetworkLab) -> None
         lab.kubectl("label", "node", "n2", "network.kubeloop.io/route-reflector-")
         lab.run(lab.fabric, "birdc", "-s", str(lab.folder / "router.ctl"), "down", check=False)
         lab.stop()
+
+
+def test_tunnels_over_ipv6_by_published_addresses(lab: NetworkLab) -> None:
+    try:
+        for number in (1, 2):
+            lab.start_agent(number, "vxlan", "--node-ip", f"fd30::{number}")
+        lab.wait_ready(1, 2)
+        annotations = json.loads(lab.kubectl("get", "node", "n1", "-o", "json"))["metadata"]["annotations"]
+        assert annotations["network.kubeloop.io/node-ips"] == "fd30::1"
+        for number in (1, 2):
+            lab.add_pod(f"default/p{number}", number)
+        lab.wait_mesh()
+        link = json.loads(lab.run(lab.node(1), "ip", "-j", "-d", "link", "show", "kubeloop-vxlan"))[0]
+        assert (link["linkinfo"]["info_data"]["local6"], link["mtu"]) == ("fd30::1", 1430)
+        for number in (1, 2):
+            lab.remove_pod(f"default/p{number}")
+    finally:
+        lab.stop()
+
+
+def test_bridge_with_policies_and_another_backend_removes_the_tunnel(lab: NetworkLab) -> None:
+    policy = {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": {"name": "deny"}}
+    policy |= {"spec": {"podSelector": {"matchLabels": {"pod": "p1"}}, "policyTypes": ["Ingress"]}}
+    try:
+        for number in (1, 2):
+            lab.start_agent(number, "host-gw", "--cni-plugin", "bridge")
+        lab.wait_ready(1, 2)
+        assert "kubeloop-vxlan" not in lab.run(lab.node(1), "ip", "link")
+        annotations = json.loads(lab.kubectl("get", "node", "n1", "-o", "json"))["metadata"]["annotations"]
+        assert "network.kubeloop.io/node-ips" not in annotations
+        for name, number in (("p1", 1), ("p2", 1), ("p3", 2)):
+            lab.add_pod(f"default/{name}", number)
+        lab.wait_mesh()
+        lab.apply(policy)
+        for version in (4, 6):
+            # p2 is on the same bridge: its packets pass the rules by br_netfilter.
+            for source in ("default/p2", "default/p3"):
+                lab.eventually(lambda s=source, v=version: not lab.reaches(s, "default/p1", v))  # type: ignore[misc]
+            assert lab.reaches("default/p1", "default/p2", version)
+        lab.kubectl("delete", "networkpolicy", "deny")
+        lab.wait_mesh()
+        for name in ("p1", "p2", "p3"):
+            lab.remove_pod(f"default/{name}")
+    finally:
+        lab.stop()
