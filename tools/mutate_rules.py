@@ -221,7 +221,7 @@ class LineRecorder:
         """Forget cached results, so that each test executes the lines that it depends on."""
         if len(sys.modules) != self._modules:
             self._modules = len(sys.modules)
-            functions = (one for one in gc.get_objects() if isinstance(one, _CachedFunction))
+            functions = (one for one in tracked_objects() if isinstance(one, _CachedFunction))
             self._cached = [one for one in functions if one.__wrapped__.__code__.co_filename in self._files]
         for one in self._cached:
             one.cache_clear()
@@ -304,13 +304,19 @@ def run_tests(tests: Iterable[str], *plugins: object) -> int:
         return int(pytest.main([*options, *tests], plugins=list(plugins)))
 
 
+def tracked_objects() -> list[Any]:
+    """Return all objects that the garbage collector tracks, with those that tests/conftest.py exempts from it."""
+    gc.unfreeze()
+    return gc.get_objects()
+
+
 def apply_mutant(rule: Rule) -> int:
     """Give all functions of a file the mutant's code; returns how many functions changed."""
     name = str(rule.path.resolve())
     mutated = dict(_functions(compile(rule.mutant(), name, "exec")))
     original = dict(_functions(compile(rule.path.read_text(), name, "exec")))
     changed = 0
-    for function in gc.get_objects():
+    for function in tracked_objects():
         if isinstance(function, _CachedFunction):
             function.cache_clear()  # it may hold results of the original
         if not isinstance(function, FunctionType) or function.__code__.co_filename != name:

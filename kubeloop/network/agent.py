@@ -199,7 +199,7 @@ class PodNetworkAgent:
         return errors
 
     async def _sync_masquerade(self, own: ClusterNode) -> None:
-        """Apply a changed table of masquerading, and one that somebody has removed."""
+        """Apply a changed table of masquerading, or restore a removed one."""
         config = self._config
         direct = self._parts.backend.reaches_nodes_directly
         internal = internal_networks(self._nodes.values(), config.internal_networks, nodes_too=direct)

@@ -159,7 +159,7 @@ class NetworkPolicyController:
             self._pod_cidrs = None
 
     async def _apply(self, changes: str) -> None:
-        """Apply changes; without any, check that nobody has removed the table."""
+        """Apply changes; without any, check that the table still exists."""
         try:
             await self._run(changes or f"list chain inet {TABLE} forward\n")
         except NftablesError as error:

@@ -80,6 +80,13 @@ def test_nested():
     with pytest.raises(ValueError):
         Outer().validate(101)
 """
+# As in tests/conftest.py: the functions to change are not among the objects that the collector looks at.
+FREEZE = """
+import gc
+
+def pytest_collection_finish():
+    gc.freeze()
+"""
 
 
 @pytest.fixture
@@ -88,6 +95,7 @@ def rules(tmp_path: Path) -> Path:
     path.write_text(RULES)
     (tmp_path / "test_rules.py").write_text(TESTS)
     (tmp_path / "pytest.ini").write_text("[pytest]\npythonpath = .\n")
+    (tmp_path / "conftest.py").write_text(FREEZE)
     return path
 
 
