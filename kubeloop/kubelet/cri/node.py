@@ -177,18 +177,7 @@ class CriNode:
         self._mounter = VolumeMounter(paths, PayloadReader(agent.client, clock, certificates), clock)
         self._security = read_host_security()
         self._sysctls = new_allowlist(config.settings.allowed_unsafe_sysctls, kernel_version(platform.release()))
-        facts = NodeFacts(
-            paths,
-            config.addresses,
-            MachineMemory(config.machine.memory, huge_page_sizes(config.machine), config.limits),
-            config.dns.cluster_domain,
-            lambda pod: pod_dns(pod, config.dns),
-            lambda: agent.nodes.allocatable_of(config.name),
-            lambda: agent.services.list() if agent.services.has_synced else None,
-            self._security,
-            config.settings.seccomp_default,
-            config.settings.default_pod_sysctls,
-        )
+        facts = self._node_facts()
         images, self._pulls = config.connection.images, _pull_manager(config, clock)
         self._actuated = ActuatedState(CheckpointStore(paths.root))
         self._containers = self._new_container_manager()
@@ -236,6 +225,22 @@ class CriNode:
     def can_checkpoint(self) -> bool:
         """True unless the feature gate ContainerCheckpoint is off."""
         return features_of(self.config.settings.feature_gates).is_enabled(_CHECKPOINT_GATE)
+
+    def _node_facts(self) -> NodeFacts:
+        """Return what the configuration of containers depends on besides their pod."""
+        config, agent = self.config, self._agent
+        return NodeFacts(
+            config.paths,
+            config.addresses,
+            MachineMemory(config.machine.memory, huge_page_sizes(config.machine), config.limits),
+            config.dns.cluster_domain,
+            lambda pod: pod_dns(pod, config.dns),
+            lambda: agent.nodes.allocatable_of(config.name),
+            lambda: agent.services.list() if agent.services.has_synced else None,
+            self._security,
+            config.settings.seccomp_default,
+            config.settings.default_pod_sysctls,
+        )
 
     def _new_container_manager(self) -> ContainerManager:
         config, agent = self.config, self._agent
