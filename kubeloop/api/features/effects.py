@@ -15,6 +15,7 @@ APISERVER: Final = "kube-apiserver"
 CONTROLLER_MANAGER: Final = "kube-controller-manager"
 SCHEDULER: Final = "kube-scheduler"
 KUBELET: Final = "kubelet"
+PROXY: Final = "kube-proxy"
 # Gates that change what a component does.
 HONORED: Final = {
     APISERVER: """
@@ -42,6 +43,9 @@ HONORED: Final = {
         GracefulNodeShutdownBasedOnPodPriority KubeletCrashLoopBackOffMax KubeletEnsureSecretPulledImages
         KubeletServiceAccountTokenForCredentialProviders MemoryQoS ResourceHealthStatus ResourceHealthStatusMessage
         RotateKubeletServerCertificate
+    """,
+    PROXY: """
+        AllowServiceExternalIPs
     """,
 }
 # Gates that change nothing in any component, by reason.
@@ -77,7 +81,7 @@ NO_EFFECT: Final = {
         CloudControllerManagerWatchBasedRoutesReconciliation CloudControllerManagerWebhook
     """,
     "the feature cannot be turned off": """
-        APIResponseCompression AllowParsingUserUIDFromCertAuth AllowServiceExternalIPs
+        APIResponseCompression AllowParsingUserUIDFromCertAuth
         AllowUnsafeMalformedObjectDeletion AuthorizePodWebsocketUpgradeCreatePermission
         CRDObservedGenerationTracking ClearingNominatedNodeNameAfterBinding ClusterTrustBundleProjection
         ComponentFlagz ComponentStatusz ContainerRestartRules DRAConsumableCapacity

@@ -117,7 +117,7 @@ def _fish_lines(lines: Sequence[CommandLine]) -> Iterator[str]:
     for line in lines:
         if len(line.words) == 1:
             about = COMMANDS[line.words[0]].summary
-            yield f"complete -c kubeloop -n __fish_use_subcommand -a {line.words[0]} -d '{about}'"
+            yield f"complete -c kubeloop -n __fish_use_subcommand -a {line.words[0]} -d {_fish_quote(about)}"
         seen = "; and ".join(f"__fish_seen_subcommand_from {word}" for word in line.words)
         start = f"complete -c kubeloop -n '{seen}'"
         if line.actions:
@@ -126,6 +126,12 @@ def _fish_lines(lines: Sequence[CommandLine]) -> Iterator[str]:
         elif values := [word for word in line.candidates if not word.startswith("-")]:
             yield f"{start} -a '{' '.join(values)}'"
         yield from (f"{start} {_fish_flag(flag)}" for flag in line.flags)
+
+
+def _fish_quote(text: str) -> str:
+    """Return a text as one word of fish."""
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
 
 
 def _fish_flag(flag: argparse.Action) -> str:

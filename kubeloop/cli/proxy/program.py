@@ -12,8 +12,10 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from kubeloop import __version__
+from kubeloop.api.features.effects import PROXY
 from kubeloop.api.generated.core_v1 import ObjectReference
 from kubeloop.apiserver.server import StartupError
+from kubeloop.cli.flags.runtime_config import warn_ineffective_gates
 from kubeloop.cli.proxy.flags import ProxyOptions
 from kubeloop.cli.proxy.pages import COMPONENT, ProxyPages
 from kubeloop.cli.proxy.startup import check_table_support, prepare_kernel, server_of, wait_file_changed
@@ -65,6 +67,8 @@ class ProxyProgram:
         """Check the machine, then continue in the background: the API server may not be available yet."""
         for text in self._options.warnings:
             log.warning("%s", text)
+        gates = self._config.feature_gates
+        warn_ineffective_gates((f"{name}={str(value).lower()}" for name, value in gates.items()), PROXY)
         try:
             server = server_of(self._options)
             prepare_kernel(self._config)

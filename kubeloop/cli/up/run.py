@@ -20,7 +20,7 @@ import msgspec
 
 from kubeloop import __version__
 from kubeloop.api.errors import AlreadyExists
-from kubeloop.api.features.effects import HONORED
+from kubeloop.api.features.effects import APISERVER, CONTROLLER_MANAGER, KUBELET, SCHEDULER
 from kubeloop.api.features.resource_config import APIResourceConfig
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.generated.storage_v1 import StorageClass
@@ -119,7 +119,7 @@ def options_of(options: argparse.Namespace, folder: Path, name: str = DEFAULT_NA
         real_node,
         CloudProviderFlags("" if options.cloud_provider == NO_CLOUD else options.cloud_provider, options.cloud_config),
         options.default_storage_class,
-        resource_config_of(options, *HONORED),
+        resource_config_of(options, APISERVER, CONTROLLER_MANAGER, SCHEDULER, KUBELET),
         gates_of(options),
         faults_of(options),
         options,

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -106,9 +108,11 @@ def test_flags_without_effect_are_named() -> None:
     )
 
 
-def test_bad_configuration_ends_the_program(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["proxy", "--proxy-mode", "iptables"]) == 1
-    assert "only the mode nftables is implemented" in capsys.readouterr().err
+def test_bad_configuration_ends_the_program() -> None:
+    command = [sys.executable, "-m", "kubeloop", "proxy", "--proxy-mode", "iptables"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "only the mode nftables is implemented" in done.stderr
 
 
 def test_defaults_are_written_and_read_again(tmp_path: Path) -> None:
