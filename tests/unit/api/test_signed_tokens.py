@@ -6,8 +6,10 @@ from __future__ import annotations
 import base64
 import json
 import os
+from datetime import datetime, timedelta
 
 import pytest
+from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
@@ -116,11 +118,23 @@ def test_published_keys_are_readable_by_other_libraries():
     assert int.from_bytes(decoded(described["e"])) == numbers.e
 
 
+def certificate_of(key):
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "issuer of tokens")])
+    builder = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+    day = datetime(2026, 1, 1)
+    return (
+        builder.not_valid_before(day)
+        .not_valid_after(day + timedelta(days=1))
+        .sign(key, hashes.SHA256())
+        .public_bytes(serialization.Encoding.PEM)
+    )
+
+
 def test_key_file_may_contain_all_formats():
     public = PRIVATE["ES384"].public_key()
     form = public.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
-    keys = read_public_keys(pem(PRIVATE["RS256"]) + form)
-    assert [key.scheme.algorithm for key in keys] == ["RS256", "ES384"]
+    keys = read_public_keys(pem(PRIVATE["RS256"]) + form + certificate_of(PRIVATE["ES256"]))
+    assert [key.scheme.algorithm for key in keys] == ["RS256", "ES384", "ES256"]
     with pytest.raises(ValueError, match="any valid RSA or ECDSA public keys"):
         read_public_keys(b"nothing")
 

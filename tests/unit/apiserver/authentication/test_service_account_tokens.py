@@ -201,6 +201,12 @@ def test_a_token_that_was_created_with_its_account_is_told_apart(named, is_auto)
     assert is_auto_generated(LegacyClaims(VALID, "shop", "sa", "u", "s"), objects) is is_auto
 
 
+def test_a_token_of_a_deleted_account_was_not_created_with_it():
+    objects = Objects()
+    objects.found[ACCOUNT] = None
+    assert not is_auto_generated(LegacyClaims(VALID, "shop", "sa", "u", "s"), objects)
+
+
 # -- the token file ---------------------------------------------------------------------------------------------------
 
 
