@@ -153,8 +153,11 @@ def test_task_group_cancels_tasks_in_a_deterministic_order() -> None:
     assert sorted(kept[1]) == list(range(20))
 
 
-# A callback adds others, which run after these seconds, or at once (None); some are cancelled before.
-_ADDED = st.tuples(st.sampled_from((None, 0.0, 1.0)), st.booleans())
+# A callback adds others, which run after these seconds, or at once (None); some that are due are cancelled before. The
+# order of timers of one time is asyncio's as long as none of them is cancelled: that rearranges the heap of timers.
+_ADDED = st.one_of(
+    st.tuples(st.sampled_from((None, 0.0, 1.0)), st.just(False)), st.tuples(st.sampled_from((None, 0.0)), st.just(True))
+)
 _PLAN = st.lists(st.lists(_ADDED, max_size=3), min_size=1, max_size=12)
 
 
