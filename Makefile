@@ -24,7 +24,7 @@ SMOKE := tests/architecture/test_imports.py \
   $(addprefix tests/e2e/test_,program.py python_client.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help runtime install up dist release test test-chaos test-aws explore smoke commits lint format type layers generate docs docs-tools pictures bench kubectl fault-tools shells dig clean test-realnode runtime-tools
+.PHONY: help runtime install up dist release test test-chaos test-aws explore smoke commits lint format type layers generate docs docs-tools pictures bench kubectl fault-tools shells dig bird clean test-realnode runtime-tools
 
 help: ## list what can be made
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -57,9 +57,16 @@ up: $(RUNTIME) ## run the control plane in the foreground (flags: make up ARGS="
 	@echo "== kubeloop up $(ARGS)  (Ctrl-C stops it)"
 	@exec $(BIN)/kubeloop up $(ARGS)
 
-test: install kubectl fault-tools shells dig ## run all tests (some of them: make test ARGS="-k store")
+test: $(VENV)/.tests-compiled kubectl fault-tools shells dig bird ## run all tests (some of them: make test ARGS="-k store")
 	@echo "== pytest, $(WORKERS) workers"
 	@PYTHONHASHSEED=0 $(BIN)/pytest -q -n $(WORKERS) --dist worksteal $(ARGS)
+
+# pytest compiles tests with rewritten assertions, for which every worker would take half a minute in a new checkout.
+$(VENV)/.tests-compiled: $(INSTALLED) $(shell find tests -name '*.py')
+	@echo "== compiling the tests"
+	@$(BIN)/pytest -q --collect-only tests/unit >/dev/null & \
+	  $(BIN)/pytest -q --collect-only tests --ignore tests/unit >/dev/null; wait
+	@touch $@
 
 test-chaos: install fault-tools ## run the tests that kill, pause, cut off and mislead a plane of real processes
 	@echo "== pytest, chaos"
@@ -111,6 +118,15 @@ shells:
 	    apt-get update -qq && apt-get install -qq -y --no-install-recommends zsh fish >/dev/null; \
 	  else \
 	    echo "== zsh or fish not found: the tests of completion in them are skipped"; \
+	  fi; }
+
+bird:
+	@command -v bird >/dev/null || { \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    echo "== installing BIRD (Debian's bird2) for the tests of its configuration"; \
+	    apt-get update -qq && apt-get install -qq -y --no-install-recommends bird2 >/dev/null; \
+	  else \
+	    echo "== no bird on the PATH: the tests of its configuration are skipped"; \
 	  fi; }
 
 dig:

@@ -15,6 +15,7 @@ import pytest
 from kubeloop.network.bgp.bird_config import BgpSettings, bird_config, router_id, session_names, session_nodes
 from kubeloop.network.bgp.peers import BgpConfigError, parse_bgp_config
 from kubeloop.network.nodes import ROUTE_REFLECTOR_LABEL, ClusterNode
+from tests.skips import NEEDS_TOOL
 
 PEER = {"name": "tor", "address": "172.30.0.254", "asn": 65000}
 
@@ -102,7 +103,7 @@ def test_two_peers_of_one_name_are_refused() -> None:
         parse_bgp_config({"peers": [PEER, PEER]})
 
 
-@pytest.mark.skipif(shutil.which("bird") is None, reason="needs a tool that only root can install: bird")
+@pytest.mark.skipif(shutil.which("bird") is None, reason=f"{NEEDS_TOOL}bird")
 @pytest.mark.parametrize("number", [1, 3])
 def test_bird_accepts_the_configuration(number: int, tmp_path: Path) -> None:
     peers = [{**PEER, "password": "secret"}, {"name": "six", "address": "fd30::fe", "asn": 64512, "multihop": 2}]
