@@ -57,14 +57,15 @@ class StandbyTaskStarter:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._standby: StandbyCoroutine | None = None
+        self._standby: tuple[StandbyCoroutine, asyncio.Task[None]] | None = None
 
     def start(self, coroutine: TaskCoroutine) -> asyncio.Task[None] | None:
         """Run a coroutine in a task until it first waits; return the task, or None if the coroutine has ended."""
-        loop, standby, context = self._loop, self._standby, copy_context()
-        if standby is None or standby.is_cancelled:
-            standby = self._standby = StandbyCoroutine(loop)
-        task = standby.task
+        loop, context = self._loop, copy_context()
+        if self._standby is None or self._standby[0].is_cancelled(self._standby[1]):
+            created = StandbyCoroutine(loop)
+            self._standby = (created, loop.create_task(created))
+        standby, task = self._standby
         outer = current_task(loop)
         if outer is not None:
             _leave_task(loop, outer)
@@ -84,31 +85,30 @@ class StandbyTaskStarter:
     def close(self) -> None:
         """Cancel the task created in advance, if any; the started ones go on."""
         if self._standby is not None:
-            self._standby.task.cancel()
+            self._standby[1].cancel()
             self._standby = None
 
 
 class StandbyCoroutine(Coroutine[Any, Any, None]):
     """Coroutine of a task created in advance: waits until it takes over a coroutine that was stepped once.
 
-    A class and not an `async def`, because a coroutine that is cancelled before its first step never runs.
+    A class and not an `async def`, because a coroutine that is cancelled before its first step never runs. It does not
+    refer to its task, which refers to it: a cycle for each request would be left to the garbage collector.
     """
 
-    __slots__ = ("_context", "_coroutine", "_is_waiting_known", "_loop", "_parked", "_waiting_for", "task")
+    __slots__ = ("_context", "_coroutine", "_is_waiting_known", "_loop", "_parked", "_waiting_for")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._parked: asyncio.Future[None] | None = None  # what the task waits for before it has a coroutine
         self._coroutine: TaskCoroutine | None = None
         self._is_waiting_known = False  # by the task: it waits for what the first step has returned
-        self.task: asyncio.Task[None] = loop.create_task(self)
 
-    @property
-    def is_cancelled(self) -> bool:
-        """True if the task has been cancelled, so that it cannot run another coroutine."""
+    def is_cancelled(self, task: Any) -> bool:
+        """Return True if its task has been cancelled, so that it cannot run another coroutine."""
         if self._parked is not None:
             return self._parked.done()
-        task: Any = self.task  # `cancelling` does not count a cancellation that is withdrawn, although it takes effect
+        # `cancelling` does not count a cancellation that is withdrawn, although it takes effect
         return bool(task._must_cancel or task.done())
 
     def take_over(self, context: Context, coroutine: TaskCoroutine, waiting_for: object) -> None:

@@ -123,11 +123,13 @@ class HttpServerConnection(asyncio.Protocol):
         self._lost = True
         self._state.connections.discard(self)
         self._waiting.clear()
-        self._write_buffer.discard()
+        self._reader.close()
+        self._write_buffer.close()
         if self._stream is not None:
             self._stream.connection_lost()
         if self._task is not None and self._is_cancellable():
             self._task.cancel()
+        self._stream = None
         self._state.activity.set()
 
     def _is_cancellable(self) -> bool:

@@ -120,6 +120,11 @@ class RequestReader:
             return self._limit_unparsed(len(data))
         return None
 
+    def close(self) -> None:
+        """Drop the parser and the callbacks: their cycles would keep a lost connection until garbage is collected."""
+        self.finished = True
+        del self._parser, self._on_request, self._on_expectation
+
     def _reject(self, cause: BaseException | None) -> RequestRejection:
         if not isinstance(cause, RequestRejection):
             raise cause or RuntimeError("the parser failed without a reason")

@@ -154,6 +154,16 @@ class WriteBuffer:
             self._report_room()
 
     def discard(self) -> None:
-        """Drop all data, because the connection is gone."""
+        """Drop all data, because nobody will read it."""
         self._parts.clear()
         self.pending = 0
+
+    def close(self) -> None:
+        """Drop all data and the callback, whose cycle would keep a lost connection until garbage is collected."""
+        self.discard()
+        self.wants_room = False
+        self._on_room = _do_nothing
+
+
+def _do_nothing() -> None:
+    return

@@ -15,6 +15,7 @@ import uvloop
 from kubeloop.apiserver.server import StartupError
 from kubeloop.cli.pki.files import PkiFileError
 from kubeloop.cli.pki.kubeconfig import KubeconfigError
+from kubeloop.cli.program.idle_collection import collect_when_idle
 from kubeloop.cli.program.logs import configure_logging
 from kubeloop.store import StoreError
 
@@ -66,7 +67,9 @@ async def _until_signal(start: Callable[[], Awaitable[Running]], on_interrupt: C
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
     gc.enable()
+    collecting = asyncio.create_task(collect_when_idle())
     received = await stop
+    collecting.cancel()
     for number in _SIGNALS:
         loop.remove_signal_handler(number)  # from here on a second signal exits immediately
     if received == signal.SIGINT:

@@ -2,6 +2,8 @@
 """A handler runs in a task from its first statement on, whether or not it ever waits."""
 
 import asyncio
+import gc
+import weakref
 from contextvars import ContextVar
 
 import pytest
@@ -193,6 +195,25 @@ def test_context_variables_are_per_request(run, site):
 @pytest.fixture(params=[task_starter, StandbyTaskStarter])
 def starter_type(request):
     return request.param
+
+
+def test_ended_task_is_freed_without_the_garbage_collector(run, starter_type):
+    async def check() -> None:
+        starter: TaskStarter = starter_type(asyncio.get_running_loop())
+        task = starter.start(asyncio.sleep(0.001))
+        assert task is not None
+        await task
+        reference = weakref.ref(task)
+        del task
+        await asyncio.sleep(0)  # the wake-up of this coroutine refers to it
+        assert reference() is None
+        starter.close()
+
+    gc.disable()
+    try:
+        run(check())
+    finally:
+        gc.enable()
 
 
 def test_task_cancelled_before_the_first_iteration_cancels_its_future(run, starter_type):

@@ -2,6 +2,7 @@
 """Tests of streams: shared frames, one write per iteration, and slow readers."""
 
 import asyncio
+import gc
 import socket
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
@@ -15,6 +16,7 @@ from kubeloop.http import (
     StreamResponse,
     encode_chunk,
 )
+from kubeloop.http.protocol import HttpServerConnection
 from kubeloop.http.write_buffer import Cork, WriteBuffer
 
 
@@ -293,3 +295,26 @@ def test_end_is_written_apart_from_the_data() -> None:
         return transport.seen
 
     assert asyncio.run(scenario()) == [b"4\r\ndata\r\n", b"0\r\n\r\n"]
+
+
+def test_lost_connection_with_an_open_stream_is_freed_without_the_garbage_collector(run, site, until):
+    async def check() -> None:
+        streams: list[ResponseStream] = []
+        async with site(opener(streams)) as s:
+            before = live_connections()
+            client = (await watch(s, streams))[0]
+            assert live_connections() == before + 1
+            await client.close()
+            await until(lambda: streams[0].closed)
+            streams.clear()
+            await until(lambda: live_connections() == before)
+
+    def live_connections() -> int:
+        return sum(type(one) is HttpServerConnection for one in gc.get_objects())
+
+    gc.collect()
+    gc.disable()
+    try:
+        run(check())
+    finally:
+        gc.enable()
