@@ -184,7 +184,7 @@ class NodeAgent:
 
     def _new_simulated_runtime(self, config: NodeAgentConfig, made: Mapping[str, Node]) -> SimulatedRuntime:
         offset = network_offset_by_name(next(iter(made))) if config.standalone is not None else 0
-        addresses = PodAddressAllocator(self.served_nodes.pod_cidrs_of, offset)
+        addresses = PodAddressAllocator(self.served_nodes.pod_cidrs_of, offset, config.cluster_cidrs)
         return SimulatedRuntime(self._clock, self.served_nodes, addresses, config.rules, self._queues.pods.add)
 
     def _checkpoint_handlers(self) -> dict[str, EndpointHandler]:

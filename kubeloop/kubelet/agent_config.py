@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -56,6 +57,7 @@ class NodeAgentConfig:
     standalone: StandaloneConfig | None = None  # for a separate program
     cri: CriNodeConfig | None = None  # of a real node; simulated ones without it
     settings: KubeletConfiguration = field(default_factory=KubeletConfiguration)
+    cluster_cidrs: tuple[IPv4Network | IPv6Network, ...] = ()  # that other nodes have their pod CIDRs from
     pages: Mapping[str, NodePage] = field(default_factory=dict)  # further endpoints by path segment: flagz, statusz
 
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from hashlib import sha256
 from ipaddress import IPv4Network, IPv6Network, ip_network
 
@@ -11,6 +11,7 @@ from ipaddress import IPv4Network, IPv6Network, ip_network
 _PODS = ip_network("10.128.0.0/9")
 _NODES = ip_network("172.16.0.0/12")
 _SIZE = 256
+_PLACES = _PODS.num_addresses // _SIZE
 # Limit of addresses that are searched in a network.
 _MAX_SEARCHED_ADDRESSES = 1 << 16
 
@@ -55,21 +56,28 @@ class _Pool:
 class PodAddressAllocator:
     """Addresses of all pods; `networks_of` returns the pod CIDRs of a node, if it has any.
 
-    `offset` is the number of the first network for nodes without pod CIDRs.
+    `offset` is the number of the first network for nodes without pod CIDRs. Such networks never overlap
+    `cluster_cidrs`, from which other nodes have theirs.
     """
 
-    def __init__(self, networks_of: Callable[[str], Iterable[str]], offset: int = 0) -> None:
+    def __init__(
+        self, networks_of: Callable[[str], Sequence[str]], offset: int = 0, cluster_cidrs: Iterable[Network] = ()
+    ) -> None:
         self._networks_of = networks_of
+        self._cluster = tuple(one for one in cluster_cidrs if isinstance(one, IPv4Network))
         self._pools: dict[str, list[_Pool]] = {}
-        self._first = offset
+        self._given: dict[str, Sequence[str]] = {}  # pod CIDRs that the pools of a node were made for
+        self._next_place = offset
         # For all nodes together: after a restart a node may have another CIDR than its pods' addresses.
         self._taken: set[str] = set()
 
     def allocate(self, node: str) -> tuple[str, ...]:
         """Allocate addresses on a node, one of each pod CIDR."""
+        given = self._networks_of(node)
         pools = self._pools.get(node)
-        if pools is None:
-            pools = self._pools[node] = [_Pool(one) for one in self._networks(node, len(self._pools))]
+        if pools is None or given != self._given[node]:  # a new node gets its pod CIDRs a moment later
+            self._given[node] = given
+            pools = self._pools[node] = [_Pool(one) for one in self._networks(given)]
         return tuple(pool.allocate(self._taken) for pool in pools)
 
     def reserve(self, addresses: Iterable[str]) -> None:
@@ -80,8 +88,17 @@ class PodAddressAllocator:
         """Release addresses."""
         self._taken.difference_update(addresses)
 
-    def _networks(self, node: str, number: int) -> list[Network]:
-        given = [ip_network(one, strict=False) for one in self._networks_of(node)]
-        usable = [one for one in given if one.num_addresses >= 4]
-        place = (self._first + number) % (_PODS.num_addresses // _SIZE)
-        return usable or [IPv4Network((int(_PODS.network_address) + place * _SIZE, 24))]
+    def _networks(self, given: Iterable[str]) -> list[Network]:
+        networks = (ip_network(one, strict=False) for one in given)
+        usable = [one for one in networks if one.num_addresses >= 4]
+        return usable or [self._next_network()]
+
+    def _next_network(self) -> IPv4Network:
+        """Return the next network outside of the cluster CIDRs."""
+        for _ in range(_PLACES):
+            place = self._next_place % _PLACES
+            self._next_place += 1
+            network = IPv4Network((int(_PODS.network_address) + place * _SIZE, 24))
+            if not any(network.overlaps(one) for one in self._cluster):
+                return network
+        raise OverflowError(f"the cluster CIDRs leave no network of {_PODS} for nodes without pod CIDRs")
