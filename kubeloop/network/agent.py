@@ -14,7 +14,7 @@ process is taken over without an interruption.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -23,7 +23,7 @@ from kubeloop.clock import Clock
 from kubeloop.network.backends import NetworkBackend
 from kubeloop.network.cni.cni_config import CniSettings, build_config, encode_config
 from kubeloop.network.cni.config_writer import ConfigWriter
-from kubeloop.network.desired_state import unreachable_nodes
+from kubeloop.network.desired_state import simulated_pod_routes, unreachable_nodes
 from kubeloop.network.masquerade import CHECK, REMOVAL, internal_networks, masquerade_script
 from kubeloop.network.netlink.difference import difference
 from kubeloop.network.netlink.kernel import NetlinkFailure, NetworkKernel
@@ -151,7 +151,7 @@ class PodNetworkAgent:
         self._report_unreachable(own)
         enable_forwarding(config.proc, own.pod_cidrs)
         errors = await self._sync_kernel(own, link_mtu)
-        await parts.backend.sync(own, self._nodes.values())
+        await parts.backend.sync(own, self._machines())
         await self._sync_masquerade(own)
         self._write_config(own, link_mtu)
         if errors:
@@ -160,6 +160,10 @@ class PodNetworkAgent:
         if not self.is_ready:
             log.info("the pod network of node %s is ready", config.node_name)
         self.is_ready = True
+
+    def _machines(self) -> list[ClusterNode]:
+        """Return the nodes that are machines: nothing leads to simulated ones."""
+        return [node for node in self._nodes.values() if not node.is_simulated]
 
     def _own_node(self) -> Node | None:
         found: Node | None = self._informer.get("", self._config.node_name)
@@ -177,7 +181,7 @@ class PodNetworkAgent:
         raise PodNetworkError(f"no link has an address of the node ({shown}): set --mtu, or --node-ip")
 
     def _report_unreachable(self, own: ClusterNode) -> None:
-        found = unreachable_nodes(own, self._nodes.values(), self._parts.backend.name)
+        found = unreachable_nodes(own, self._machines(), self._parts.backend.name)
         for name, reason in found.items():
             if self._unreachable.get(name) != reason:
                 log.warning("pods of node %s are not reachable: %s", name, reason)
@@ -186,7 +190,8 @@ class PodNetworkAgent:
     async def _sync_kernel(self, own: ClusterNode, link_mtu: int) -> list[str]:
         """Apply the difference of the kernel's state; a change that fails does not prevent the others."""
         kernel = self._parts.kernel
-        desired = self._parts.backend.kernel_state(own, self._nodes.values(), link_mtu)
+        desired = self._parts.backend.kernel_state(own, self._machines(), link_mtu)
+        desired = replace(desired, routes=desired.routes | simulated_pod_routes(self._nodes.values()))
         errors: list[str] = []
         for operation in difference(await kernel.read_state(), desired):
             try:

@@ -39,6 +39,11 @@ def unreachable_routes(node: ClusterNode) -> frozenset[KernelRoute]:
     return frozenset(KernelRoute(str(network)) for network in node.pod_cidrs)
 
 
+def simulated_pod_routes(nodes: Iterable[ClusterNode]) -> frozenset[KernelRoute]:
+    """Return routes that reject packets to pods of simulated nodes, which would otherwise leave the machine."""
+    return frozenset(route for node in nodes if node.is_simulated for route in unreachable_routes(node))
+
+
 def host_gateway_state(own: ClusterNode, nodes: Iterable[ClusterNode]) -> KernelState:
     """Return the state of backend host-gw: a route to each node's pod CIDRs by the node's address."""
     routes = set(unreachable_routes(own))

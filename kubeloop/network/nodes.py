@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 
 from kubeloop.api.addresses import parse_cidr, parse_ip
 from kubeloop.api.generated.core_v1 import Node
+from kubeloop.api.kubelet_requests import SIMULATED_NODE_ANNOTATION
 
 # Set by the agent of a node whose traffic uses other addresses than the InternalIP of its status (--node-ip).
 ADDRESSES_ANNOTATION: Final = "network.kubeloop.io/node-ips"
@@ -29,6 +30,7 @@ class ClusterNode:
     pod_cidrs: tuple[PodNetwork, ...] = ()
     addresses: tuple[NodeIP, ...] = ()  # the first of each family; the first one of all is the node's primary address
     labels: Mapping[str, str] = field(default_factory=dict)
+    is_simulated: bool = False  # its pods exist in the API only: no packet can reach them
 
     def address(self, version: int) -> NodeIP | None:
         """Return the node's address of an IP family."""
@@ -48,7 +50,8 @@ def cluster_node_of(node: Node) -> ClusterNode:
     """Return a node's network; invalid values are left out."""
     texts = node.spec.pod_cidrs or ((node.spec.pod_cidr,) if node.spec.pod_cidr else ())
     cidrs = tuple(parsed[1] for text in texts if (parsed := parse_cidr(text)) is not None)
-    return ClusterNode(node.metadata.name, cidrs, _addresses_of(node), node.metadata.labels)
+    is_simulated = SIMULATED_NODE_ANNOTATION in node.metadata.annotations
+    return ClusterNode(node.metadata.name, cidrs, _addresses_of(node), node.metadata.labels, is_simulated)
 
 
 def _addresses_of(node: Node) -> tuple[NodeIP, ...]:

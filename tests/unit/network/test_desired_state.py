@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 
 from kubeloop.api.generated.core_v1 import Node, NodeAddress, NodeSpec, NodeStatus
 from kubeloop.api.generated.meta_v1 import ObjectMeta
+from kubeloop.api.kubelet_requests import SIMULATED_NODE_ANNOTATION
 from kubeloop.network.desired_state import (
     VxlanSettings,
     host_gateway_state,
+    simulated_pod_routes,
     tunnel_gateway,
     unreachable_nodes,
     vxlan_state,
@@ -34,6 +36,12 @@ def node(number: int, *, families: tuple[int, ...] = (4, 6)) -> ClusterNode:
     cidrs = {4: ip_network(f"10.244.{number}.0/24"), 6: ip_network(f"fd44:0:0:{number}::/64")}
     addresses = {4: ip_address(f"172.30.0.{number}"), 6: ip_address(f"fd30::{number}")}
     return ClusterNode(f"n{number}", tuple(cidrs[v] for v in families), tuple(addresses[v] for v in families))
+
+
+def test_packets_to_simulated_pods_are_rejected() -> None:
+    metadata = ObjectMeta(name="n2", annotations={SIMULATED_NODE_ANNOTATION: ""})
+    simulated = cluster_node_of(Node(metadata=metadata, spec=NodeSpec(pod_cidrs=("10.244.2.0/24",))))
+    assert simulated_pod_routes([node(1), simulated]) == {KernelRoute("10.244.2.0/24")}
 
 
 def test_host_gateway_routes_each_family_by_the_node_address_of_that_family() -> None:
