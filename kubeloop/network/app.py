@@ -83,6 +83,11 @@ class NetworkApp:
         """True if the pod network is complete and the policies are in force."""
         return self.agent.is_ready and (self._policies is None or self._policies.is_loaded)
 
+    @property
+    def problem(self) -> str:
+        """Reason why a loop is unhealthy; empty if all are healthy."""
+        return next((reason for name in self.manager.names if (reason := self.manager.health(name).reason)), "")
+
     async def run(self) -> None:
         """Run the loops until cancelled. Raises OSError if the socket for reports cannot be opened."""
         server = self._report_server()

@@ -10,7 +10,7 @@ import argparse
 import asyncio
 import logging
 import signal
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +30,7 @@ from kubeloop.cli.kubelet.host_settings import check_host, limit_process
 from kubeloop.cli.kubelet.server import AccessRules, KubeletAccess, KubeletPorts
 from kubeloop.cli.kubelet.zpages import kubelet_zpages
 from kubeloop.cli.local_clusters.registry import state_dir
+from kubeloop.cli.program.announcement import Announce, print_line
 from kubeloop.cli.program.foreground import run_in_foreground
 from kubeloop.cli.secure_port.server import ClientCAs
 from kubeloop.client import Client
@@ -67,10 +68,6 @@ _TOKENS_GATE = "KubeletServiceAccountTokenForCredentialProviders"
 _TEXT = "text/plain; charset=utf-8"
 
 log = logging.getLogger(__name__)
-
-
-def _print(line: str) -> None:
-    print(line, flush=True)
 
 
 def run_kubelet(options: argparse.Namespace) -> int:
@@ -140,7 +137,7 @@ class _Agent:
 class KubeletProgram:
     """Process with the ports of its nodes, and the nodes."""
 
-    def __init__(self, options: KubeletOptions, clock: Clock, announce: Callable[[str], None] = _print) -> None:
+    def __init__(self, options: KubeletOptions, clock: Clock, announce: Announce = print_line) -> None:
         flags, settings, names = self._options, self._settings, self._names = options
         self._clock = clock
         self._announce = announce  # called with one line once all nodes are registered

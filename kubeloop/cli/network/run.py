@@ -14,6 +14,7 @@ from pathlib import Path
 from kubeloop import __version__
 from kubeloop.apiserver.server import StartupError
 from kubeloop.cli.network.status_port import StatusPort
+from kubeloop.cli.program.announcement import Announce, print_line
 from kubeloop.cli.program.foreground import run_in_foreground
 from kubeloop.client import Client
 from kubeloop.client.config.server_config import ServerConfig, in_cluster, load_config
@@ -43,7 +44,7 @@ def run_network(options: argparse.Namespace) -> int:
     started: list[NetworkProgram] = []
 
     async def start() -> NetworkProgram:
-        _check_requirements()
+        check_requirements()
         program = NetworkProgram(options, SystemClock())
         await program.start()
         started.append(program)
@@ -53,7 +54,8 @@ def run_network(options: argparse.Namespace) -> int:
     return code or int(any(program.has_failed for program in started))
 
 
-def _check_requirements() -> None:
+def check_requirements() -> None:
+    """Check the user and the libraries. Raises StartupError."""
     if os.geteuid() != 0:
         raise StartupError("kubeloop network changes the kernel's network: it must run as root")
     try:
@@ -65,11 +67,20 @@ def _check_requirements() -> None:
 class NetworkProgram:
     """Process of one node."""
 
-    def __init__(self, options: argparse.Namespace, clock: Clock) -> None:
+    def __init__(self, options: argparse.Namespace, clock: Clock, announce: Announce = print_line) -> None:
         self._options = options
         self._clock = clock
+        self._announce = announce
         self._parts = AsyncExitStack()
+        self._app: NetworkApp | None = None
         self.has_failed = False
+
+    @property
+    def problem(self) -> str:
+        """Reason why the pod network or its policies are not in force; empty if they are."""
+        if self._app is None:
+            return "it has not started"
+        return self._app.problem or ("" if self._app.is_ready else "the pod network is not complete")
 
     async def start(self) -> None:
         """Listen and start the loops; the API server may not be available yet. Raises StartupError."""
@@ -86,13 +97,13 @@ class NetworkProgram:
         kernel = NetlinkKernel()
         self._parts.callback(kernel.close)
         interfaces = NodeInterfaces(backend, kernel, nftables)
-        app = NetworkApp(client, clock, telemetry, interfaces, config_of(options))
+        app = self._app = NetworkApp(client, clock, telemetry, interfaces, config_of(options))
         if options.healthz_port:
             pages = StatusPort(app, telemetry.registry)
             server = await pages.open(options.healthz_bind_address, options.healthz_port, clock)
             self._parts.push_async_callback(server.close, _CLOSE_SECONDS)
         self._run_in_background(app)
-        print(f"kubeloop network {__version__} is running: node {options.node_name}, {options.backend}", flush=True)
+        self._announce(f"kubeloop network {__version__} is running: node {options.node_name}, {options.backend}")
 
     async def close(self) -> None:
         """Stop the loops. Routes, rules and files stay: pods keep their network."""

@@ -35,6 +35,5 @@ class StatusPort:
         return Response(404, b"404 page not found\n", _TEXT)
 
     def _health(self) -> Response:
-        manager = self._app.manager
-        reasons = [reason for name in manager.names if (reason := manager.health(name).reason)]
-        return Response(500, f"{reasons[0]}\n".encode(), _TEXT) if reasons else Response(200, b"ok", _TEXT)
+        problem = self._app.problem
+        return Response(500, f"{problem}\n".encode(), _TEXT) if problem else Response(200, b"ok", _TEXT)

@@ -16,6 +16,7 @@ from kubeloop.api.features.effects import PROXY
 from kubeloop.api.generated.core_v1 import ObjectReference
 from kubeloop.apiserver.server import StartupError
 from kubeloop.cli.flags.runtime_config import warn_ineffective_gates
+from kubeloop.cli.program.announcement import Announce, print_line
 from kubeloop.cli.proxy.flags import ProxyOptions
 from kubeloop.cli.proxy.pages import COMPONENT, ProxyPages
 from kubeloop.cli.proxy.startup import check_table_support, prepare_kernel, server_of, wait_file_changed
@@ -51,17 +52,27 @@ log = logging.getLogger(__name__)
 class ProxyProgram:
     """Process with its ports and proxiers."""
 
-    def __init__(self, options: ProxyOptions, flags: dict[str, str], clock: Clock) -> None:
+    def __init__(
+        self, options: ProxyOptions, flags: dict[str, str], clock: Clock, announce: Announce = print_line
+    ) -> None:
         self._options = options
         self._config = options.config
         self._clock = clock
         self._flags = flags
+        self._announce = announce
         self._registry = MetricRegistry()
         self._metrics = ProxyMetrics(self._registry)
         self._health = ProxyHealth(clock, _HEALTH_FACTOR * self._config.nftables.sync_period)
         self._manager: NodeManager | None = None
         self._parts = AsyncExitStack()
         self.has_failed = False
+
+    @property
+    def problem(self) -> str:
+        """Reason why Services do not follow the API; empty if they do."""
+        if not self._health.has_synced:
+            return "the tables have not been written yet"
+        return "" if self._health.is_healthy else "a change of the tables is late"
 
     async def start(self) -> None:
         """Check the machine, then continue in the background: the API server may not be available yet."""
@@ -132,7 +143,7 @@ class ProxyProgram:
                 group.create_task(app.run(), name="proxiers")
                 group.create_task(self._manager.watch(), name="node")
                 group.create_task(self._watch_config(), name="configuration file")
-                print(f"kubeloop proxy {__version__} is running: node {self._options.node_name}", flush=True)
+                self._announce(f"kubeloop proxy {__version__} is running: node {self._options.node_name}")
 
     async def _watch_config(self) -> None:
         """End the program when its configuration file changes, so that it is started again with the new one."""

@@ -39,6 +39,11 @@ class ProxyHealth:
         self._queued.setdefault(family, self._clock.now())
 
     @property
+    def has_synced(self) -> bool:
+        """True once the table of a family was written."""
+        return bool(self._updated)
+
+    @property
     def is_healthy(self) -> bool:
         """True if no family's sync is late."""
         return not any(map(self._is_late, self._updated))
