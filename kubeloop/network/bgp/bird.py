@@ -53,6 +53,11 @@ class Bird:
         rows = [line.split() for line in done.stdout.decode(errors="replace").splitlines()]
         return {row[0]: row[5] if len(row) > 5 else row[3] for row in rows if len(row) > 3 and row[1] == "BGP"}
 
+    async def stop(self) -> None:
+        """End BIRD with its sessions and routes, if it runs. Raises BirdError."""
+        if await self._is_running():
+            await self._run(self._client, "-s", str(self._socket), "down")
+
     async def _start(self) -> None:
         files = ("-R", "-c", str(self._config), "-s", str(self._socket), "-P", str(self._folder / "bird.pid"))
         done = await self._run(self._program, *files)

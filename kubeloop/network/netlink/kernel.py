@@ -79,6 +79,10 @@ class NetlinkKernel:
         """Return the link that has an address; None without any. Raises `NetlinkFailure`."""
         return await self._in_thread(lambda: self._link_of(address))
 
+    async def delete_link(self, name: str) -> None:
+        """Delete a link, if there is one of that name. Raises `NetlinkFailure`."""
+        await self._in_thread(lambda: self._delete_link(name))
+
     def close(self) -> None:
         """Close the socket."""
         if self._socket is not None:
@@ -204,6 +208,10 @@ class NetlinkKernel:
         self._socket.link("set", index=index, mtu=link.mtu, address=link.mac)
         self._socket.link("set", index=index, state="up")
         self._set_addresses(index, link.addresses)
+
+    def _delete_link(self, name: str) -> None:
+        for index in self._socket.link_lookup(ifname=name):
+            self._socket.link("del", index=index)
 
     def _set_addresses(self, index: int | None, wanted: tuple[str, ...]) -> None:
         present = {f"{_attr(one, 'IFA_ADDRESS')}/{one['prefixlen']}" for one in self._socket.get_addr(index=index)}
