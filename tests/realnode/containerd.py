@@ -30,7 +30,7 @@ state = "{folder}/state"
   stream_server_address = "127.0.0.1"
   stream_server_port = "0"
   [plugins."io.containerd.grpc.v1.cri".cni]
-    bin_dir = "/usr/lib/cni"
+    bin_dir = "{folder}/cni-bin"
     conf_dir = "{folder}/cni"
   [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
     runtime_type = "io.containerd.runc.v2"
@@ -57,6 +57,7 @@ _NETWORK = {
         {"type": "portmap", "capabilities": {"portMappings": True}},
     ],
 }
+_PLUGINS = Path("/usr/lib/cni")
 _READY_SECONDS = 30.0
 
 
@@ -122,7 +123,10 @@ class Containerd:
 
 @contextmanager
 def run_containerd(folder: Path, archives: list[Path], subnet: str = "10.85.0.0/16") -> Iterator[Containerd]:
-    """Run a containerd with imported images in a new network namespace; removes everything at the end."""
+    """Run a containerd with imported images in a new network namespace; removes everything at the end.
+
+    Without a subnet there is no CNI configuration: another program has to write it.
+    """
     namespace = f"kubeloop-{os.getpid()}-{folder.name}"
     found = Containerd(folder, namespace)
     _write_config(folder, subnet)
@@ -140,7 +144,11 @@ def run_containerd(folder: Path, archives: list[Path], subnet: str = "10.85.0.0/
 
 
 def _write_config(folder: Path, subnet: str) -> None:
-    (folder / "cni").mkdir(parents=True)
+    for name in ("cni", "cni-bin"):
+        (folder / name).mkdir(parents=True)
+    for plugin in _PLUGINS.iterdir():  # a folder of its own: programs of the tests install plugins
+        (folder / "cni-bin" / plugin.name).symlink_to(plugin)
     (folder / "config.toml").write_text(_CONFIG.format(folder=folder, pause=PAUSE, handler=HANDLER))
-    network = json.dumps(_NETWORK).replace("{folder}", str(folder)).replace("{subnet}", subnet)
-    (folder / "cni" / "10-pods.conflist").write_text(network)
+    if subnet:
+        network = json.dumps(_NETWORK).replace("{folder}", str(folder)).replace("{subnet}", subnet)
+        (folder / "cni" / "10-pods.conflist").write_text(network)

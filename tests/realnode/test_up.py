@@ -18,6 +18,7 @@ from tests.realnode.test_pods import pod, serve
 
 pytestmark = pytest.mark.realnode
 NAME = "host"
+HOST_NETWORK = ("--node-network", "none")
 ON_HOST = {"nodeSelector": {"kubernetes.io/hostname": NAME}}
 
 
@@ -58,7 +59,7 @@ def deployment(name: str) -> dict[str, Any]:
 
 
 def test_host_is_a_node_beside_simulated_ones(host: RealNode) -> None:
-    started = up(host, "--runtime", host.runtime.endpoint, "--nodes", "2")
+    started = up(host, "--runtime", host.runtime.endpoint, *HOST_NETWORK, "--nodes", "2")
     assert started.returncode == 0, started.stderr
     nodes = host.kubectl("get", "nodes", "-o", "jsonpath={.items[*].metadata.name}").split()
     assert sorted(nodes) == [NAME, "n1", "n2"]
@@ -86,11 +87,11 @@ def containers_run_on_after_stop(host: RealNode) -> None:
     path = f"jsonpath={{{status}.containerID}} {{{status}.restartCount}}"
     before, running = host.kubectl("get", "pods", "-l", "app=web", "-o", path), host.runtime.list_containers()
     assert host.run_program("stop", "c").returncode == 0
-    refused = up(host, "--runtime", host.runtime.endpoint, "--data-dir", str(host.folder / "other"))
+    refused = up(host, "--runtime", host.runtime.endpoint, *HOST_NETWORK, "--data-dir", str(host.folder / "other"))
     assert refused.returncode != 0
     assert "has pods of another cluster (default/web-" in refused.stderr
     assert host.runtime.list_containers() == running
-    again = up(host, "--runtime", host.runtime.endpoint, "--nodes", "2")
+    again = up(host, "--runtime", host.runtime.endpoint, *HOST_NETWORK, "--nodes", "2")
     assert again.returncode == 0, again.stderr
     host.kubectl("run", "after", f"--image={BUSYBOX}", "--overrides", json.dumps({"spec": ON_HOST}), "--", "sleep", "9")
     host.wait_ready("after")
@@ -98,7 +99,7 @@ def containers_run_on_after_stop(host: RealNode) -> None:
 
 
 def test_ephemeral_cluster_removes_its_containers(host: RealNode) -> None:
-    started = up(host, "--runtime", host.runtime.endpoint, "--ephemeral")
+    started = up(host, "--runtime", host.runtime.endpoint, *HOST_NETWORK, "--ephemeral")
     assert started.returncode == 0, started.stderr
     assert host.kubectl("get", "nodes", "-o", "name") == f"node/{NAME}\n"  # instead of simulated nodes
     host.apply(pod("web", serve()))

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Final
 
 from kubeloop.api.scalars.times import human_age
-from kubeloop.cli.local_clusters.inspect import ClusterStatus, inspect_clusters
+from kubeloop.cli.local_clusters.inspect import ClusterStatus, ComponentStatus, inspect_clusters
 from kubeloop.cli.local_clusters.registry import ClusterRegistry
 from kubeloop.cli.program.output import NAME, add_output_flag, format_document, format_table
 from kubeloop.clock import SystemClock
@@ -96,6 +96,12 @@ def _real_node(one: ClusterStatus) -> str:
     return f"{node.name} ({node.runtime}), {'Ready' if node.ready else 'NotReady'}" if node is not None else ""
 
 
+def _health(part: ComponentStatus) -> str:
+    if part.healthy:
+        return "Healthy"
+    return f"Unhealthy: {part.problem}" if part.problem else "Unhealthy"
+
+
 def details(one: ClusterStatus) -> str:
     """Format what the table of clusters leaves out."""
     facts = [
@@ -106,7 +112,7 @@ def details(one: ClusterStatus) -> str:
         ("Real node", _real_node(one)),
     ]
     lines = [f"{one.name}:", *(f"  {name + ':':<12}{value}" for name, value in facts if value)]
-    rows = [(part.name, str(part.port), "Healthy" if part.healthy else "Unhealthy") for part in one.components]
+    rows = [(part.name, str(part.port or "-"), _health(part)) for part in one.components]
     if rows:
         table = format_table([("COMPONENT", "PORT", "STATUS"), *rows])
         lines += [f"  {line}" for line in table.splitlines()]

@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from kubeloop.cli.local_clusters.network_status import NETWORK_FOLDER
 from kubeloop.cli.local_clusters.registry import DEFAULT_NAME, ClusterError, ClusterRegistry
 from kubeloop.cli.pki.kubeconfig import KubeconfigError, remove_context
 from kubeloop.cli.program.output import NAME, ResultPrinter, add_output_flag
@@ -125,7 +126,7 @@ def _delete(registry: ClusterRegistry, name: str, timeout: float) -> None:
 
 
 def _remove_containers(data: Path) -> None:
-    """Remove the containers of a cluster with a real node, which outlive its process."""
+    """Remove the containers of a cluster with a real node, which outlive its process, and then their network."""
     if not (data / "kubelet").is_dir():  # most clusters have none, and do without the imports
         return
     from kubeloop.cli.kubelet.node_record import NodeRecordError, remove_node_pods
@@ -134,6 +135,10 @@ def _remove_containers(data: Path) -> None:
         remove_node_pods(data)
     except NodeRecordError as error:
         raise ClusterError(str(error)) from None
+    if (data / NETWORK_FOLDER).is_dir():
+        from kubeloop.cli.network.removal import remove_network_in
+
+        remove_network_in(data / NETWORK_FOLDER)
 
 
 def _names(options: argparse.Namespace, known: Sequence[str]) -> Sequence[str]:

@@ -14,6 +14,7 @@ import msgspec
 from kubeloop.api.errors import ApiError
 from kubeloop.api.generated.core_v1 import Node, Pod
 from kubeloop.api.meta.conditions import find_condition
+from kubeloop.cli.local_clusters.network_status import PATH, NetworkComponentList
 from kubeloop.cli.local_clusters.registry import ClusterRecord, ClusterRegistry
 from kubeloop.client import Client
 from kubeloop.client.config.server_config import ServerConfig, load_config
@@ -32,6 +33,7 @@ class ComponentStatus(msgspec.Struct, frozen=True, rename="camel"):
     name: str
     port: int
     healthy: bool
+    problem: str = ""  # reason, if the component tells one
 
 
 class RealNodeStatus(msgspec.Struct, frozen=True, rename="camel"):
@@ -104,6 +106,8 @@ async def _with_content(
     components = [ComponentStatus("apiserver", _port_of(record.server), True)]
     for name, port in record.ports.items():
         components.append(ComponentStatus(name, port, await _is_healthy(config, port, clock)))
+    if record.network_port:
+        components += await _network_components(record.network_port, clock)
     return msgspec.structs.replace(
         known,
         status="Ready",
@@ -146,6 +150,18 @@ async def _is_healthy(config: ServerConfig, port: int, clock: Clock) -> bool:
         with suppress(ApiError, ClientError, OSError):
             return b"".join([piece async for piece in transport.stream_path("/healthz", _ANSWER_SECONDS)]) == b"ok"
         return False
+    finally:
+        await transport.close()
+
+
+async def _network_components(port: int, clock: Clock) -> list[ComponentStatus]:
+    """Return the health of the real node's network; a process that does not answer has none."""
+    transport = HttpTransport(ServerConfig(f"http://127.0.0.1:{port}"), clock)
+    try:
+        with suppress(ApiError, ClientError, OSError, msgspec.ValidationError):
+            found = msgspec.convert(await transport.document(PATH), NetworkComponentList)
+            return [ComponentStatus(one.name, one.port, not one.problem, one.problem) for one in found.components]
+        return [ComponentStatus("node-network", port, False, "it does not answer")]
     finally:
         await transport.close()
 

@@ -53,6 +53,7 @@ class ClusterRecord(msgspec.Struct, frozen=True, rename="camel"):
     ports: dict[str, int] = {}
     real_node: str = ""  # name of the node that runs containers on this host
     runtime: str = ""  # endpoint of its container runtime
+    network_port: int = 0  # of loopback, with the health of its network; 0 if the host's is left alone
 
     @property
     def is_ready(self) -> bool:

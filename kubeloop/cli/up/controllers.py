@@ -3,15 +3,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from msgspec.structs import replace
 
 from kubeloop.apiserver.app import ApiServer
+from kubeloop.apiserver.server import StartupError
 from kubeloop.cli.pki.files import Pki
 from kubeloop.cli.secure_port.server import SecurePort
 from kubeloop.cli.up.component_port import CurrentStatusPages, open_component_port, port_config
 from kubeloop.cli.up.election import ElectedComponent, LocalClients
 from kubeloop.clock import Clock
-from kubeloop.controllers import select
+from kubeloop.controllers import InvalidControllers, select
 from kubeloop.controllers.app.build import COMPONENT, ControllerDependencies, build_app
 from kubeloop.controllers.app.config import ManagerConfig
 from kubeloop.runtime.app import App
@@ -21,6 +24,17 @@ from kubeloop.runtime.events.recorder import EventRecorder
 _FIRST_WORK_SECONDS = 5.0
 # Workers of each busy controller. They wait for disk flushes, which they share: many cost no more than few.
 _WORKERS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterNetworks:
+    """Networks of the cluster; without a network of pods, nodes get no pod CIDRs."""
+
+    pods: str = ""
+    services: str = ""
+
+
+_NO_NETWORKS = ClusterNetworks()
 
 
 class RunningControllers:
@@ -43,14 +57,19 @@ class RunningControllers:
 
 
 async def start_controllers(
-    server: ApiServer, pki: Pki, clock: Clock, port: int, gates: tuple[str, ...] = ()
+    server: ApiServer,
+    pki: Pki,
+    clock: Clock,
+    port: int,
+    gates: tuple[str, ...] = (),
+    networks: ClusterNetworks = _NO_NETWORKS,
 ) -> RunningControllers:
     """Start the controllers; returns when they have processed the present objects.
 
-    If another control plane leads, it does not wait for that.
+    If another control plane leads, it does not wait for that. Raises `StartupError` for networks that do not fit.
     """
     within = LocalClients(server, COMPONENT, clock)
-    config, choice, telemetry = config_of(pki, port, gates), select(["*"], gates), Telemetry()
+    config, choice, telemetry = config_of(pki, port, gates, networks), select(["*"], gates), Telemetry()
     own, root_ca = within.shared_client(), pki.ca.read_text()
 
     def make() -> App:
@@ -59,7 +78,10 @@ async def start_controllers(
             choice, ControllerDependencies(own, within.controller_client, recorder, clock, config, telemetry, root_ca)
         )
 
-    part = ElectedComponent("loops", make, within.election)
+    try:
+        part = ElectedComponent("loops", make, within.election)
+    except InvalidControllers as error:
+        raise StartupError(str(error)) from None
     opened: SecurePort | None = None
     if port:
         pages = CurrentStatusPages(part, config, telemetry.registry)
@@ -72,11 +94,16 @@ async def start_controllers(
     return RunningControllers(part, opened)
 
 
-def config_of(pki: Pki, port: int, gates: tuple[str, ...] = ()) -> ManagerConfig:
+def config_of(
+    pki: Pki, port: int, gates: tuple[str, ...] = (), networks: ClusterNetworks = _NO_NETWORKS
+) -> ManagerConfig:
     """Return the default configuration, with a port on loopback that trusts the API server's CA."""
     return replace(
         port_config(pki, port),
         feature_gates=gates,
+        allocate_node_cidrs=bool(networks.pods),
+        cluster_cidr=networks.pods,
+        service_cluster_ip_range=networks.services,
         service_account_private_key_file=str(pki.account_key),
         cluster_signing_cert_file=str(pki.ca),
         cluster_signing_key_file=str(pki.folder / "ca.key"),

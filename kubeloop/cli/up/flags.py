@@ -10,7 +10,7 @@ from typing import Literal
 
 from kubeloop.cli.flags.chaos import add_chaos_flag
 from kubeloop.cli.flags.runtime_config import add_runtime_config_flags
-from kubeloop.cli.flags.types import address, non_negative_count, port
+from kubeloop.cli.flags.types import address, networks, non_negative_count, port
 from kubeloop.cli.local_clusters.registry import ClusterError, ClusterRegistry, valid_name
 from kubeloop.cli.program.logs import add_log_flags
 from kubeloop.cli.program.output import NAME, add_output_flag
@@ -33,6 +33,10 @@ _EXAMPLES = """Examples:
 DEFAULT_CLOUD = "local"
 NO_CLOUD = "none"
 PORT = 6443
+FULL_NETWORK = "full"
+NO_NETWORK = "none"
+CLUSTER_CIDR = "10.244.0.0/16"
+SERVICE_RANGE = "10.96.0.0/12"  # of kubeadm; DNS is at its tenth address
 
 LOCAL_ADDRESSES = "forward requests to nodes at loopback and link-local addresses too: for kubelets on this host"
 
@@ -89,6 +93,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     )
     _add_listener_flags(parser)
     _add_node_flags(parser)
+    _add_network_flags(parser)
     _add_cloud_flags(parser)
     _add_server_flags(parser)
     add_runtime_config_flags(parser)
@@ -108,7 +113,10 @@ def _add_listener_flags(parser: argparse.ArgumentParser) -> None:
         "--port", type=port, help=f"port to listen on; 0 for any free port (default: {PORT}, or another if it is taken)"
     )
     parser.add_argument(
-        "--bind-address", type=address, default="127.0.0.1", help="IP address to listen on (default: 127.0.0.1)"
+        "--bind-address",
+        type=address,
+        help="IP address to listen on (default: 127.0.0.1, or 0.0.0.0 if --runtime has pods with a network: they "
+        "reach the API server at the node's address)",
     )
     parser.add_argument(
         "--kubeconfig",
@@ -187,6 +195,39 @@ def _add_node_flags(parser: argparse.ArgumentParser) -> None:
         default="warnings",
         help="pod events that simulated nodes write (default: warnings)",
     )
+
+
+def _add_network_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of pod network, service proxy and DNS."""
+    parser.add_argument(
+        "--node-network",
+        choices=(FULL_NETWORK, NO_NETWORK),
+        default=FULL_NETWORK,
+        help="network of the real node: full, for pod network, network policies, service proxy and DNS, or none, to "
+        "leave the network of this host as it is (default: full)",
+    )
+    parser.add_argument(
+        "--cluster-cidr",
+        metavar="CIDR[,CIDR]",
+        type=networks,
+        help="networks from which nodes get their pod CIDRs, one of each IP family (default: 10.244.0.0/16 for a real "
+        "node with a network, otherwise nodes get none)",
+    )
+    parser.add_argument(
+        "--service-cluster-ip-range",
+        metavar="CIDR[,CIDR]",
+        type=networks,
+        help="networks of cluster IPs, one of each IP family (default: 10.96.0.0/12 for a real node with a network, "
+        "otherwise 10.0.0.0/24)",
+    )
+    for program, example in (("network", "backend=host-gw"), ("proxy", "masquerade-all"), ("dns", "log-queries")):
+        parser.add_argument(
+            f"--{program}-arg",
+            action="append",
+            default=[],
+            metavar="FLAG=VALUE",
+            help=f"flag of 'kubeloop {program}' for the real node, such as {example}; may be repeated",
+        )
 
 
 def _add_cloud_flags(parser: argparse.ArgumentParser) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+from ipaddress import ip_network
 
 from kubeloop.apiserver.app import ApiServer
 from kubeloop.apiserver.inprocess.transport import InProcessTransport
@@ -61,10 +62,10 @@ class SimulatedNodes:
         await self._informers.stop()
 
 
-def fleet_config(plan: NodeFlags, clock: Clock, host: str = "") -> NodeAgentConfig:
+def fleet_config(plan: NodeFlags, clock: Clock, host: str = "", cluster_cidrs: str = "") -> NodeAgentConfig:
     """Return the configuration of the nodes; raises CannotStart for an unusable stage file.
 
-    The host is where nodes with their own ports listen.
+    The host is where nodes with their own ports listen. From the cluster CIDRs nodes get their pod CIDRs.
     """
     try:
         rules = tuple(read_rules(plan.stages)) if plan.stages is not None else ()
@@ -77,6 +78,7 @@ def fleet_config(plan: NodeFlags, clock: Clock, host: str = "") -> NodeAgentConf
         static_pods=plan.static_pods,
         host=host,
         first_port=plan.kubelet_port,
+        cluster_cidrs=tuple(ip_network(one) for one in cluster_cidrs.split(",") if one),
         pages=kubelet_zpages(flag_values(_flags_of(plan)), clock),
     )
 

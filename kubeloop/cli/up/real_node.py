@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+import msgspec
 import yaml
 
 from kubeloop.api.errors import AlreadyExists
@@ -35,8 +36,17 @@ from kubeloop.cli.kubelet.node_record import (
     save_node_record,
 )
 from kubeloop.cli.kubelet.run import KubeletOptions, KubeletProgram
+from kubeloop.cli.local_clusters.registry import ClusterRecord
 from kubeloop.cli.program.files import write_private
 from kubeloop.cli.program.parser import CommandParser
+from kubeloop.cli.up.node_network.node_network import (
+    NodeNetwork,
+    network_folder,
+    prepare_network,
+    start_node_network,
+)
+from kubeloop.cli.up.node_network.plan import NodeIdentity, NodeNetworkPlan
+from kubeloop.cli.up.node_network.requirements import MissingRequirement
 from kubeloop.client import Client
 from kubeloop.clock import Clock
 from kubeloop.grpc.streams import RpcError
@@ -62,7 +72,8 @@ class RealNodePlan(NamedTuple):
     endpoint: str
     client_ca: Path  # of the API server's client certificate
     arguments: tuple[str, ...]
-    is_ephemeral: bool = False  # its pods are removed at the end
+    is_ephemeral: bool = False  # its pods and its network are removed at the end
+    network: NodeNetworkPlan | None = None  # None: the network of the host is left alone
 
 
 def find_runtime(given: str) -> str:
@@ -95,23 +106,42 @@ def _is_socket(path: str) -> bool:
 class RealNode:
     """Running real node; created by `start_real_node`."""
 
-    def __init__(self, program: KubeletProgram, record: NodeRecord, is_ephemeral: bool) -> None:
+    def __init__(
+        self,
+        program: KubeletProgram,
+        record: NodeRecord,
+        is_ephemeral: bool,
+        network: NodeNetwork | None = None,
+        network_port: int = 0,
+    ) -> None:
         self._program = program
         self._is_ephemeral = is_ephemeral
+        self._network = network
         self.record = record
+        self._network_port = network_port  # of the network's health; 0 without a network
 
     @property
     def has_failed(self) -> bool:
-        """True if the kubelet ended by a failure."""
-        return self._program.has_failed
+        """True if the kubelet or the network ended by a failure."""
+        return self._program.has_failed or (self._network is not None and self._network.has_failed)
+
+    def add_to(self, record: ClusterRecord) -> ClusterRecord:
+        """Return the record of the cluster with this node."""
+        return msgspec.structs.replace(
+            record, real_node=self.record.name, runtime=self.record.endpoint, network_port=self._network_port
+        )
 
     async def close(self) -> None:
-        """Stop the kubelet. Containers run on, unless the cluster is ephemeral."""
+        """Stop the kubelet, then the network. Containers run on with their network, unless the cluster is ephemeral."""
         await self._program.close()
         if self._is_ephemeral:
             connection = await connect_runtime(self.record.endpoint, _REMOVAL_SECONDS)
             await remove_pods_of(self.record, connection)
             await connection.channel.close()
+        if self._network is not None:
+            await self._network.close()
+            if self._is_ephemeral:
+                await self._network.remove()
 
 
 async def start_real_node(
@@ -127,6 +157,9 @@ async def start_real_node(
         raise StartupError(str(error)) from None
     record = NodeRecord(names.one, plan.endpoint, str(options.root_dir), settings.cgroup_root or "/")
     await _check_runtime(record)
+    prepared = None
+    if plan.network is not None:
+        prepared = await prepare_network(plan.network, _identity_of(plan, data, record), admin_kubeconfig)
     save_node_record(data, record)
     _write_kubeconfigs(options, admin_kubeconfig)
     await _allow_rotation(client)
@@ -135,20 +168,56 @@ async def start_real_node(
     try:
         async with asyncio.timeout(_REGISTER_SECONDS):
             await program.wait_registered()
+        if prepared is None:
+            return RealNode(program, record, plan.is_ephemeral)
+        network = await start_node_network(prepared, client, clock)
+        return RealNode(program, record, plan.is_ephemeral, network, await network.open_status_port(clock))
     except TimeoutError:
         await program.close()
         raise StartupError(f"node {names.one} did not register within {_REGISTER_SECONDS:g} s: see the log") from None
-    return RealNode(program, record, plan.is_ephemeral)
+    except StartupError:
+        await program.close()
+        raise
+
+
+def _identity_of(plan: RealNodePlan, data: Path, record: NodeRecord) -> NodeIdentity:
+    """Return what the network of the node needs to know of it."""
+    folder = network_folder(data.absolute())
+    return NodeIdentity(record.name, node_address(plan), record.endpoint, folder / "kubeconfig", folder)
 
 
 def has_local_address(plan: RealNodePlan) -> bool:
     """Return True if the node's address is a loopback address: the API server dials those only if it is allowed to."""
+    return ipaddress.ip_address(node_address(plan)).is_loopback
+
+
+def check_node_address(plan: RealNodePlan) -> None:
+    """Check that pods of the node's network can reach the node. Raises `StartupError`."""
+    if plan.network is None:
+        return
+    address = ipaddress.ip_address(node_address(plan))
+    if address.is_loopback:
+        raise MissingRequirement(
+            "pods cannot reach this machine: it has no default route, which tells the address of the node; set one "
+            "with --kubelet-arg node-ip=ADDRESS"
+        )
+    for flag, cidrs in (
+        ("--cluster-cidr", plan.network.cluster_cidr),
+        ("--service-cluster-ip-range", plan.network.service_range),
+    ):
+        overlap = next((one for one in cidrs.split(",") if address in ipaddress.ip_network(one)), "")
+        if overlap:
+            raise MissingRequirement(f"the address of the node, {address}, is in {overlap}: choose another {flag}")
+
+
+def node_address(plan: RealNodePlan) -> str:
+    """Return the address of the node. Raises `StartupError` if the kubelet's configuration is invalid."""
     options = _kubelet_options(plan, Path())
     try:
         address = load_configuration(options).address
     except ValueError as error:
         raise StartupError(str(error)) from None
-    return ipaddress.ip_address(advertised_address(address, options.node_ip)).is_loopback
+    return advertised_address(address, options.node_ip)
 
 
 def _kubelet_options(plan: RealNodePlan, folder: Path) -> argparse.Namespace:
@@ -162,6 +231,7 @@ def _kubelet_options(plan: RealNodePlan, folder: Path) -> argparse.Namespace:
         *("--container-runtime-endpoint", plan.endpoint, "--root-dir", str(folder), "--pod-logs-dir", str(logs)),
         *("--cert-dir", str(folder / "pki"), "--port", str(_free_port()), "--healthz-port", "0"),
         *("--client-ca-file", str(plan.client_ca)),
+        *(("--cluster-dns", plan.network.dns_ip) if plan.network is not None else ()),
     )
     given = tuple(one if one.startswith("--") else f"--{one}" for one in plan.arguments)
     return parser.parse_args([*usual, *given])

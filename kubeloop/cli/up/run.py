@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import ipaddress
 import os
 import socket
 import sys
@@ -16,8 +17,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
-
 from kubeloop import __version__
 from kubeloop.api.errors import AlreadyExists
 from kubeloop.api.features.effects import APISERVER, CONTROLLER_MANAGER, KUBELET, SCHEDULER
@@ -28,6 +27,7 @@ from kubeloop.api.scalars.times import format_time
 from kubeloop.apiserver.aggregator.lazy import AggregatorConfig
 from kubeloop.apiserver.app import ApiServer
 from kubeloop.apiserver.inprocess.transport import InProcessTransport
+from kubeloop.apiserver.registry.allocation import DEFAULT_RANGES, ServiceRanges
 from kubeloop.apiserver.request.context import AUTHENTICATED, User
 from kubeloop.apiserver.request.fault_injection import FaultInjector
 from kubeloop.apiserver.server import ApiServerConfig, RunningServer, StartupError, start_server
@@ -48,10 +48,18 @@ from kubeloop.cli.pki.kubeconfig import admin_kubeconfig, remove_context, server
 from kubeloop.cli.program.foreground import run_in_foreground
 from kubeloop.cli.program.output import NAME, format_document
 from kubeloop.cli.up.control_plane import RunningControlPlane
-from kubeloop.cli.up.controllers import start_controllers
+from kubeloop.cli.up.controllers import ClusterNetworks, start_controllers
 from kubeloop.cli.up.detach import LOG_VARIABLE, run_detached
 from kubeloop.cli.up.election import ElectedComponent
-from kubeloop.cli.up.flags import NO_CLOUD, PORT, CloudProviderFlags, NodeFlags
+from kubeloop.cli.up.flags import (
+    CLUSTER_CIDR,
+    NO_CLOUD,
+    NO_NETWORK,
+    PORT,
+    SERVICE_RANGE,
+    CloudProviderFlags,
+    NodeFlags,
+)
 from kubeloop.cli.up.scheduler import start_scheduler
 from kubeloop.client import Client
 from kubeloop.clock import Clock, SystemClock
@@ -60,10 +68,12 @@ from kubeloop.runtime.manager import LoopManager
 from kubeloop.store.sqlite.filelock import FileLock
 
 if TYPE_CHECKING:
+    from kubeloop.cli.up.node_network.plan import NodeNetworkPlan
     from kubeloop.cli.up.real_node import RealNode, RealNodePlan
 
 _DEFAULT_CLASS: Final = "standard"
 _DEFAULT_PROVISIONER: Final = "kubeloop.io/host-path"  # answered by the loop that binds volumes
+_NODE_ARGUMENTS: Final = ("kubelet_arg", "network_arg", "proxy_arg", "dns_arg")  # for programs of the real node
 _IS_DEFAULT_CLASS: Final = "storageclass.kubernetes.io/is-default-class"
 
 
@@ -82,6 +92,7 @@ class UpOptions:
     scheduler_port: int
     nodes: NodeFlags
     real_node: RealNodePlan | None
+    networks: ClusterNetworks
     cloud: CloudProviderFlags
     default_class: bool
     serving: APIResourceConfig
@@ -96,13 +107,15 @@ def options_of(options: argparse.Namespace, folder: Path, name: str = DEFAULT_NA
     store = f"sqlite:{folder / 'store.db'}" if backend == "sqlite" else backend
     kubeconfig = options.kubeconfig or folder / "admin.conf"
     real_node = _real_node_plan(options, folder)
+    has_network = real_node is not None and real_node.network is not None
+    host = options.bind_address or _default_host(real_node)
     nodes = options.nodes if options.nodes is not None else int(real_node is None and not is_shared(store))
     return UpOptions(
         name,
         folder,
         store,
-        options.bind_address,
-        options.port if options.port is not None else _default_port(options.bind_address),
+        host,
+        options.port if options.port is not None else _default_port(host),
         kubeconfig,
         options.switch_context,
         options.controller_manager_port,
@@ -117,6 +130,7 @@ def options_of(options: argparse.Namespace, folder: Path, name: str = DEFAULT_NA
             options.kubelet_allow_local_addresses,
         ),
         real_node,
+        cluster_networks(options, has_network=has_network),
         CloudProviderFlags("" if options.cloud_provider == NO_CLOUD else options.cloud_provider, options.cloud_config),
         options.default_storage_class,
         resource_config_of(options, APISERVER, CONTROLLER_MANAGER, SCHEDULER, KUBELET),
@@ -129,14 +143,62 @@ def options_of(options: argparse.Namespace, folder: Path, name: str = DEFAULT_NA
 def _real_node_plan(options: argparse.Namespace, folder: Path) -> RealNodePlan | None:
     """Return the plan of the real node, if there is to be one. Raises `StartupError`."""
     if not options.runtime:
-        if options.kubelet_arg:
-            raise StartupError("--kubelet-arg requires --runtime")
+        given = [name for name in _NODE_ARGUMENTS if getattr(options, name)]
+        if given:
+            raise StartupError(f"{_flag_of(given[0])} requires --runtime")
         return None
-    from kubeloop.cli.up.real_node import RealNodePlan, find_runtime
+    from kubeloop.cli.up.real_node import RealNodePlan, check_node_address, find_runtime
 
-    return RealNodePlan(
-        find_runtime(options.runtime), Pki(folder / "pki").ca, tuple(options.kubelet_arg), options.ephemeral
+    endpoint = find_runtime(options.runtime)
+    plan = RealNodePlan(
+        endpoint, Pki(folder / "pki").ca, tuple(options.kubelet_arg), options.ephemeral, _network_plan(options)
     )
+    check_node_address(plan)
+    return plan
+
+
+def _network_plan(options: argparse.Namespace) -> NodeNetworkPlan | None:
+    """Return the plan of the real node's network, unless the host's is to be left alone. Raises `StartupError`."""
+    if options.node_network == NO_NETWORK:
+        given = [name for name in _NODE_ARGUMENTS[1:] if getattr(options, name)]
+        if given:
+            raise StartupError(f"{_flag_of(given[0])} excludes --node-network=none")
+        return None
+    from kubeloop.cli.up.node_network.plan import new_network_plan
+
+    networks = cluster_networks(options, has_network=True)
+    arguments = [tuple(getattr(options, name)) for name in _NODE_ARGUMENTS[1:]]
+    return new_network_plan(networks.pods, networks.services, *arguments)
+
+
+def _flag_of(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def cluster_networks(options: argparse.Namespace, *, has_network: bool) -> ClusterNetworks:
+    """Return the networks of the flags; the defaults depend on whether there is a network for real pods."""
+    pods, services = (CLUSTER_CIDR, SERVICE_RANGE) if has_network else ("", DEFAULT_RANGES.networks[0])
+    return ClusterNetworks(
+        ",".join(options.cluster_cidr or ()) or pods, ",".join(options.service_cluster_ip_range or ()) or services
+    )
+
+
+def _default_host(real_node: RealNodePlan | None) -> str:
+    """Return the address to listen on: of loopback, unless pods with a network are to reach the server."""
+    if real_node is None or real_node.network is None:
+        return "127.0.0.1"
+    from kubeloop.cli.up.real_node import node_address
+
+    return "::" if ":" in node_address(real_node) else "0.0.0.0"
+
+
+def _advertised_address(plan: UpOptions) -> str:
+    """Return the address that pods reach the server at."""
+    if plan.real_node is None or plan.real_node.network is None or not ipaddress.ip_address(plan.host).is_unspecified:
+        return advertised_address(plan.host)
+    from kubeloop.cli.up.real_node import node_address
+
+    return node_address(plan.real_node)
 
 
 def is_shared(store: str) -> bool:
@@ -173,8 +235,6 @@ def run_up(options: argparse.Namespace) -> int:
             return 1
         if lock is not None:
             cleanup.callback(lock.release)
-        if options.ephemeral and LOG_VARIABLE in os.environ:
-            cleanup.callback(Path(os.environ[LOG_VARIABLE]).unlink, missing_ok=True)
 
         async def start() -> RunningControlPlane:
             name = lock.name if lock is not None else DEFAULT_NAME
@@ -184,7 +244,10 @@ def run_up(options: argparse.Namespace) -> int:
                 _remember_context(registry, plan, options, cleanup)
             return await _start(plan, lock)
 
-        return _run_with_status(start, options)
+        code = _run_with_status(start, options)
+        if options.ephemeral and LOG_VARIABLE in os.environ and not code:  # after a failure, the log tells why
+            Path(os.environ[LOG_VARIABLE]).unlink(missing_ok=True)
+        return code
 
 
 def _run_with_status(start: Callable[[], Awaitable[RunningControlPlane]], options: argparse.Namespace) -> int:
@@ -260,7 +323,8 @@ async def _start(plan: UpOptions, lock: ClusterLock | None) -> RunningControlPla
         store=plan.store,
         host=plan.host,
         port=plan.port,
-        advertise_address=advertised_address(plan.host),
+        advertise_address=_advertised_address(plan),
+        service_ranges=ServiceRanges(tuple(plan.networks.services.split(","))),
         resource_config=plan.serving,
         fault_injector=plan.faults,
     )
@@ -279,7 +343,7 @@ async def _start(plan: UpOptions, lock: ClusterLock | None) -> RunningControlPla
         parts.push_async_callback(server.close)
         if plan.default_class:
             await ensure_default_class(server.app)
-        loops = await start_controllers(server.app, pki, clock, plan.manager_port, plan.feature_gates)
+        loops = await start_controllers(server.app, pki, clock, plan.manager_port, plan.feature_gates, plan.networks)
         parts.push_async_callback(loops.close)
         scheduler = await start_scheduler(server.app, pki, clock, plan.scheduler_port, plan.feature_gates)
         parts.push_async_callback(scheduler.close)
@@ -291,7 +355,7 @@ async def _start(plan: UpOptions, lock: ClusterLock | None) -> RunningControlPla
         ports = {"controller-manager": loops.port, "scheduler": scheduler.port}
         record = _record_of(plan, server_url(plan.host, server.port), format_time(clock.now()), ports)
         if real is not None:
-            record = msgspec.structs.replace(record, real_node=real.record.name, runtime=real.record.endpoint)
+            record = real.add_to(record)
         if lock is not None:
             lock.publish(record)
         print(_ready_text(record, plan.flags.output), flush=True)
@@ -341,7 +405,8 @@ async def _start_nodes(
     from kubeloop.cli.up.nodes import fleet_config, start_nodes
 
     host = plan.host if plan.nodes.kubelet_port else ""
-    nodes = await start_nodes(server.app, clock, fleet_config(plan.nodes, clock, host), pki)
+    config = fleet_config(plan.nodes, clock, host, plan.networks.pods)
+    nodes = await start_nodes(server.app, clock, config, pki)
     parts.push_async_callback(nodes.close)
     if plan.nodes.count or plan.nodes.kubelet_metrics:
         serve_kubelet_metrics(server, clock, nodes.fleet.metrics)
