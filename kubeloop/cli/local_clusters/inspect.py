@@ -27,7 +27,7 @@ _LOOPBACK: Final = "https://127.0.0.1:{port}"
 _MANAGER: Final = "controller-manager"
 
 
-class ComponentStatus(msgspec.Struct, frozen=True, rename="camel"):
+class ComponentStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """Component of a cluster with its port."""
 
     name: str

@@ -37,6 +37,7 @@ from kubeloop.cli.kubelet.node_record import (
 )
 from kubeloop.cli.kubelet.run import KubeletOptions, KubeletProgram
 from kubeloop.cli.local_clusters.registry import ClusterRecord
+from kubeloop.cli.network.removal import remove_node_network
 from kubeloop.cli.program.files import write_private
 from kubeloop.cli.program.parser import CommandParser
 from kubeloop.cli.up.node_network.node_network import (
@@ -134,14 +135,16 @@ class RealNode:
     async def close(self) -> None:
         """Stop the kubelet, then the network. Containers run on with their network, unless the cluster is ephemeral."""
         await self._program.close()
-        if self._is_ephemeral:
-            connection = await connect_runtime(self.record.endpoint, _REMOVAL_SECONDS)
-            await remove_pods_of(self.record, connection)
-            await connection.channel.close()
-        if self._network is not None:
-            await self._network.close()
+        try:
             if self._is_ephemeral:
-                await self._network.remove()
+                connection = await connect_runtime(self.record.endpoint, _REMOVAL_SECONDS)
+                await remove_pods_of(self.record, connection)
+                await connection.channel.close()
+        finally:
+            if self._network is not None:
+                await self._network.close()
+        if self._network is not None and self._is_ephemeral:
+            await self._network.remove()
 
 
 async def start_real_node(
@@ -168,16 +171,20 @@ async def start_real_node(
     try:
         async with asyncio.timeout(_REGISTER_SECONDS):
             await program.wait_registered()
-        if prepared is None:
-            return RealNode(program, record, plan.is_ephemeral)
-        network = await start_node_network(prepared, client, clock)
-        return RealNode(program, record, plan.is_ephemeral, network, await network.open_status_port(clock))
     except TimeoutError:
         await program.close()
         raise StartupError(f"node {names.one} did not register within {_REGISTER_SECONDS:g} s: see the log") from None
-    except StartupError:
+    if prepared is None:
+        return RealNode(program, record, plan.is_ephemeral)
+    try:
+        network = await start_node_network(prepared, client, clock)
+        port = await network.open_status_port(clock)
+    except BaseException:
         await program.close()
+        if plan.is_ephemeral:
+            await remove_node_network(prepared.record)
         raise
+    return RealNode(program, record, plan.is_ephemeral, network, port)
 
 
 def _identity_of(plan: RealNodePlan, data: Path, record: NodeRecord) -> NodeIdentity:

@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
 import socket
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +16,7 @@ from kubeloop.apiserver.server import StartupError
 from kubeloop.cli.main import build_parser
 from kubeloop.cli.network.removal import NodeNetworkRecord, load_network_record, save_network_record
 from kubeloop.cli.up.node_network import plan as plans
+from kubeloop.cli.up.node_network import requirements
 from kubeloop.cli.up.node_network.plan import (
     NodeIdentity,
     free_port,
@@ -21,8 +25,9 @@ from kubeloop.cli.up.node_network.plan import (
     run_folder,
     upstreams_of,
 )
-from kubeloop.cli.up.node_network.requirements import CniFolders, check_cni, cni_folders_of
+from kubeloop.cli.up.node_network.requirements import CniFolders, check_cni, check_machine, cni_folders_of
 from kubeloop.cli.up.run import cluster_networks, options_of
+from kubeloop.nftables import NftablesUnavailable
 
 CNI = CniFolders(Path("/net.d"), Path("/bin"))
 STANDARD = ("ptp", "portmap", "host-local")
@@ -67,6 +72,25 @@ def test_missing_plugins_are_named(tmp_path: Path) -> None:
         StartupError, match=r"has no CNI plugin portmap and no host-local: install .*--node-network=none"
     ):
         check_cni(tmp_path / "net.d", tmp_path, STANDARD[:2])
+
+
+def test_missing_root_and_libraries_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(StartupError, match=r"it must run as root; --node-network=none leaves"):
+        asyncio.run(check_machine())
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setitem(sys.modules, "pyroute2", None)
+    with pytest.raises(StartupError, match=r"needs pyroute2: pip install .*--node-network=none leaves"):
+        asyncio.run(check_machine())
+    monkeypatch.undo()
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+
+    async def unavailable() -> None:
+        raise NftablesUnavailable("there is no program nft")
+
+    monkeypatch.setattr(requirements, "open_nftables", unavailable)
+    with pytest.raises(StartupError, match=r"there is no program nft; --node-network=none leaves"):
+        asyncio.run(check_machine())
 
 
 def test_upstream_resolvers_do_not_lead_back() -> None:

@@ -6,6 +6,7 @@ prepare_network: checks, before the kubelet starts ─▶ start_node_network: pr
 
 from __future__ import annotations
 
+import argparse
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -51,20 +52,25 @@ async def prepare_network(plan: NodeNetworkPlan, node: NodeIdentity, admin_kubec
     await check_machine()
     options = program_options(plan, node, await read_cni_folders(node.endpoint))
     flags, cni = options.network, config_of(options.network).pod_network.cni
-    check_cni(Path(flags.cni_conf_dir), Path(flags.cni_bin_dir), (cni.main_plugin, *cni.chain))
+    if flags.cni_conf_dir and flags.cni_bin_dir:  # otherwise the user's own configuration is used
+        check_cni(Path(flags.cni_conf_dir), Path(flags.cni_bin_dir), (cni.main_plugin, *cni.chain))
     node.folder.mkdir(mode=0o750, parents=True, exist_ok=True)
     write_private(node.kubeconfig, admin_kubeconfig.encode())
-    known = load_network_record(node.folder)
-    plugin = Path(flags.cni_bin_dir) / REPORT_PLUGIN
-    record = NodeNetworkRecord(
-        configuration=str(Path(flags.cni_conf_dir) / CONFIG_NAME),
-        addresses=flags.cni_data_dir,
-        run_dir=str(flags.run_dir),
-        plugin=str(plugin) if known is not None or not plugin.exists() else "",
-        birdc=flags.birdc,
-    )
+    record = _record_of(flags, load_network_record(node.folder))
     save_network_record(node.folder, record)
     return PreparedNetwork(plan, options, record)
+
+
+def _record_of(flags: argparse.Namespace, known: NodeNetworkRecord | None) -> NodeNetworkRecord:
+    """Return what has to be removed with the cluster; a plugin that was there before the cluster stays."""
+    plugin = Path(flags.cni_bin_dir) / REPORT_PLUGIN
+    return NodeNetworkRecord(
+        configuration=str(Path(flags.cni_conf_dir) / CONFIG_NAME) if flags.cni_conf_dir else "",
+        addresses=flags.cni_data_dir,
+        run_dir=str(flags.run_dir),
+        plugin=known.plugin if known is not None else "" if plugin.exists() else str(plugin),
+        birdc=flags.birdc,
+    )
 
 
 class _Programs(NamedTuple):
