@@ -24,6 +24,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 from images import PAUSE, build_images
@@ -133,6 +134,8 @@ def start_containerd(node: Node, images: list[Path], cleanup: ExitStack) -> None
     ctr = ("ctr", "--address", str(node.folder / "containerd.sock"))
 
     def answers() -> bool:
+        if process.poll() is not None:
+            raise RuntimeError(f"containerd of {node.name} has ended")
         return subprocess.run([*ctr, "version"], capture_output=True).returncode == 0
 
     wait_for(answers, f"containerd of {node.name}")
@@ -255,7 +258,7 @@ def deploy(kubectl: Kubectl, nodes: list[Node]) -> None:
 def check(nodes: list[Node]) -> None:
     """Sign the guestbook at the node port of each node, and read all entries at every one."""
     for node in nodes:
-        wait_for(lambda node=node: signed(node), f"the guestbook at {node.name}")  # type: ignore[misc]
+        wait_for(partial(signed, node), f"the guestbook at {node.name}")
     wanted = {f"hello-from-{node.name}" for node in nodes}
     for node in nodes:
         page = fetch(node, "")

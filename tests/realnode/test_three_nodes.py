@@ -7,6 +7,8 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,25 +21,40 @@ SCRIPT = Path(__file__).parents[2] / "examples" / "three-nodes" / "three_nodes.p
 NAMES = "three-nodes-"
 
 
+@pytest.fixture
+def short_folder() -> Iterator[Path]:
+    """A folder with a short path: those of sockets are limited."""
+    with tempfile.TemporaryDirectory(prefix="kl-") as found:
+        yield Path(found)
+
+
 @pytest.mark.parametrize("backend", ["vxlan", "bgp"])
-def test_guestbook_works_across_three_nodes(backend: str, tmp_path: Path) -> None:
+def test_guestbook_works_across_three_nodes(backend: str, short_folder: Path) -> None:
     if sys.platform != "linux":
         pytest.skip(NEEDS_LINUX)
     if os.geteuid() != 0:
         pytest.skip(NEEDS_ROOT)
-    done = subprocess.run(
-        [sys.executable, str(SCRIPT), "--backend", backend],
-        capture_output=True,
-        text=True,
-        timeout=5 * GIVE_UP_SECONDS,
-        env={**os.environ, "TMPDIR": str(tmp_path)},
-    )
-    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
-    lines = done.stdout.splitlines()
+    code, output = run_example(backend, short_folder)
+    assert code == 0, output
+    lines = output.splitlines()
     assert json.loads(lines[-1]) == {"backend": backend, "nodes": 3, "guestbook": "works"}
-    assert [line for line in lines if line.endswith("the guestbook has 3 entries")] != []
+    assert len([line for line in lines if line.endswith("the guestbook has 3 entries")]) == 3
     assert leftovers() == []
-    assert list(tmp_path.iterdir()) == []
+    assert list(short_folder.iterdir()) == []
+
+
+def run_example(backend: str, folder: Path) -> tuple[int, str]:
+    """Run the example and return its exit code and output; it also cleans up if it takes too long."""
+    command = [sys.executable, str(SCRIPT), "--backend", backend]
+    environment = {**os.environ, "TMPDIR": str(folder)}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
+    ) as process:
+        try:
+            output, _ = process.communicate(timeout=5 * GIVE_UP_SECONDS)
+        finally:
+            process.terminate()  # it cleans up
+        return process.returncode, output
 
 
 def leftovers() -> list[str]:
