@@ -58,8 +58,7 @@ def run_example(backend: str, folder: Path) -> tuple[int, str]:
 
 
 def leftovers() -> list[str]:
-    """Return namespaces, control groups, mounts and sockets of the example."""
-    found = [*Path("/run/netns").glob(f"{NAMES}*"), *Path("/run/kubeloop-network").glob("*")]
-    found += Path("/sys/fs/cgroup").glob(f"*/{NAMES}*")
+    """Return namespaces, control groups and mounts of the example."""
+    found = [*Path("/run/netns").glob(f"{NAMES}*"), *Path("/sys/fs/cgroup").glob(f"*/{NAMES}*")]
     mounts = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
     return [*map(str, found), *(one for one in mounts if NAMES in one)]

@@ -268,7 +268,13 @@ def network_of(runtime: Containerd) -> list[str]:
     commands = ("ip -o link", "ip -o address", "ip route", "ip -6 route", "nft list tables")
     shown = [line.partition(" valid_lft")[0] for one in commands for line in runtime.run(*one.split()).splitlines()]
     files = [str(one) for folder in ("cni", "cni-bin") for one in (runtime.folder / folder).iterdir()]
-    return sorted([*shown, *files, *map(str, Path("/run/kubeloop-network").glob("*"))])
+    return sorted([*shown, *files])
+
+
+def socket_folder(runtime: Containerd) -> Path:
+    """Return the folder of the socket that the CNI configuration names."""
+    config = json.loads((runtime.folder / "cni" / "10-kubeloop.conflist").read_text())
+    return Path(config["plugins"][-1]["socket"]).parent
 
 
 def test_ephemeral_cluster_leaves_nothing(own_runtime: Containerd) -> None:
@@ -277,10 +283,13 @@ def test_ephemeral_cluster_leaves_nothing(own_runtime: Containerd) -> None:
     with started(own_runtime, "node", "--ephemeral") as node:
         node.apply(pod("web", container("c", HTTPD)))
         node.wait_ready("web")
+        folder = socket_folder(own_runtime)
+        assert folder.exists()
         assert network_of(own_runtime) != before
         assert node.run_program("stop", "c").returncode == 0
         assert own_runtime.list_containers() == []
         assert network_of(own_runtime) == before
+        assert not folder.exists()
 
 
 def test_delete_removes_the_network(own_runtime: Containerd) -> None:
@@ -290,9 +299,11 @@ def test_delete_removes_the_network(own_runtime: Containerd) -> None:
         node.apply(pod("web", container("c", HTTPD)))
         node.wait_ready("web")
         assert node.run_program("stop", "c").returncode == 0
-        assert any("10-kubeloop.conflist" in one for one in network_of(own_runtime))
+        folder = socket_folder(own_runtime)
+        assert folder.exists()
         assert node.run_program("delete", "c").returncode == 0
         assert network_of(own_runtime) == before
+        assert not folder.exists()
 
 
 def test_network_of_another_program_is_left_alone(own_runtime: Containerd) -> None:
