@@ -306,6 +306,19 @@ def test_delete_removes_the_network(own_runtime: Containerd) -> None:
         assert not folder.exists()
 
 
+def test_dns_works_beside_another_server(own_runtime: Containerd) -> None:
+    other = in_namespace(own_runtime.namespace, lambda: socket.create_server((ADDRESS, 53)))
+    with other, started(own_runtime, "node", "--ephemeral") as node:
+        node.apply(pod("client", container("c", "exec sleep 10000")))
+        node.wait_ready("client")
+        path = "jsonpath={.ports[?(@.name=='dns')].port}"
+        assert node.kubectl("get", "endpointslice", "kube-dns-ipv4", "-n", "kube-system", "-o", path) != "53"
+        look = ("exec", "client", "--", "nslookup", "kubernetes.default.svc.cluster.local")
+        node.eventually(lambda: "10.96.0.1\n" in node.kubectl(*look, check=False), lambda: log_of(node))
+        shown = json.loads(node.run_program("status", "c", "-o", "json").stdout)["clusters"][0]["components"]
+        assert [one["port"] != 53 and one["healthy"] for one in shown if one["name"] == "dns"] == [True]
+
+
 def test_network_of_another_program_is_left_alone(own_runtime: Containerd) -> None:
     folder = own_runtime.folder / "node"
     folder.mkdir()

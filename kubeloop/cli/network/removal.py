@@ -62,7 +62,27 @@ def remove_network_in(folder: Path) -> None:
 
 
 async def remove_node_network(record: NodeNetworkRecord) -> None:
-    """Remove everything that can be removed; failures are logged. Pods must have been removed before."""
+    """Remove everything that can be removed; failures are logged. Pods must have been removed before.
+
+    If another cluster has taken the machine over, only the files of the record are removed.
+    """
+    if _is_taken_over(record):
+        log.warning("%s is of another cluster, so the network of this machine stays", record.configuration)
+    else:
+        await _remove_from_machine(record)
+    for folder in (record.addresses, record.run_dir):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_taken_over(record: NodeNetworkRecord) -> bool:
+    """Return True if the CNI configuration names another folder of addresses."""
+    try:
+        return record.addresses not in Path(record.configuration).read_text()
+    except OSError:
+        return False
+
+
+async def _remove_from_machine(record: NodeNetworkRecord) -> None:
     _remove_files(record.configuration, record.plugin)
     try:
         await Bird(Path(record.run_dir), client=record.birdc).stop()
@@ -70,8 +90,6 @@ async def remove_node_network(record: NodeNetworkRecord) -> None:
         await _remove_links()
     except (BirdError, NftablesError, NetlinkFailure) as error:
         log.error("the network of the node was not removed completely: %s", error)
-    for folder in (record.addresses, record.run_dir):
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _remove_files(*paths: str) -> None:

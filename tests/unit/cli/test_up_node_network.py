@@ -14,7 +14,12 @@ import pytest
 
 from kubeloop.apiserver.server import StartupError
 from kubeloop.cli.main import build_parser
-from kubeloop.cli.network.removal import NodeNetworkRecord, load_network_record, save_network_record
+from kubeloop.cli.network.removal import (
+    NodeNetworkRecord,
+    load_network_record,
+    remove_node_network,
+    save_network_record,
+)
 from kubeloop.cli.up.node_network import plan as plans
 from kubeloop.cli.up.node_network import requirements
 from kubeloop.cli.up.node_network.plan import (
@@ -158,6 +163,15 @@ def test_port_of_another_program_is_not_used() -> None:
 def test_folder_of_sockets_has_a_short_path(tmp_path: Path) -> None:
     assert len(str(run_folder(tmp_path / ("a" * 200)))) < 50
     assert run_folder(tmp_path / "a") != run_folder(tmp_path / "b")
+
+
+def test_network_of_a_later_cluster_is_not_removed(tmp_path: Path) -> None:
+    configuration, own = tmp_path / "10-kubeloop.conflist", tmp_path / "own"
+    configuration.write_text('{"plugins": [{"ipam": {"dataDir": "/later/addresses"}}]}')
+    own.mkdir()
+    asyncio.run(remove_node_network(NodeNetworkRecord(str(configuration), str(own), str(tmp_path / "run"))))
+    assert configuration.exists()
+    assert not own.exists()
 
 
 def test_record_of_a_network_is_read_again(tmp_path: Path) -> None:
