@@ -319,6 +319,24 @@ def test_dns_works_beside_another_server(own_runtime: Containerd) -> None:
         assert [one["port"] != 53 and one["healthy"] for one in shown if one["name"] == "dns"] == [True]
 
 
+def test_older_cluster_names_its_cluster_ips(own_runtime: Containerd) -> None:
+    folder = own_runtime.folder / "node"
+    folder.mkdir()
+    node = RealNode(own_runtime, folder)
+    plain = ("--name", "c", "--detach", "--port", "0", "--controller-manager-port", "0", "--scheduler-port", "0")
+    assert node.run_program("up", *plain).returncode == 0
+    assert node.run_program("stop", "c").returncode == 0
+    refused = up_with_network(node)
+    assert refused.returncode != 0
+    assert "start it with --service-cluster-ip-range=10.0.0.0/24" in refused.stderr
+    again = up_with_network(node, "--service-cluster-ip-range", "10.0.0.0/24")
+    assert again.returncode == 0, again.stderr
+    address = "jsonpath={.spec.clusterIP}"
+    ask = ("get", "service", "kube-dns", "-n", "kube-system", "-o", address)
+    node.eventually(lambda: node.kubectl(*ask, check=False) == "10.0.0.10", lambda: log_of(node))
+    assert node.run_program("delete", "c").returncode == 0
+
+
 def test_network_of_another_program_is_left_alone(own_runtime: Containerd) -> None:
     folder = own_runtime.folder / "node"
     folder.mkdir()

@@ -47,7 +47,7 @@ from kubeloop.cli.up.node_network.node_network import (
     start_node_network,
 )
 from kubeloop.cli.up.node_network.plan import NodeIdentity, NodeNetworkPlan
-from kubeloop.cli.up.node_network.requirements import MissingRequirement
+from kubeloop.cli.up.node_network.requirements import MissingRequirement, check_service_range
 from kubeloop.client import Client
 from kubeloop.clock import Clock
 from kubeloop.grpc.streams import RpcError
@@ -162,6 +162,7 @@ async def start_real_node(
     await _check_runtime(record)
     prepared = None
     if plan.network is not None:
+        await check_service_range(plan.network.dns_ip, client)
         prepared = await prepare_network(plan.network, _identity_of(plan, data, record), admin_kubeconfig)
     save_node_record(data, record)
     _write_kubeconfigs(options, admin_kubeconfig)

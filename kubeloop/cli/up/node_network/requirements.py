@@ -7,13 +7,16 @@ Every reason to refuse names the flag that leaves the host's network alone.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import msgspec
 
+from kubeloop.api.generated.networking_v1 import ServiceCIDR
 from kubeloop.apiserver.server import StartupError
 from kubeloop.cli.network.run import check_requirements
+from kubeloop.client import Client
 from kubeloop.grpc.channel import UnixChannel
 from kubeloop.grpc.streams import RpcError
 from kubeloop.kubelet.cri.services import RuntimeService
@@ -52,6 +55,16 @@ async def check_machine() -> None:
     except (StartupError, NftablesUnavailable) as error:
         raise MissingRequirement(f"the network of the node needs root, nftables and pyroute2: {error}") from None
     await nftables.close()
+
+
+async def check_service_range(dns_ip: str, client: Client) -> None:
+    """Check that the cluster, which may be older than its node, has the cluster IP of DNS. Raises `StartupError`."""
+    ranges = [one for found in (await client.list(ServiceCIDR)).items for one in found.spec.cidrs]
+    if ranges and not any(ip_address(dns_ip) in ip_network(one) for one in ranges):
+        shown = ",".join(ranges)
+        raise MissingRequirement(
+            f"this cluster was created with the cluster IPs {shown}: start it with --service-cluster-ip-range={shown}"
+        )
 
 
 async def read_cni_folders(endpoint: str) -> CniFolders:
