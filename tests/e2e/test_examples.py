@@ -22,7 +22,8 @@ from kubeloop.testing import Cluster, config_map, namespace
 from tests.bounds import GIVE_UP_SECONDS, SUITE_GIVE_UP_SECONDS
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-PROGRAMS = sorted(EXAMPLES.glob("*/*.py"))
+# The programs of three-nodes set up machines and not a client or a controller: tests/realnode runs them.
+PROGRAMS = sorted(one for one in EXAMPLES.glob("*/*.py") if one.parent.name != "three-nodes")
 WEBSITE = {"apiVersion": "example.com/v1", "kind": "Website", "metadata": {"name": "shop", "namespace": "default"}}
 # As with the package installed: pytest finds the plugin by the package's metadata.
 PYTEST = ("-m", "pytest", "-q", "-c", os.devnull, "--rootdir=.", "-p", "no:cacheprovider")
