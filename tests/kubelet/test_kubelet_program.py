@@ -18,7 +18,6 @@ from kubeloop.client import Client
 from kubeloop.controllers import attach_detach
 from kubeloop.kubelet.agent import NodeAgent
 from kubeloop.kubelet.agent_config import NodeAgentConfig, StandaloneConfig
-from kubeloop.kubelet.config.configuration_parts import ConfigDuration
 from kubeloop.kubelet.config.kubelet_configuration import KubeletConfiguration
 from kubeloop.kubelet.node_status.registration import (
     LEASE_NAMESPACE,
@@ -28,6 +27,7 @@ from kubeloop.kubelet.node_status.registration import (
     new_node,
 )
 from kubeloop.kubelet.node_status.served_nodes import STATE_ANNOTATION, STOPPED
+from kubeloop.runtime.component_config import ConfigDuration
 from kubeloop.runtime.informer.informer import SharedInformerFactory
 from kubeloop.testing import Cluster, builders
 from tests.controllers.storage import claim, user_of, volume

@@ -85,6 +85,33 @@ def positive_count(text: str) -> int:
     return int(text)
 
 
+def whole_number(text: str) -> int:
+    """Parse a whole number, which may be negative."""
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
+
+
+def number(text: str) -> float:
+    """Parse a number."""
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
+
+
+def duration_text(text: str) -> str:
+    """Check a Go duration such as `5m0s`."""
+    from kubeloop.api.scalars.duration import DurationError, parse_duration
+
+    try:
+        parse_duration(text)
+    except DurationError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return text
+
+
 def comma_separated(text: str) -> tuple[str, ...]:
     """Parse comma-separated names."""
     return tuple(part.strip() for part in text.split(",") if part.strip())

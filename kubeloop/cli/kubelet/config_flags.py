@@ -7,30 +7,11 @@ import argparse
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from kubeloop.cli.flags.types import boolean, comma_separated
-from kubeloop.kubelet.config.decode import FlagValues
+from kubeloop.cli.flags.types import boolean, comma_separated, duration_text, whole_number
 from kubeloop.kubelet.config.kubelet_configuration import KubeletConfiguration, to_plain
+from kubeloop.runtime.component_config import FlagValues
 
 _EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
-
-
-def whole_number(text: str) -> int:
-    """Parse a whole number, which may be negative."""
-    try:
-        return int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
-
-
-def duration_text(text: str) -> str:
-    """Check a Go duration such as `5m0s`."""
-    from kubeloop.api.scalars.duration import DurationError, parse_duration
-
-    try:
-        parse_duration(text)
-    except DurationError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-    return text
 
 
 def pairs(text: str, sign: str = "=") -> dict[str, str]:

@@ -44,8 +44,7 @@ from kubeloop.http import HttpLimits, Request, Response, serve
 from kubeloop.kubelet.agent import COMPONENT, NodeAgent
 from kubeloop.kubelet.agent_config import NodeAgentConfig, StandaloneConfig
 from kubeloop.kubelet.cm.cgroups.hierarchy import CgroupError
-from kubeloop.kubelet.config.configuration_parts import LoggingConfiguration
-from kubeloop.kubelet.config.decode import ConfigurationError, features_of
+from kubeloop.kubelet.config.decode import features_of
 from kubeloop.kubelet.config.kubelet_configuration import KubeletConfiguration
 from kubeloop.kubelet.config.unsupported_fields import fields_without_effect
 from kubeloop.kubelet.credentialprovider.provider_config import CredentialPlugins, ProviderConfigError
@@ -53,6 +52,7 @@ from kubeloop.kubelet.images.pull_records import PullRecordError
 from kubeloop.kubelet.node_status.registration import KubeletEndpoint, NodeShape
 from kubeloop.kubelet.simulated.stages import StageError, read_rules
 from kubeloop.runtime.causes.transport import CauseTransport
+from kubeloop.runtime.component_config import ComponentConfigError, LoggingConfiguration
 from kubeloop.runtime.informer.informer import SharedInformerFactory
 from kubeloop.runtime.manager import LoopManager
 
@@ -76,7 +76,7 @@ def run_kubelet(options: argparse.Namespace) -> int:
 
     async def start() -> KubeletProgram:
         try:
-            if isinstance(settings, ConfigurationError):
+            if isinstance(settings, ComponentConfigError):
                 raise settings
             _warn(settings, options)
             if settings.container_runtime_endpoint:
@@ -94,11 +94,11 @@ def run_kubelet(options: argparse.Namespace) -> int:
     return code or int(any(program.has_failed for program in started))
 
 
-def _load(options: argparse.Namespace) -> KubeletConfiguration | ConfigurationError:
+def _load(options: argparse.Namespace) -> KubeletConfiguration | ComponentConfigError:
     """Return the configuration, which has the settings of the log, or the error to be reported."""
     try:
         return load_configuration(options)
-    except ConfigurationError as error:
+    except ComponentConfigError as error:
         return error
 
 

@@ -7,36 +7,9 @@ import argparse
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from kubeloop.cli.flags.types import boolean, comma_separated
+from kubeloop.cli.flags.types import boolean, comma_separated, duration_text, number, whole_number
 
 Parse = Callable[[str], Any]
-
-
-def integer(text: str) -> int:
-    """Parse a whole number, which may be negative."""
-    try:
-        return int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
-
-
-def number(text: str) -> float:
-    """Parse a number."""
-    try:
-        return float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
-
-
-def duration_text(text: str) -> str:
-    """Check a Go duration such as `5m0s`."""
-    from kubeloop.api.scalars.duration import DurationError, parse_duration
-
-    try:
-        parse_duration(text)
-    except DurationError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-    return text
 
 
 def feature_gates(text: str) -> dict[str, bool]:
@@ -70,7 +43,7 @@ CONFIG_FLAGS: Final[Mapping[str, ProxyFlag]] = {
         "content type of requests to the API server; no effect, it is JSON",
         "TYPE",
     ),
-    "kube-api-burst": ProxyFlag("clientConnection.burst", integer, "10", "burst of requests to the API server", "N"),
+    "kube-api-burst": ProxyFlag("clientConnection.burst", whole_number, "10", "burst of requests to the server", "N"),
     "kube-api-qps": ProxyFlag("clientConnection.qps", number, "5", "requests per second to the API server", "X"),
     "bind-address": ProxyFlag("bindAddress", str, "0.0.0.0", "primary IP of the node; no socket is bound to it", "IP"),
     "healthz-bind-address": ProxyFlag(
@@ -90,7 +63,7 @@ CONFIG_FLAGS: Final[Mapping[str, ProxyFlag]] = {
     "masquerade-all": ProxyFlag(
         "nftables.masqueradeAll", boolean, "false", "masquerade all traffic to cluster IPs", "BOOL"
     ),
-    "iptables-masquerade-bit": ProxyFlag("iptables.masqueradeBit", integer, "14", _IPTABLES, "N"),
+    "iptables-masquerade-bit": ProxyFlag("iptables.masqueradeBit", whole_number, "14", _IPTABLES, "N"),
     "iptables-localhost-nodeports": ProxyFlag("iptables.localhostNodePorts", boolean, "true", _IPTABLES, "BOOL"),
     "iptables-sync-period": ProxyFlag("nftables.syncPeriod", duration_text, "30s", _PERIOD, "DURATION"),
     "iptables-min-sync-period": ProxyFlag(
@@ -127,16 +100,16 @@ CONFIG_FLAGS: Final[Mapping[str, ProxyFlag]] = {
         "networks of node IPs that accept node ports, and the keywords primary, localhost and all",
         "CIDRS",
     ),
-    "oom-score-adj": ProxyFlag("oomScoreAdj", integer, "-999", "OOM score of the process, from -1000 to 1000", "N"),
+    "oom-score-adj": ProxyFlag("oomScoreAdj", whole_number, "-999", "OOM score of the process, -1000 to 1000", "N"),
     "conntrack-max-per-core": ProxyFlag(
         "conntrack.maxPerCore",
-        integer,
+        whole_number,
         "32768",
         "largest number of tracked connections per CPU; 0 leaves the limit as it is",
         "N",
     ),
     "conntrack-min": ProxyFlag(
-        "conntrack.min", integer, "131072", "least limit of tracked connections, if there is one per CPU", "N"
+        "conntrack.min", whole_number, "131072", "least limit of tracked connections, if there is one per CPU", "N"
     ),
     "conntrack-tcp-timeout-established": ProxyFlag(
         "conntrack.tcpEstablishedTimeout",
@@ -177,7 +150,7 @@ NO_EFFECT: Final[Mapping[str, str]] = {
 LOG_FLAGS: Final[Mapping[str, ProxyFlag]] = {
     "logging-format": ProxyFlag("logging.format", str, "text", "format of the log: text (klog) or json", "FORMAT"),
     "v": ProxyFlag(
-        "logging.verbosity", integer, "0", "verbosity of the log: 2 shows progress, 4 shows details", "LEVEL"
+        "logging.verbosity", whole_number, "0", "verbosity of the log: 2 shows progress, 4 shows details", "LEVEL"
     ),
 }
 

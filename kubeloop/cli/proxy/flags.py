@@ -13,14 +13,10 @@ from kubeloop import KUBERNETES_VERSION, __version__
 from kubeloop.apiserver.decoding.yaml_decoder import read_yaml
 from kubeloop.cli.flags.types import boolean, port
 from kubeloop.cli.proxy.config_flags import LOG_FLAGS, add_config_flags, given_names, given_values
-from kubeloop.proxy.config.configuration import HEALTHZ_PORT, METRICS_PORT, KubeProxyConfiguration, to_plain
-from kubeloop.proxy.config.decode import (
-    ProxyConfigError,
-    append_port_if_needed,
-    configuration_of,
-    decode_proxy_configuration,
-)
+from kubeloop.proxy.config.configuration import HEALTHZ_PORT, METRICS_PORT, KubeProxyConfiguration
+from kubeloop.proxy.config.decode import append_port_if_needed, configuration_of, decode_proxy_configuration
 from kubeloop.proxy.config.validation import validate_proxy_configuration
+from kubeloop.runtime.component_config import ComponentConfigError, plain_of
 
 _ABOUT = """Run the service proxy of a node in nftables mode, with kube-proxy's flags and configuration."""
 _EXAMPLES = """Examples:
@@ -91,7 +87,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def proxy_options_of(options: argparse.Namespace) -> ProxyOptions:
-    """Build the options of flags and file. Raises `ProxyConfigError`."""
+    """Build the options of flags and file. Raises `ComponentConfigError`."""
     said = vars(options)
     warnings = [f"--{name.replace('_', '-')} has no effect: {why}" for name, why in NO_EFFECT.items() if name in said]
     if options.config is not None:
@@ -101,10 +97,10 @@ def proxy_options_of(options: argparse.Namespace) -> ProxyOptions:
     else:
         config = configuration_of({}, _flag_values(options))
     if problems := validate_proxy_configuration(config):
-        raise ProxyConfigError(problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]")
+        raise ComponentConfigError(problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]")
     name = (options.hostname_override or config.hostname_override or socket.gethostname()).strip().lower()
     if not name:
-        raise ProxyConfigError("empty hostname-override is invalid")
+        raise ComponentConfigError("empty hostname-override is invalid")
     warnings += _field_warnings(config)
     return ProxyOptions(
         config=config,
@@ -133,26 +129,26 @@ def _flag_values(options: argparse.Namespace) -> dict[tuple[str, ...], object]:
 def _with_log_flags(config: KubeProxyConfiguration, options: argparse.Namespace) -> KubeProxyConfiguration:
     """Return a file's configuration with the flags of the log, which have priority."""
     given = given_values(options, LOG_FLAGS)
-    return configuration_of(to_plain(config), given) if given else config
+    return configuration_of(plain_of(config), given) if given else config
 
 
 def _field_warnings(config: KubeProxyConfiguration) -> list[str]:
-    plain, defaults = to_plain(config), to_plain(KubeProxyConfiguration())
+    plain, defaults = plain_of(config), plain_of(KubeProxyConfiguration())
     changed = [name for name in _FIELDS_WITHOUT_EFFECT if plain[name] != defaults[name]]
     return [f"fields of the configuration without effect: {', '.join(changed)}"] if changed else []
 
 
 def _read(path: Path) -> KubeProxyConfiguration:
-    """Return the configuration of a file. Raises `ProxyConfigError`."""
+    """Return the configuration of a file. Raises `ComponentConfigError`."""
     try:
         document, duplicates = read_yaml(path.read_bytes())
         if duplicates:
-            raise ProxyConfigError(duplicates[0])
+            raise ComponentConfigError(duplicates[0])
         return decode_proxy_configuration(document)
     except OSError as error:
-        raise ProxyConfigError(f"--config {path}: {(error.strerror or str(error)).lower()}") from None
+        raise ComponentConfigError(f"--config {path}: {(error.strerror or str(error)).lower()}") from None
     except ValueError as error:
-        raise ProxyConfigError(f"--config {path}: {error}") from None
+        raise ComponentConfigError(f"--config {path}: {error}") from None
 
 
 def _add_switch(parser: argparse.ArgumentParser, name: str, about: str) -> None:

@@ -15,7 +15,8 @@ from kubeloop.clock import Clock
 from kubeloop.http import Request, Response
 from kubeloop.metrics import MetricRegistry
 from kubeloop.metrics.process import register_feature_metrics, register_process_metrics
-from kubeloop.proxy.config.configuration import KubeProxyConfiguration, to_plain
+from kubeloop.proxy.config.configuration import KubeProxyConfiguration
+from kubeloop.runtime.component_config import plain_of
 
 COMPONENT: Final = "kube-proxy"
 _TEXT: Final = "text/plain; charset=utf-8"
@@ -55,7 +56,7 @@ class ProxyPages:
             case "/healthz":
                 return Response(200, b"ok", _TEXT, _NO_SNIFF)
             case "/configz":
-                shown = {"kubeproxy.config.k8s.io": to_plain(self._config)}
+                shown = {"kubeproxy.config.k8s.io": plain_of(self._config)}
                 return Response(200, msgspec.json.encode(shown), "application/json")
             case "/flagz":
                 return flagz_response(COMPONENT, self._flags, accept)

@@ -21,11 +21,11 @@ from kubeloop.cli.proxy.startup import prepare_kernel
 from kubeloop.clock import SystemClock
 from kubeloop.nftables import NftablesError
 from kubeloop.nftables.library import open_nftables
-from kubeloop.proxy.config.configuration import KubeProxyConfiguration, to_plain
-from kubeloop.proxy.config.decode import ProxyConfigError
+from kubeloop.proxy.config.configuration import KubeProxyConfiguration
 from kubeloop.proxy.ip_family import IP_FAMILIES
 from kubeloop.proxy.kernel.settings import KernelSettingsError
 from kubeloop.proxy.rules.scripts import delete_table_script
+from kubeloop.runtime.component_config import ComponentConfigError, plain_of
 
 
 def run_proxy(flags: argparse.Namespace) -> int:
@@ -33,7 +33,7 @@ def run_proxy(flags: argparse.Namespace) -> int:
     started: list[ProxyProgram] = []
 
     async def start() -> ProxyProgram:
-        if isinstance(options, ProxyConfigError):
+        if isinstance(options, ComponentConfigError):
             raise StartupError(str(options))
         program = ProxyProgram(options, flag_values(flags), SystemClock())
         await program.start()
@@ -51,16 +51,16 @@ def run_proxy(flags: argparse.Namespace) -> int:
     return code or int(any(program.has_failed for program in started))
 
 
-def _load(flags: argparse.Namespace) -> ProxyOptions | ProxyConfigError:
+def _load(flags: argparse.Namespace) -> ProxyOptions | ComponentConfigError:
     try:
         return proxy_options_of(flags)
-    except ProxyConfigError as error:
+    except ComponentConfigError as error:
         return error
 
 
 def _write_config(options: ProxyOptions) -> int:
     assert options.write_config_to is not None
-    options.write_config_to.write_bytes(msgspec.yaml.encode(to_plain(KubeProxyConfiguration())))
+    options.write_config_to.write_bytes(msgspec.yaml.encode(plain_of(KubeProxyConfiguration())))
     return 0
 
 

@@ -9,16 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
 from kubeloop.api.features.gates import Features, InvalidFeatureGate, parse_feature_gates
-from kubeloop.kubelet.config.configuration_parts import decode_duration
 from kubeloop.kubelet.config.kubelet_configuration import (
     API_VERSION,
     DEFAULT_EVICTION_HARD,
     KIND,
     KubeletConfiguration,
 )
+from kubeloop.runtime.component_config import ComponentConfigError, FlagValues, check_type, convert, with_values
 
 # Fields in which zero is a value: pointers in upstream's type. In others, zero means the default.
 _POINTER_NAMES = """
@@ -36,24 +34,13 @@ _PARTS = frozenset(
     )
 )
 _ZERO_DURATIONS = ("0s", "0m", "0h", "0ms")
-FlagValues = Mapping[tuple[str, ...], Any]  # by the path of a field
-
-
-class ConfigurationError(ValueError):
-    """Raised for a configuration that cannot be used."""
 
 
 def check_document(document: Any) -> dict[str, Any]:
-    """Return a document that is a KubeletConfiguration without unknown fields. Raises `ConfigurationError`."""
-    if not isinstance(document, dict):
-        raise ConfigurationError("the document is not an object")
-    version, kind = document.get("apiVersion", ""), document.get("kind", "")
-    if not version or not kind:
-        raise ConfigurationError("no apiVersion/kind")
-    if (version, kind) != (API_VERSION, KIND):
-        raise ConfigurationError(f"unknown apiVersion/kind: {version}, Kind={kind}")
-    _convert(without_zero_values(document))
-    return document
+    """Return a document that is a KubeletConfiguration without unknown fields. Raises `ComponentConfigError`."""
+    found = check_type(document, API_VERSION, KIND)
+    convert(without_zero_values(found), KubeletConfiguration)
+    return dict(found)
 
 
 def merge_patch(base: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
@@ -73,23 +60,21 @@ def merge_patch(base: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, 
 def decode_configuration(document: Mapping[str, Any], flags: FlagValues) -> KubeletConfiguration:
     """Return the effective configuration of a merged document and the values of flags, by path.
 
-    Raises `ConfigurationError`.
+    Raises `ComponentConfigError`.
     """
-    plain = with_derived_defaults(without_zero_values(document))
-    for path, value in flags.items():
-        plain = _with_value(plain, path, value)
+    plain = with_values(with_derived_defaults(without_zero_values(document)), flags)
     gates: Mapping[str, bool] = {**document.get("featureGates", {}), **plain.get("featureGates", {})}
     if gates:
         plain["featureGates"] = gates
-    return _convert(_with_gated_defaults(plain, features_of(gates)))
+    return convert(_with_gated_defaults(plain, features_of(gates)), KubeletConfiguration)
 
 
 def features_of(gates: Mapping[str, bool]) -> Features:
-    """Return the enabled features. Raises `ConfigurationError`."""
+    """Return the enabled features. Raises `ComponentConfigError`."""
     try:
         return parse_feature_gates(f"{name}={str(value).lower()}" for name, value in gates.items())
     except InvalidFeatureGate as error:
-        raise ConfigurationError(str(error)) from None
+        raise ComponentConfigError(str(error)) from None
 
 
 def without_zero_values(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -132,17 +117,3 @@ def _is_zero(value: Any) -> bool:
     if isinstance(value, bool | Mapping | list):
         return False
     return value in ("", 0) or value in _ZERO_DURATIONS
-
-
-def _with_value(plain: Mapping[str, Any], path: tuple[str, ...], value: Any) -> dict[str, Any]:
-    first, *rest = path
-    if not rest:
-        return {**plain, first: value}
-    return {**plain, first: _with_value(plain.get(first) or {}, tuple(rest), value)}
-
-
-def _convert(plain: Mapping[str, Any]) -> KubeletConfiguration:
-    try:
-        return msgspec.convert(plain, KubeletConfiguration, dec_hook=decode_duration)
-    except msgspec.ValidationError as error:
-        raise ConfigurationError(str(error)) from None

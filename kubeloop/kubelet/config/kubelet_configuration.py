@@ -12,12 +12,9 @@ from typing import Any, Final
 import msgspec
 
 from kubeloop.kubelet.config.configuration_parts import (
-    ConfigDuration,
-    ConfigPart,
     CrashLoopBackOffConfig,
     KubeletAuthentication,
     KubeletAuthorization,
-    LoggingConfiguration,
     MemoryReservation,
     MemorySwapConfiguration,
     ShutdownGracePeriodByPodPriority,
@@ -25,6 +22,7 @@ from kubeloop.kubelet.config.configuration_parts import (
     TracingConfiguration,
     UserNamespaces,
 )
+from kubeloop.runtime.component_config import ConfigDuration, ConfigPart, LoggingConfiguration, plain_of
 
 API_VERSION: Final = "kubelet.config.k8s.io/v1beta1"
 KIND: Final = "KubeletConfiguration"
@@ -208,5 +206,4 @@ def static_resources(config: KubeletConfiguration) -> frozenset[str]:
 
 def to_plain(config: KubeletConfiguration) -> dict[str, Any]:
     """Return a configuration as a file would have it, for `/configz`; fields without a value are left out."""
-    plain = msgspec.to_builtins(config, enc_hook=str)
-    return {name: value for name, value in plain.items() if value not in (None, "", (), [], {})}
+    return {name: value for name, value in plain_of(config).items() if value not in (None, "", (), [], {})}

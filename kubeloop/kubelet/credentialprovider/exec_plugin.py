@@ -13,9 +13,9 @@ from typing import Literal
 import msgspec
 
 from kubeloop.exec import run_command
-from kubeloop.kubelet.config.configuration_parts import ConfigDuration, decode_duration
 from kubeloop.kubelet.credentialprovider.docker_config import DockerConfig, DockerConfigEntry
 from kubeloop.kubelet.credentialprovider.provider_config import CredentialProvider
+from kubeloop.runtime.component_config import ConfigDuration, decode_duration
 
 _PLUGIN_SECONDS = 60.0
 

@@ -20,8 +20,8 @@ from kubeloop.api.meta.field_path import (
     required,
 )
 from kubeloop.api.meta.name_rules import check_qualified_name
-from kubeloop.kubelet.config.configuration_parts import ConfigDuration, decode_duration
 from kubeloop.kubelet.credentialprovider.registry_url import RegistryUrlError, parse_registry_url
+from kubeloop.runtime.component_config import ConfigDuration, decode_duration
 
 PLUGIN_VERSIONS: Final = tuple(f"credentialprovider.kubelet.k8s.io/{one}" for one in ("v1", "v1alpha1", "v1beta1"))
 TOKEN_CACHE: Final = "Token"

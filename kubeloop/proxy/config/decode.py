@@ -6,51 +6,32 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-import msgspec
-
 from kubeloop.proxy.config.configuration import (
     API_VERSION,
     HEALTHZ_PORT,
     KIND,
     METRICS_PORT,
     KubeProxyConfiguration,
-    decode_proxy_duration,
 )
 from kubeloop.proxy.ip_family import join_host_port, parse_ip
+from kubeloop.runtime.component_config import FlagValues, check_type, convert, with_values
 
 # Fields in which zero is a value, since upstream's type has pointers there.
 _POINTERS: Final = frozenset(
     ("masqueradeBit", "localhostNodePorts", "maxPerCore", "min", "tcpEstablishedTimeout", "tcpCloseWaitTimeout")
 )
 _ZERO_DURATIONS: Final = ("0", "0s", "0m", "0h", "0ms")
-FlagValues = Mapping[tuple[str, ...], Any]  # by the path of a field
-
-
-class ProxyConfigError(ValueError):
-    """Raised for a configuration that cannot be used."""
 
 
 def decode_proxy_configuration(document: Any) -> KubeProxyConfiguration:
-    """Return the configuration of a document. Raises `ProxyConfigError`."""
-    if not isinstance(document, Mapping):
-        raise ProxyConfigError("the document is not an object")
-    version, kind = document.get("apiVersion", ""), document.get("kind", "")
-    if not version or not kind:
-        raise ProxyConfigError("no apiVersion/kind")
-    if (version, kind) != (API_VERSION, KIND):
-        raise ProxyConfigError(f"unknown apiVersion/kind: {version}, Kind={kind}")
-    return configuration_of(document)
+    """Return the configuration of a document. Raises `ComponentConfigError`."""
+    return configuration_of(check_type(document, API_VERSION, KIND))
 
 
 def configuration_of(document: Mapping[str, Any], flags: FlagValues | None = None) -> KubeProxyConfiguration:
-    """Return the configuration of fields and of the values of flags. Raises `ProxyConfigError`."""
-    plain = _without_zero_values(document)
-    for path, value in (flags or {}).items():
-        plain = _with_value(plain, path, value)
-    try:
-        return msgspec.convert(_with_addresses(plain), KubeProxyConfiguration, dec_hook=decode_proxy_duration)
-    except msgspec.ValidationError as error:
-        raise ProxyConfigError(str(error)) from None
+    """Return the configuration of fields and of the values of flags. Raises `ComponentConfigError`."""
+    plain = with_values(_without_zero_values(document), flags or {})
+    return convert(_with_addresses(plain), KubeProxyConfiguration)
 
 
 def append_port_if_needed(address: str, port: int) -> str:
@@ -87,10 +68,3 @@ def _is_zero(value: Any) -> bool:
     if isinstance(value, bool | Mapping):
         return False
     return value in ("", 0, []) or value in _ZERO_DURATIONS
-
-
-def _with_value(plain: Mapping[str, Any], path: tuple[str, ...], value: Any) -> dict[str, Any]:
-    first, *rest = path
-    if not rest:
-        return {**plain, first: value}
-    return {**plain, first: _with_value(plain.get(first) or {}, tuple(rest), value)}

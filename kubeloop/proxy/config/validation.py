@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from kubeloop.api.features.gates import InvalidFeatureGate, parse_feature_gates
-from kubeloop.proxy.config.configuration import NFTABLES, KubeProxyConfiguration, ProxyDuration
+from kubeloop.proxy.config.configuration import NFTABLES, KubeProxyConfiguration
 from kubeloop.proxy.ip_family import parse_ip, parse_network
+from kubeloop.runtime.component_config import ConfigDuration
 
 LOCAL_MODES: Final = ("ClusterCIDR", "NodeCIDR", "BridgeInterface", "InterfaceNamePrefix")
 NODEPORT_KEYWORDS: Final = ("primary", "localhost", "all")
@@ -148,5 +149,5 @@ def _cluster_cidrs(texts: tuple[str, ...]) -> Iterator[str]:
 
 
 def _invalid(field: str, value: Any, detail: str) -> str:
-    shown = json.dumps(str(value)) if isinstance(value, str | ProxyDuration) else json.dumps(value)
+    shown = json.dumps(str(value)) if isinstance(value, str | ConfigDuration) else json.dumps(value)
     return f"{_ROOT}.{field}: Invalid value: {shown}: {detail}"

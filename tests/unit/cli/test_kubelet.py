@@ -38,7 +38,7 @@ from kubeloop.cli.pki.files import Pki
 from kubeloop.cli.pki.self_signed_certificate import ensure_self_signed
 from kubeloop.clock import SystemClock
 from kubeloop.http import Request
-from kubeloop.kubelet.config.decode import ConfigurationError
+from kubeloop.runtime.component_config import ComponentConfigError
 
 
 def options(*flags: str) -> argparse.Namespace:
@@ -75,7 +75,7 @@ def test_authentication_is_required_by_default() -> None:
     found = load_configuration(options())
     assert (found.authentication.anonymous.enabled, found.authentication.webhook.enabled) == (False, True)
     assert (found.authorization.mode, found.read_only_port) == ("Webhook", 0)
-    with pytest.raises(ConfigurationError, match="unknown authorization mode"):
+    with pytest.raises(ComponentConfigError, match="unknown authorization mode"):
         load_configuration(options("--authorization-mode=Anything"))
 
 

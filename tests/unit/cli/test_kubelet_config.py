@@ -22,10 +22,10 @@ from kubeloop.cli.kubelet.zpages import kubelet_zpages
 from kubeloop.clock import SystemClock
 from kubeloop.kubelet.cm.cgroups.qos import QosPolicy
 from kubeloop.kubelet.cm.cgroups.resource_config import PodCgroupPolicy
-from kubeloop.kubelet.config.decode import ConfigurationError
 from kubeloop.kubelet.config.kubelet_configuration import KubeletConfiguration
 from kubeloop.kubelet.config.unsupported_fields import NO_EFFECT, REFUSED
 from kubeloop.kubelet.cri.config.resource_policy import MemoryQosPolicy
+from kubeloop.runtime.component_config import ComponentConfigError
 
 HEAD = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
 
@@ -82,18 +82,20 @@ def test_relative_paths_are_those_of_the_files_folder(file: Path) -> None:
 def test_a_file_that_is_no_configuration_is_refused(tmp_path: Path, content: str, problem: str) -> None:
     (tmp_path / "x.conf").write_text(content)
     for flag in (f"--config={tmp_path}/x.conf", f"--config-dir={tmp_path}"):
-        with pytest.raises(ConfigurationError, match=f"x.conf: .*{problem}"):
+        with pytest.raises(ComponentConfigError, match=f"x.conf: .*{problem}"):
             load(flag)
 
 
 def test_missing_files_are_errors(tmp_path: Path) -> None:
     for flag in (f"--config={tmp_path}/none", f"--config-dir={tmp_path}/none"):
-        with pytest.raises(ConfigurationError, match="none: no such file"):
+        with pytest.raises(ComponentConfigError, match="none: no such file"):
             load(flag)
 
 
 def test_invalid_values_are_told_together() -> None:
-    with pytest.raises(ConfigurationError, match=r"^\[invalid configuration: maxPods .*, invalid configuration: .*\]$"):
+    with pytest.raises(
+        ComponentConfigError, match=r"^\[invalid configuration: maxPods .*, invalid configuration: .*\]$"
+    ):
         load("--max-pods=-1", "--pods-per-core=-1")
 
 
@@ -135,7 +137,7 @@ def test_every_flag_sets_a_field_of_the_configuration() -> None:
 def test_fields_that_nothing_enforces_are_refused(file: Path) -> None:
     for name, value in (("qosReserved", "{memory: 50%}"), ("enableControllerAttachDetach", "false")):
         file.write_text(f"{HEAD}{name}: {value}\n")
-        with pytest.raises(ConfigurationError, match=f"field {name} can only have its default value in kubeloop: "):
+        with pytest.raises(ComponentConfigError, match=f"field {name} can only have its default value in kubeloop: "):
             load(f"--config={file}")
 
 

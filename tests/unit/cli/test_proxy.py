@@ -23,8 +23,8 @@ from kubeloop.clock import SystemClock
 from kubeloop.http import Request
 from kubeloop.metrics import MetricRegistry
 from kubeloop.proxy.config.configuration import KubeProxyConfiguration
-from kubeloop.proxy.config.decode import ProxyConfigError
 from kubeloop.proxy.offline_table import ClusterObjects
+from kubeloop.runtime.component_config import ComponentConfigError
 from kubeloop.sim.loop import run_virtual
 from tests.unit.proxy.objects import ready, service, slice_of
 
@@ -91,12 +91,12 @@ def test_file_replaces_flags_except_those_of_name_and_log(tmp_path: Path) -> Non
 def test_bad_files_are_named(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "proxy.yaml"
     path.write_text(text)
-    with pytest.raises(ProxyConfigError, match=message):
+    with pytest.raises(ComponentConfigError, match=message):
         options_of("--config", str(path))
 
 
 def test_missing_file(tmp_path: Path) -> None:
-    with pytest.raises(ProxyConfigError, match="no such file"):
+    with pytest.raises(ComponentConfigError, match="no such file"):
         options_of("--config", str(tmp_path / "none"))
 
 

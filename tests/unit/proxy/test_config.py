@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from kubeloop.proxy.config.configuration import API_VERSION, KIND, KubeProxyConfiguration, to_plain
-from kubeloop.proxy.config.decode import ProxyConfigError, decode_proxy_configuration
+from kubeloop.proxy.config.configuration import API_VERSION, KIND, KubeProxyConfiguration
+from kubeloop.proxy.config.decode import decode_proxy_configuration
 from kubeloop.proxy.config.validation import validate_proxy_configuration
+from kubeloop.runtime.component_config import ComponentConfigError, plain_of
 
 HEAD = {"apiVersion": API_VERSION, "kind": KIND}
 
@@ -19,7 +20,7 @@ def decode(**fields: Any) -> KubeProxyConfiguration:
 
 
 def test_empty_document_has_upstreams_defaults() -> None:
-    found = to_plain(decode())
+    found = plain_of(decode())
     assert found["bindAddress"] == "0.0.0.0"
     assert found["healthzBindAddress"] == "0.0.0.0:10256"
     assert found["metricsBindAddress"] == "127.0.0.1:10249"
@@ -53,7 +54,7 @@ def test_empty_document_has_upstreams_defaults() -> None:
 
 def test_configuration_is_decoded_from_its_own_document() -> None:
     config = decode(clusterCIDR="10.244.0.0/16,fd44::/16", nftables={"syncPeriod": "10s", "masqueradeAll": True})
-    assert decode_proxy_configuration(to_plain(config)) == config
+    assert decode_proxy_configuration(plain_of(config)) == config
     assert config.cluster_cidrs == ("10.244.0.0/16", "fd44::/16")
 
 
@@ -94,7 +95,7 @@ def test_ports_are_appended_to_addresses_and_follow_the_family() -> None:
     ],
 )
 def test_bad_documents_are_refused(document: Any, message: str) -> None:
-    with pytest.raises(ProxyConfigError, match=message):
+    with pytest.raises(ComponentConfigError, match=message):
         decode_proxy_configuration(document)
 
 

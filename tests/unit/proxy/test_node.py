@@ -11,7 +11,7 @@ import pytest
 
 from kubeloop.api.generated.core_v1 import Node, NodeAddress, NodeStatus
 from kubeloop.proxy.app import detectors_of
-from kubeloop.proxy.config.configuration import ConntrackConfiguration, ProxyDuration
+from kubeloop.proxy.config.configuration import ConntrackConfiguration
 from kubeloop.proxy.config.decode import configuration_of
 from kubeloop.proxy.ip_family import IPV4, IPV6, parse_ip, parse_network
 from kubeloop.proxy.kernel.conntrack import parse_udp_flow
@@ -31,6 +31,7 @@ from kubeloop.proxy.node_addresses import (
     node_host_ips,
     nodeport_addresses,
 )
+from kubeloop.runtime.component_config import ConfigDuration
 
 
 def test_addresses_with_leading_zeros_and_host_bits() -> None:
@@ -95,7 +96,7 @@ def test_largest_number_of_tracked_connections(per_core: int, least: int, expect
 
 
 def test_conntrack_settings_that_stay_as_they_are() -> None:
-    zero = ProxyDuration(0)
+    zero = ConfigDuration(0)
     config = ConntrackConfiguration(max_per_core=0, tcp_established_timeout=zero, tcp_close_wait_timeout=zero)
     assert conntrack_settings(config, 4) == {}
 

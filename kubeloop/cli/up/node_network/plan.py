@@ -20,7 +20,7 @@ from kubeloop.cli.up.node_network.requirements import CniFolders
 from kubeloop.dns.forward.addresses import read_resolv_conf
 from kubeloop.dns.kube_dns_service import KubeDnsError, dns_service_ip
 from kubeloop.proxy.config.configuration import HEALTHZ_PORT, METRICS_PORT
-from kubeloop.proxy.config.decode import ProxyConfigError
+from kubeloop.runtime.component_config import ComponentConfigError
 
 _RUN: Final = Path("/run/kubeloop-network")
 _NETWORK_PORT: Final = 10261
@@ -83,7 +83,7 @@ def program_options(plan: NodeNetworkPlan, node: NodeIdentity, cni: CniFolders) 
     dns = _parsed("dns", add_dns_flags, _dns_flags(plan, node), plan.dns_arguments)
     try:
         return ProgramOptions(network, proxy, proxy_options_of(proxy), dns)
-    except ProxyConfigError as error:
+    except ComponentConfigError as error:
         raise StartupError(f"--proxy-arg: {error}") from None
 
 

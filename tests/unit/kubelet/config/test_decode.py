@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from kubeloop.kubelet.config.decode import ConfigurationError, check_document, decode_configuration, merge_patch
+from kubeloop.kubelet.config.decode import check_document, decode_configuration, merge_patch
 from kubeloop.kubelet.config.kubelet_configuration import DEFAULT_EVICTION_HARD, KubeletConfiguration
+from kubeloop.runtime.component_config import ComponentConfigError
 
 HEAD = {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration"}
 
@@ -97,12 +98,12 @@ def test_fields_of_features_that_are_off_have_no_default() -> None:
     ],
 )
 def test_documents_that_are_no_configuration_are_refused(document: Any, problem: str) -> None:
-    with pytest.raises(ConfigurationError, match=problem):
+    with pytest.raises(ComponentConfigError, match=problem):
         check_document(document)
 
 
 def test_an_unknown_feature_gate_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="unrecognized feature gate: Nonsense"):
+    with pytest.raises(ComponentConfigError, match="unrecognized feature gate: Nonsense"):
         decode(featureGates={"Nonsense": True})
 
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from kubeloop.kubelet.config.configuration_parts import ConfigDuration, decode_duration, wire_name
 from kubeloop.kubelet.config.kubelet_configuration import KubeletConfiguration, to_plain
+from kubeloop.runtime.component_config import ConfigDuration, decode_duration, wire_name
 
 
 @pytest.mark.parametrize(

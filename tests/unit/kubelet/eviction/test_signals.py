@@ -12,7 +12,6 @@ import pytest
 
 from kubeloop.api.generated.core_v1 import Pod, PodSpec
 from kubeloop.api.scalars.quantity import Quantity, QuantityFormat
-from kubeloop.kubelet.config.configuration_parts import ConfigDuration
 from kubeloop.kubelet.config.kubelet_configuration import KubeletConfiguration
 from kubeloop.kubelet.cri.eviction_monitor import EvictionMonitor, observe_signals
 from kubeloop.kubelet.cri.stats.collector import CollectedStats
@@ -32,6 +31,7 @@ from kubeloop.kubelet.eviction.signals import (
     parse_eviction_hard,
 )
 from kubeloop.kubelet.eviction.thresholds import Shortage
+from kubeloop.runtime.component_config import ConfigDuration
 
 _MIB = 1 << 20
 _PLENTY = {
