@@ -15,6 +15,7 @@ from kubeloop.dns.forward.answer_cache import DEFAULT_TTL, AnswerCache
 from kubeloop.dns.forward.forwarder import DnsForwarder, ForwardSettings
 from kubeloop.dns.forward.upstream import UpstreamResolver
 from kubeloop.dns.listeners import DnsListeners, SocketPair, bind_sockets, close_sockets, socket_address
+from kubeloop.dns.server.client_filter import ClientFilter
 from kubeloop.dns.server.handler import DnsHandler
 from kubeloop.dns.server.metrics import DnsMetrics
 from kubeloop.dns.zone.addresses import pack_address
@@ -37,6 +38,7 @@ class ClusterDnsSettings:
     cache_ttl: int = DEFAULT_TTL  # seconds at most; 0 caches nothing
     forward: ForwardSettings = field(default_factory=ForwardSettings)
     is_logging: bool = False  # one line for every query
+    clients: tuple[str, ...] = ()  # networks of the clients that are answered; without any, all are
 
 
 class ClusterDns:
@@ -62,7 +64,8 @@ class ClusterDns:
         self._source = ZoneInformers(self.zone, self._informers)
         metrics = DnsMetrics(self.registry, f"dns://:{self.addresses[0][1]}")
         handler = DnsHandler(self.zone, _new_forwarder(settings, clock, metrics), clock, is_logging=settings.is_logging)
-        self._listeners = DnsListeners(handler, metrics)
+        self.clients = ClientFilter(settings.clients)
+        self._listeners = DnsListeners(handler, metrics, self.clients)
         self._syncing: asyncio.Task[None] | None = None
 
     @property

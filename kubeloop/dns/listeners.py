@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from kubeloop.dns.forward.addresses import SocketAddress
+from kubeloop.dns.server.client_filter import ClientFilter
 from kubeloop.dns.server.datagrams import DnsDatagramProtocol
 from kubeloop.dns.server.handler import DnsHandler
 from kubeloop.dns.server.metrics import DnsMetrics
@@ -24,10 +25,11 @@ SocketPair = tuple[socket.socket, socket.socket]
 class DnsListeners:
     """Listening sockets and open connections."""
 
-    def __init__(self, handler: DnsHandler, metrics: DnsMetrics) -> None:
+    def __init__(self, handler: DnsHandler, metrics: DnsMetrics, clients: ClientFilter | None = None) -> None:
         self._handler = handler
         self._metrics = metrics
-        self._streams = StreamConnections(handler, metrics)
+        self._clients = clients or ClientFilter()
+        self._streams = StreamConnections(handler, metrics, clients=self._clients)
         self._datagrams: list[DnsDatagramProtocol] = []
         self._servers: list[asyncio.Server] = []
 
@@ -37,7 +39,9 @@ class DnsListeners:
         for udp, tcp in pairs:
             family = "2" if udp.family == socket.AF_INET6 else "1"
             _, protocol = await loop.create_datagram_endpoint(
-                lambda family=family: DnsDatagramProtocol(self._handler, self._metrics, family),  # type: ignore[misc]
+                lambda family=family: DnsDatagramProtocol(  # type: ignore[misc]
+                    self._handler, self._metrics, family, self._clients
+                ),
                 sock=udp,
             )
             self._datagrams.append(protocol)

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.bounds import GIVE_UP_SECONDS
 from tests.realnode.containerd import Containerd, run_containerd
 from tests.realnode.network_probe import in_namespace
 from tests.realnode.node import RealNode
@@ -21,6 +22,8 @@ from tests.realnode.test_up import NAME, ON_HOST, up
 
 pytestmark = pytest.mark.realnode
 ADDRESS = "192.168.77.1"
+STRANGER = "203.0.113.9"
+DNS_QUERY = bytes.fromhex("1234 0100 0001 0000 0000 0000") + b"\12kubernetes\7default\3svc\7cluster\5local\0\0\1\0\1"
 SECONDS = 5.0
 # Limits of connection tracking belong to the machine, not to a namespace.
 PROXY = ("conntrack-max-per-core=0", "conntrack-tcp-timeout-established=0s", "conntrack-tcp-timeout-close-wait=0s")
@@ -178,6 +181,25 @@ def test_resolv_conf_names_the_service_of_dns(cluster: RealNode) -> None:
     assert lines[0].startswith("search default.svc.cluster.local svc.cluster.local cluster.local")
     address = "jsonpath={.spec.clusterIP}"
     assert cluster.kubectl("get", "service", "kube-dns", "-n", "kube-system", "-o", address) == "10.96.0.10"
+
+
+def dns_code(node: RealNode, source: str) -> int:
+    """Return the response code to a query from an address of the host."""
+
+    def ask() -> int:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
+            client.settimeout(GIVE_UP_SECONDS)
+            client.bind((source, 0))
+            client.sendto(DNS_QUERY, (ADDRESS, 53))
+            return client.recv(512)[3] & 0xF
+
+    return in_namespace(node.runtime.namespace, ask)
+
+
+def test_dns_answers_nodes_and_refuses_strangers(cluster: RealNode) -> None:
+    cluster.runtime.run("ip", "address", "add", f"{STRANGER}/32", "dev", "lo")
+    cluster.eventually(lambda: dns_code(cluster, ADDRESS) == 0, lambda: log_of(cluster))
+    assert dns_code(cluster, STRANGER) == 5  # REFUSED
 
 
 def test_api_is_reached_with_the_token_of_a_pod(cluster: RealNode) -> None:

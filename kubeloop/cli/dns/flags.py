@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import ipaddress
 from pathlib import Path
 
 from kubeloop.cli.flags.types import address, duration, non_negative_count, port
@@ -103,6 +104,14 @@ def _add_port_flags(parser: argparse.ArgumentParser) -> None:
         metavar="IP",
         help="IP address to listen on (repeat the flag for each; default: 0.0.0.0)",
     )
+    parser.add_argument(
+        "--allow-from",
+        action="append",
+        default=[],
+        type=_network,
+        metavar="CIDR",
+        help="network of clients that are answered (repeat the flag for each); others are refused (default: all)",
+    )
     parser.add_argument("--port", type=port, default=53, help="UDP and TCP port; 0 for any free one (default: 53)")
     for name, default, about in (
         ("health", 8080, "/health"),
@@ -121,6 +130,13 @@ def _add_port_flags(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _network(text: str) -> str:
+    try:
+        return str(ipaddress.ip_network(text))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
 def settings_of(options: argparse.Namespace) -> ClusterDnsSettings:
     """Build the settings. Raises `UpstreamError` if resolv.conf cannot be read."""
     return ClusterDnsSettings(
@@ -131,6 +147,7 @@ def settings_of(options: argparse.Namespace) -> ClusterDnsSettings:
         cache_ttl=options.cache_ttl,
         forward=ForwardSettings(max_concurrent=options.max_concurrent),
         is_logging=options.log_queries,
+        clients=tuple(options.allow_from),
     )
 
 

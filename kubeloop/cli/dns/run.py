@@ -19,6 +19,7 @@ from kubeloop.client.http.transport import HttpTransport
 from kubeloop.clock import SystemClock
 from kubeloop.dns.cluster_dns import ClusterDns
 from kubeloop.dns.forward.addresses import SocketAddress, UpstreamError
+from kubeloop.dns.server.client_filter import ClientFilter
 from kubeloop.metrics import MetricRegistry
 from kubeloop.metrics.process import register_process_metrics
 
@@ -63,6 +64,11 @@ class DnsProgram:
     def addresses(self) -> tuple[SocketAddress, ...]:
         """Addresses and ports that the server listens at."""
         return self._server.addresses
+
+    @property
+    def clients(self) -> ClientFilter:
+        """Filter of the clients, whose addresses can be replaced."""
+        return self._server.clients
 
     @property
     def problem(self) -> str:

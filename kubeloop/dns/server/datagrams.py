@@ -8,6 +8,7 @@ import logging
 from collections.abc import Coroutine
 from typing import Any
 
+from kubeloop.dns.server.client_filter import ClientFilter
 from kubeloop.dns.server.handler import DnsHandler
 from kubeloop.dns.server.metrics import ChannelMetrics, DnsMetrics
 
@@ -19,8 +20,9 @@ log = logging.getLogger(__name__)
 class DnsDatagramProtocol(asyncio.DatagramProtocol):
     """Protocol of a UDP socket."""
 
-    def __init__(self, handler: DnsHandler, metrics: DnsMetrics, family: str) -> None:
-        self._respond = handler.respond
+    def __init__(self, handler: DnsHandler, metrics: DnsMetrics, family: str, clients: ClientFilter) -> None:
+        self._handler = handler
+        self._clients = clients
         self._channel: ChannelMetrics = metrics.channel("udp", family)
         self._transport: asyncio.DatagramTransport | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -36,7 +38,10 @@ class DnsDatagramProtocol(asyncio.DatagramProtocol):
         if transport is None or self._is_paused:
             return
         try:
-            response = self._respond(data, self._channel, is_stream=False)
+            if self._clients.is_allowed(addr[0]):
+                response = self._handler.respond(data, self._channel, is_stream=False)
+            else:
+                response = self._handler.refuse(data, self._channel)
             if isinstance(response, bytes):
                 transport.sendto(response, addr)
             elif response is not None:

@@ -66,6 +66,14 @@ class DnsHandler:
         self._observe(data, response, channel, (data[end + 1] << 8 | data[end + 2], _KUBERNETES, began))
         return response
 
+    def refuse(self, data: bytes, channel: ChannelMetrics) -> bytes | None:
+        """Return the response to a client that is not answered, as large as a header; None if there must be none."""
+        if len(data) < HEADER_SIZE or data[2] & QR >> 8:
+            return None
+        response = error_header(data, Rcode.REFUSED)
+        self._observe(data, response, channel, (0, "", self._monotonic()))
+        return response
+
     def _prepared_response(self, data: bytes, is_stream: bool) -> bytes | None:
         """Return a prepared answer with the client's id, flags and question; None if it is not that simple."""
         end = data.find(0, HEADER_SIZE) + 1

@@ -7,6 +7,7 @@ import asyncio
 import logging
 from collections.abc import Coroutine
 
+from kubeloop.dns.server.client_filter import ClientFilter
 from kubeloop.dns.server.handler import DnsHandler
 from kubeloop.dns.server.metrics import ChannelMetrics, DnsMetrics
 
@@ -21,8 +22,15 @@ log = logging.getLogger(__name__)
 class StreamConnections:
     """Open connections of a server, bounded in number."""
 
-    def __init__(self, handler: DnsHandler, metrics: DnsMetrics, idle_seconds: float = IDLE_SECONDS) -> None:
+    def __init__(
+        self,
+        handler: DnsHandler,
+        metrics: DnsMetrics,
+        idle_seconds: float = IDLE_SECONDS,
+        clients: ClientFilter | None = None,
+    ) -> None:
         self.handler = handler
+        self.clients = clients or ClientFilter()
         self.idle_seconds = idle_seconds
         self._channels = {family: metrics.channel("tcp", family) for family in ("1", "2")}
         self._open: set[DnsStreamProtocol] = set()
@@ -66,12 +74,14 @@ class DnsStreamProtocol(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
         self._is_paused = False
         self._is_ended = False  # the client sends no more queries
+        self._host = ""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Admit the connection, or close it at once if there are too many."""
         self._transport = transport  # type: ignore[assignment]  # of a stream
         peer = transport.get_extra_info("peername") or ("",)
-        self._channel = self._connections.channel("2" if ":" in str(peer[0]) else "1")
+        self._host = str(peer[0])
+        self._channel = self._connections.channel("2" if ":" in self._host else "1")
         if not self._connections.admit(self):
             transport.close()
             return
@@ -123,7 +133,7 @@ class DnsStreamProtocol(asyncio.Protocol):
 
     def _answer(self, message: bytes) -> None:
         try:
-            response = self._connections.handler.respond(message, self._channel, is_stream=True)
+            response = self._respond(message)
         except Exception:  # a defect must not end the server
             log.exception("a query could not be answered")
             response = None
@@ -135,6 +145,12 @@ class DnsStreamProtocol(asyncio.Protocol):
             task.add_done_callback(self._answered)
         elif self._transport is not None:
             self._transport.close()  # no query: nothing sensible will follow
+
+    def _respond(self, message: bytes) -> bytes | Coroutine[None, None, bytes] | None:
+        handler = self._connections.handler
+        if not self._connections.clients.is_allowed(self._host):
+            return handler.refuse(message, self._channel)
+        return handler.respond(message, self._channel, is_stream=True)
 
     async def _answer_later(self, response: Coroutine[None, None, bytes]) -> None:
         self._write(await response)

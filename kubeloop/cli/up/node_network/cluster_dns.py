@@ -8,6 +8,7 @@ import asyncio
 from contextlib import AsyncExitStack
 from typing import Final
 
+from kubeloop.api.generated.core_v1 import Node
 from kubeloop.apiserver.server import StartupError
 from kubeloop.cli.dns.run import DnsProgram
 from kubeloop.client import Client
@@ -16,8 +17,11 @@ from kubeloop.clock import Clock
 from kubeloop.dns.forward.addresses import UpstreamError
 from kubeloop.dns.kube_dns_controller import CONTROLLER, wire_kube_dns
 from kubeloop.dns.kube_dns_service import KubeDnsEndpoints, KubeDnsError, kube_dns_objects
+from kubeloop.dns.server.client_filter import ClientFilter
+from kubeloop.network.nodes import cluster_node_of
 from kubeloop.runtime.app import App, LoopContext
-from kubeloop.runtime.informer.informer import SharedInformerFactory
+from kubeloop.runtime.informer.event_handlers import ResourceEventHandlerFuncs
+from kubeloop.runtime.informer.informer import Informer, SharedInformerFactory
 from kubeloop.runtime.manager import LoopManager
 
 _DRAIN_SECONDS: Final = 0.5
@@ -59,6 +63,7 @@ async def start_dns(options: argparse.Namespace, service_range: str, client: Cli
             raise StartupError(f"the DNS server of the cluster cannot start: {error}") from None
         await program.start()
         informers = SharedInformerFactory(client, clock)
+        _follow_nodes(informers.for_resource(Node), program.clients)
         controller = wire_kube_dns(LoopContext(client, informers, clock), service, slices)
         app = App(LoopManager([controller], clock, name=CONTROLLER), informers)
         task = asyncio.create_task(app.run(lambda: _DRAIN_SECONDS), name=CONTROLLER)
@@ -69,3 +74,13 @@ async def start_dns(options: argparse.Namespace, service_range: str, client: Cli
 
         parts.push_async_callback(end)
         return NodeDns(program, parts.pop_all())
+
+
+def _follow_nodes(nodes: Informer, clients: ClientFilter) -> None:
+    """Let the server answer all nodes: packets of pods may have their node's address."""
+
+    def set_addresses(*_: object) -> None:
+        machines = (node for node in map(cluster_node_of, nodes.list()) if not node.is_simulated)
+        clients.set_addresses(str(address) for node in machines for address in node.addresses)
+
+    nodes.add_handler(ResourceEventHandlerFuncs(set_addresses, set_addresses, set_addresses))

@@ -28,6 +28,7 @@ _DNS_PORT: Final = 53
 _DNS_METRICS_PORT: Final = 9153
 _OOM_SCORE: Final = Path("/proc/self/oom_score_adj")
 _RESOLV_CONF: Final = Path("/etc/resolv.conf")
+_LOOPBACK: Final = ("127.0.0.0/8", "::1/128")  # with pods and nodes, the clients of DNS
 _UPSTREAM_FLAGS: Final = ("upstream", "resolv-conf")
 
 
@@ -134,6 +135,7 @@ def _dns_flags(plan: NodeNetworkPlan, node: NodeIdentity) -> tuple[str, ...]:
         *("--kubeconfig", str(node.kubeconfig), "--bind-address", node.address),
         *("--port", str(_DNS_PORT if is_free else 0), "--health-port", "0", "--ready-port", "0"),
         *("--metrics-port", str(free_port(node.address, _DNS_METRICS_PORT)), "--lameduck", "0s"),
+        *(text for one in (*plan.cluster_cidr.split(","), *_LOOPBACK) for text in ("--allow-from", one)),
         *_upstream_flags(plan, node),
     )
 
