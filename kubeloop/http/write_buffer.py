@@ -154,7 +154,7 @@ class WriteBuffer:
             self._report_room()
 
     def discard(self) -> None:
-        """Drop all data, because nobody will read it."""
+        """Drop all data that has not been passed to the transport."""
         self._parts.clear()
         self.pending = 0
 

@@ -98,6 +98,7 @@ async def _ticks(count: int) -> None:
 
 @settings(max_examples=16, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
 @example(seed=484252)  # conflicts while the watch is broken
+@example(seed=22664)  # a job to replace is gone, and the watch is broken
 @given(st.integers(0, 2**32))
 def test_each_run_is_started_at_most_once_and_status_shows_active_jobs(seed: int) -> None:
     with Cluster(seed=seed, shuffle=True) as cluster:

@@ -192,6 +192,7 @@ def _serves(pod: Pod) -> bool:
 )
 @example(taken=[("scale", 0), ("fail", 0)], policy="OrderedReady", seed=0)
 @example(taken=[("scale", 0), ("fail", 0), ("fail", 1)], policy="OrderedReady", seed=1)
+@example(taken=[("orphan", 0), ("orphan", 0), ("delete", 0)], policy="Parallel", seed=1)
 def test_stateful_set_converges_under_faults(taken: list[Step], policy: str, seed: int) -> None:
     with Cluster(seed=seed, shuffle=True) as cluster:
         harness = StatefulSetHarness(cluster, policy, limit=2)

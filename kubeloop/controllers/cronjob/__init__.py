@@ -11,8 +11,8 @@ Writes: creates and deletes jobs; patches the status of cron jobs.
 Wakes itself: a tenth of a second after the next scheduled time.
 Differs from upstream: a schedule without a time zone is in UTC, not in the zone of the machine; a job that the
 controller created without recording it counts as active again, and its time as started before it is deleted; a job
-that is already being deleted is not deleted again; a past time is never returned as the next one where a clock changes
-within an hour.
+that is already being deleted is not deleted again; a job to replace that is gone does not delay the next one; a past
+time is never returned as the next one where a clock changes within an hour.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from kubeloop.api import codec
 from kubeloop.api.errors import AlreadyExists, ApiError, Conflict, NotFound
 from kubeloop.api.generated.batch_v1 import CronJob, CronJobStatus, Job
+from kubeloop.api.generated.core_v1 import ObjectReference
 from kubeloop.api.generated.meta_v1 import Preconditions
 from kubeloop.api.meta.field_path import quote
 from kubeloop.api.meta.owner_references import is_controlled_by
@@ -152,8 +153,11 @@ class Reconciler:
             try:  # the cache may be outdated
                 await self._client.get(Job, one.name, one.namespace)
             except NotFound:
-                visit.forget(one.uid)
-                self._record_event(visit.cron_job, _NORMAL, "MissingJob", f"Active job went missing: {one.name}")
+                self._forget_missing(visit, one)
+
+    def _forget_missing(self, visit: _CronJobSync, job: ObjectReference) -> None:
+        visit.forget(job.uid)
+        self._record_event(visit.cron_job, _NORMAL, "MissingJob", f"Active job went missing: {job.name}")
 
     # -- starting the next job
 
@@ -223,6 +227,9 @@ class Reconciler:
         for one in visit.status.active:
             try:
                 job: Job = await self._client.get(Job, one.name, one.namespace)
+            except NotFound:  # the cache is outdated
+                self._forget_missing(visit, one)
+                continue
             except ApiError as error:
                 self._record_event(visit.cron_job, _WARNING, "FailedGet", f"Get job: {error}")
                 raise

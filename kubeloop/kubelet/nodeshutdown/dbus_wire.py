@@ -85,9 +85,13 @@ def decode_message(data: bytes) -> DBusMessage:
         while reader.at < PREFIX_BYTES + fields:
             reader.align(8)
             code = reader.read("y")
-            value = reader.read("v")
-            if code in _FIELDS:
-                found[_FIELDS[code][0]] = value
+            type_of_value, value = reader.read_variant()
+            if code not in _FIELDS:
+                continue
+            name, expected = _FIELDS[code]
+            if type_of_value != expected:
+                raise DBusWireError(f"header field {name} of type {type_of_value}")
+            found[name] = value
         reader.align(8)
         body = tuple(reader.read(one) for one in split_signature(found.get("signature", "")))
     except (struct.error, IndexError, ValueError, RecursionError) as error:
@@ -194,11 +198,15 @@ class _Reader:
                 raise DBusWireError("malformed message: a string ends behind it")
             return self._data[begin : begin + length].decode()
         if kind == "v":
-            (inner,) = split_signature(self.read("g"))
-            return self.read(inner)
+            return self.read_variant()[1]
         if kind[0] == "a":
             return self._read_array(kind[1:])
         return tuple(self.read(one) for one in split_signature(kind[1:-1]))
+
+    def read_variant(self) -> tuple[str, Any]:
+        """Return the type of a variant and its value."""
+        (kind,) = split_signature(self.read("g"))
+        return kind, self.read(kind)
 
     def _read_array(self, kind: str) -> list[Any]:
         (length,) = self._take("<I")

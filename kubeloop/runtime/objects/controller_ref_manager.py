@@ -14,6 +14,7 @@ from enum import Enum
 from typing import Any, TypeVar
 
 from kubeloop.api.errors import Invalid, NotFound
+from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.kinds import Resource
 from kubeloop.api.meta.owner_references import controller_of
 from kubeloop.api.requests import STRATEGIC_PATCH
@@ -135,10 +136,10 @@ class _ClaimRound:
         self._refuse(obj)
         reference = controller_reference(self._claimant.owner, self._claimant.resource)
         try:
-            await self._patch(obj, adoption_patch(reference, obj.metadata.uid, self._claimant.finalizers))
+            found = await self._patch(obj, adoption_patch(reference, obj.metadata.uid, self._claimant.finalizers))
         except NotFound:
             return False
-        return True
+        return not _has_ended(found.metadata)
 
     async def _release(self, obj: Any) -> None:
         patch = release_patch(self._claimant.owner.metadata.uid, obj.metadata.uid, self._claimant.finalizers)
@@ -159,9 +160,18 @@ class _ClaimRound:
             what = f"{self._resource.kind} {meta.namespace}/{meta.name} ({meta.uid})"
             raise AdoptionError(f"can't adopt {what}: {self._refusal}") from self._refusal
 
-    async def _patch(self, obj: Any, patch: dict[str, Any]) -> None:
+    async def _patch(self, obj: Any, patch: dict[str, Any]) -> Any:
         meta = obj.metadata
-        await self._client.patch(self._resource, meta.name, patch, meta.namespace, type=STRATEGIC_PATCH)
+        return await self._client.patch(self._resource, meta.name, patch, meta.namespace, type=STRATEGIC_PATCH)
+
+
+def _has_ended(metadata: ObjectMeta) -> bool:
+    """Return True if the server has removed the object with this write, because nothing was left to wait for.
+
+    The event of its deletion has the object of before, an orphan, which enqueues no owner.
+    """
+    is_waiting = metadata.finalizers or metadata.deletion_grace_period_seconds
+    return metadata.deletion_timestamp is not None and not is_waiting
 
 
 def live_check(owner: Any, kind: str, read: Callable[[], Awaitable[Any]]) -> LiveCheck:

@@ -79,6 +79,20 @@ def test_damaged_messages_are_refused_or_read(body: tuple[str, tuple[Any, ...]],
         pass
 
 
+def test_every_damage_of_one_byte_is_refused_or_read() -> None:
+    made = encode_message(DBusMessage(METHOD_CALL, 1, "/a", "b.c", "D", signature="as", body=([],)))
+    refused = 0
+    for at in range(len(made)):
+        for change in range(1, 256):
+            damaged = bytearray(made)
+            damaged[at] ^= change
+            try:
+                decode_message(bytes(damaged))
+            except DBusWireError:
+                refused += 1
+    assert 0 < refused < 255 * len(made)
+
+
 @pytest.mark.parametrize("signature", ["z", "(s", "a", "()", "a()"])
 def test_wrong_signatures_are_refused(signature: str) -> None:
     with pytest.raises(DBusWireError):

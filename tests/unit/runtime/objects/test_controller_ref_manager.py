@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from kubeloop.api.errors import Conflict, Invalid, conflict
@@ -144,16 +145,18 @@ def test_missing_object_is_not_claimed_without_error() -> None:
 
 
 class PatchRecorder:
-    """Client that records patches, and fails them on request."""
+    """Client that records patches, fails them on request, and otherwise returns a pod."""
 
-    def __init__(self, error: Exception | None = None) -> None:
+    def __init__(self, error: Exception | None = None, found: core_v1.Pod | None = None) -> None:
         self.error = error
+        self.found = found or pod(MINE)
         self.names: list[str] = []
 
-    async def patch(self, what: Any, name: str, patch: Any, namespace: str = "", *, type: str = "") -> None:
+    async def patch(self, what: Any, name: str, patch: Any, namespace: str = "", *, type: str = "") -> core_v1.Pod:
         self.names.append(name)
         if self.error is not None:
             raise self.error
+        return self.found
 
 
 def test_owner_is_read_once_and_only_before_an_adoption() -> None:
@@ -168,6 +171,24 @@ def test_owner_is_read_once_and_only_before_an_adoption() -> None:
         assert asked == []
         assert len(await claim(PatchRecorder(), claimant, PODS, [pod(), pod(), pod(MINE)], check)) == 3
         assert asked == [1]
+
+    play(scenario)
+
+
+@pytest.mark.parametrize(
+    ("grace_seconds", "finalizers", "is_claimed"),
+    [(30, (), True), (0, ("example.com/tracking",), True), (0, (), False), (None, (), False)],
+)
+def test_object_that_an_adoption_has_removed_is_not_claimed(
+    grace_seconds: int | None, finalizers: tuple[str, ...], is_claimed: bool
+) -> None:
+    ending = {"deletion_timestamp": DELETED, "deletion_grace_period_seconds": grace_seconds, "finalizers": finalizers}
+    found = msgspec.structs.replace(pod(MINE), metadata=msgspec.structs.replace(pod(MINE).metadata, **ending))
+
+    async def scenario(server: Server) -> None:
+        claimant = ClaimOwner(replica_set(), SETS, parse_label_selector("app=web"))
+        claimed = await claim(PatchRecorder(found=found), claimant, PODS, [pod()], fine)
+        assert bool(claimed) is is_claimed
 
     play(scenario)
 
