@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import Final, NamedTuple, TypeAlias
 
+import msgspec
+
 from kubeloop.api.addresses import parse_cidr, parse_ip
 from kubeloop.api.generated.core_v1 import Container, Pod
 from kubeloop.api.generated.networking_v1 import IPBlock, NetworkPolicy, NetworkPolicyPeer
@@ -76,11 +78,19 @@ def peer_selector_of(peer: NetworkPolicyPeer, namespace: str) -> PeerSelector | 
 
 
 def selector_of(selector: LabelSelectorLike | None) -> LabelSelector:
-    """Compile a selector; one that is invalid selects nothing."""
+    """Compile a selector; one that is invalid selects nothing.
+
+    Selectors that differ in the order of values are equal: the set of their pods has the same name.
+    """
     try:
-        return label_selector_as_selector(selector)
+        compiled = label_selector_as_selector(selector)
     except SelectorError:
         return NOTHING
+    if not compiled.requirements:
+        return compiled
+    return LabelSelector(
+        msgspec.structs.replace(one, values=tuple(sorted(one.values))) for one in compiled.requirements
+    )
 
 
 def policy_types_of(policy: NetworkPolicy) -> frozenset[str]:

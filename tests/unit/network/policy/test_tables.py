@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 from ipaddress import ip_address, ip_network
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kubeloop.api.generated.meta_v1 import LabelSelector, LabelSelectorRequirement, ObjectMeta
@@ -156,6 +156,13 @@ def expected(state: PolicyState, connection: Connection) -> bool:
     )
 
 
+def egress_policy(*values: str) -> NetworkPolicy:
+    selector = LabelSelector(match_expressions=(LabelSelectorRequirement(key="app", operator="In", values=values),))
+    rule = NetworkPolicyEgressRule(to=(NetworkPolicyPeer(pod_selector=selector),))
+    spec = NetworkPolicySpec(pod_selector=LabelSelector(), egress=(rule,))
+    return NetworkPolicy(metadata=ObjectMeta(name="q", namespace="y"), spec=spec)
+
+
 def content(table: NftablesTable) -> tuple[object, ...]:
     return table.sets, table.elements, table.chains
 
@@ -182,6 +189,7 @@ change = st.one_of(
 
 
 @settings(max_examples=100, deadline=None)
+@example(changes=[("policy", egress_policy("a", "b")), ("policy", egress_policy("b", "a"))])
 @given(st.lists(change, min_size=5, max_size=25))
 def test_changes_lead_to_the_same_table_as_a_new_start(changes: list[tuple[str, object]]) -> None:
     tables = PolicyTables()
